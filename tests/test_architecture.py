@@ -132,9 +132,9 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 420,
-    "lines": 74815,
+    "lines": 70765,
     "code lines": 48050,
-    "files under 60 lines": 27,
+    "files under 60 lines": 35,
     "class names in two files": 0,
     "modules in -ing": 4,
     "test lines": 55744,

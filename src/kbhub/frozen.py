@@ -1,4 +1,4 @@
-"""What every pydantic model of kbhub's own is based on."""
+"""The base class of kbhub's pydantic models."""
 
 from __future__ import annotations
 

@@ -69,16 +69,11 @@ class HubOptions:
 
 
 class Hub:
-    """The configuration, the active bases and what is open of them. Thread-safe.
+    """The configuration, the active bases and their open resources. Thread-safe.
 
-    What can be done with a hub are functions of the rooms: `search(hub, query)`, `sync(hub)`, `read(hub, refs)`.
-
-    Args:
-        options: how to open it.
-
-    Raises:
-        UsageError, ConfigError: from any method, while an option or the global config is wrong; the next call after
-            the config is fixed works.
+    Operations on a hub are functions of the rooms: `search(hub, query)`, `sync(hub)`, `read(hub, refs)`. Every method
+    raises `UsageError` or `ConfigError` while an option or the global config is wrong; the next call after it is fixed
+    works.
     """
 
     def __init__(self, options: HubOptions | None = None) -> None:
@@ -103,7 +98,7 @@ class Hub:
         return self._discover()[0]
 
     def recent(self) -> tuple[LoadedConfig, Discovery] | None:
-        """Return the config and the discovery of a moment ago without waiting; None if they are due again."""
+        """Return the last config and discovery without waiting, or None if they are out of date."""
         discovered = self._discovered
         return discovered[1:] if discovered and _is_recent(discovered[0]) else None
 
@@ -124,11 +119,7 @@ class Hub:
         return discovered[2].bases if discovered else None
 
     def select(self, names: Iterable[str] = ()) -> tuple[Base, ...]:
-        """Return the active bases with these names; all if no names are given.
-
-        Raises:
-            BaseNotFound: a name belongs to no active base.
-        """
+        """Return the active bases with these names, or all without names; `BaseNotFound` if one is not active."""
         discovery = self.discovery()
         bases, selected = discovery.bases, dict[str, Base]()
         for name in names:
@@ -156,15 +147,11 @@ class Hub:
 
     @property
     def readers(self) -> threading.BoundedSemaphore:
-        """What limits concurrent searches and reads of the process; hold it meanwhile."""
+        """The semaphore that limits concurrent searches and reads of the process; hold it meanwhile."""
         return self._shared.readers(self.discovery().bases)
 
     def embedder(self) -> Embedder | None:
-        """Return the configured embedder, loaded on first use; None if it is turned off.
-
-        Raises:
-            EmbedderError: the configured one does not exist.
-        """
+        """Return the configured embedder, loaded on first use; None if it is turned off."""
         settings = self.config().settings.embedder
         with self._lock:
             if self._embedder is None or self._embedder[0] != settings:
@@ -172,7 +159,7 @@ class Hub:
             return self._embedder[1]
 
     def state(self, kind: type[T]) -> T:
-        """Return this hub's only instance of a class, created on first use: what a room keeps between calls."""
+        """Return this hub's only instance of a class, created on first use, for what a room keeps between calls."""
         with self._lock:
             if kind not in self._states:
                 self._states[kind] = kind()

@@ -101,14 +101,8 @@ class Value:
     ) -> dict[str, Any]:
         """Convert to a dictionary, including nested values.
 
-        Args:
-            mode: `json` converts everything to JSON types: paths to strings, tuples to lists.
-            include: fields to include; by default all.
-            exclude: fields to exclude.
-            exclude_defaults: whether to exclude fields with their default value.
-
-        Raises:
-            TypeError: `include` or `exclude` is a mapping, which pydantic uses for nested fields.
+        The mode `json` converts everything to JSON types: paths to strings, tuples to lists. Raises `TypeError` if
+        `include` or `exclude` is a mapping, which pydantic uses for nested fields.
         """
         if isinstance(include, Mapping) or isinstance(exclude, Mapping):
             raise TypeError("name fields of the value itself; for others, take them out of the dictionary")

@@ -56,14 +56,14 @@ def test_a_search_does_not_load_what_only_others_need(environment):
 @pytest.mark.parametrize(
     ("line", "module"),
     [
-        ("search crate", "searching"),
+        ("search crate", "search"),
         ("bases list", "bases"),
         ("context list", "bases"),
         ("memories", "memories"),
         ("memories export", "memories"),
         ("log show", "querylog"),
         ("schema", "setup"),
-        ("restore --list", "editing"),
+        ("restore --list", "edits"),
     ],
 )
 def test_a_command_loads_its_own_module_and_no_other(environment, line, module):

@@ -69,9 +69,6 @@ def estimated_tokens(text: str) -> int:
     Compared with the packaged model's tokenizer, over 12,900 paragraphs of five collections, half of the estimates are
     14 to 32 % too high or more, and 1 of 100 is up to 21 % too low (`benchmarks/answers.py --tokens`). The tokenizers
     of current models were not measured.
-
-    Args:
-        text: any string.
     """
     total = 0
     for piece in _PIECE.finditer(text):

@@ -55,15 +55,9 @@ SECTION_SHARE = 0.5
 
 
 def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage, ...]:
-    """Choose the passages for an answer.
+    """Choose the passages for an answer: direct hits, then their neighbours, then weaker hits.
 
-    Args:
-        hub: hub that searched.
-        result: its `SEARCHED_HITS` best chunks.
-        options: holds the thresholds.
-
-    Returns:
-        Direct hits first, then their neighbours, then weaker hits.
+    The result must hold the `SEARCHED_HITS` best chunks.
     """
     texts, kept = Texts(hub), ChosenSpans()
     strong, weak = by_strength(result, options)
@@ -84,12 +78,7 @@ def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage
 
 
 def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], list[Hit]]:
-    """Split the hits into direct ones and weaker ones, leaving out those below the threshold.
-
-    Args:
-        result: a search result.
-        options: holds the thresholds.
-    """
+    """Split the hits into direct ones and weaker ones, leaving out those below the threshold."""
     used = [hit for hit in result.hits if hit.score >= options.threshold]
     strong = [hit for hit in used if hit.score >= options.direct_threshold]
     return strong, used[len(strong) :]
@@ -104,11 +93,7 @@ def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
 def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:
     """Shorten the first of the nearest passages.
 
-    Args:
-        hub: hub that searched.
-        result: the search result.
-        found: the nearest passages.
-        line: first line of the part nearest to the question; None to use the hit's excerpt.
+    `line` begins the part nearest to the question; None means the hit's excerpt.
     """
     texts = Texts(hub)
     short = []
@@ -131,12 +116,7 @@ def neighbours(
 ) -> Iterator[Passage]:
     """Yield a passage of each neighbour: its best hit, else the section that is linked, else its beginning.
 
-    Args:
-        hub: hub that searched.
-        direct: the direct hits.
-        result: the search result.
-        texts: document cache.
-        kept: parts chosen so far.
+    `kept` holds the parts chosen so far.
     """
     seen = {passage.docid for passage in direct}
     best = {hit.docid: hit for hit in reversed(result.hits)}
@@ -220,12 +200,7 @@ def frame_tokens(one: Passage | Hit) -> int:
 
 
 def fitting(passages: Sequence[Passage], room: int) -> tuple[int, ...]:
-    """Return the numbers of the passages that fit; the first is always included.
-
-    Args:
-        passages: best first.
-        room: estimated tokens for all.
-    """
+    """Return the numbers of the passages, best first, that fit in estimated tokens; the first always counts."""
     chosen: list[int] = []
     for passage in passages:
         size = estimated_tokens(passage.readable) + frame_tokens(passage)
@@ -236,15 +211,10 @@ def fitting(passages: Sequence[Passage], room: int) -> tuple[int, ...]:
 
 
 def packed(hub: Hub, result: SearchResult, options: AskOptions, budget: int) -> tuple[Passage, ...]:
-    """Choose passages for a budget: whole sections if they fit, without duplicates, best first.
+    """Choose passages for a budget in estimated tokens of the whole answer: whole sections if they fit, best first.
 
-    Neighbours of direct hits come before weaker hits. Passages that do not fit are cut to the lines that do.
-
-    Args:
-        hub: hub that searched.
-        result: its best chunks.
-        options: holds the thresholds.
-        budget: estimated tokens of the whole answer.
+    Duplicates are left out. Neighbours of direct hits come before weaker hits. Passages that do not fit are cut to the
+    lines that do.
     """
     packing = _Packing(hub, budget - HEAD_TOKENS - estimated_tokens(result.query))
     strong, weak = by_strength(result, options)

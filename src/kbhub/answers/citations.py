@@ -55,10 +55,6 @@ def cleaned(text: str, passages: Sequence[Passage]) -> str:
 
     Removes a fence around all of it, a list of sources, images, tags, and links and addresses that are in no passage.
     Returns an empty text for JSON, or a repetition of the prompt, in place of an answer.
-
-    Args:
-        text: the model's text.
-        passages: the passages that were sent.
     """
     if wrapped := _WRAPPED.fullmatch(text):
         text = wrapped["text"]
@@ -131,15 +127,9 @@ class Checked:
 
 
 def check(text: str, passages: Sequence[Passage], max_tokens: int) -> Checked | None:
-    """Check a model's text against the passages that it was sent.
+    """Return what a check against the sent passages leaves of a model's text, or None if too little has citations.
 
-    Args:
-        text: the model's text.
-        passages: the passages that were sent.
-        max_tokens: the length asked for.
-
-    Returns:
-        What is left of the text, or None if too little of it has citations.
+    `max_tokens` is the length asked for.
     """
     known = {passage.number: passage for passage in passages}
     text = seen(without_thinking(text))
@@ -174,11 +164,7 @@ def check(text: str, passages: Sequence[Passage], max_tokens: int) -> Checked | 
 
 
 def composed(kept: Iterable[tuple[Unit, str, Sequence[int]]]) -> str:
-    """Join sentences and their citations: a paragraph on one line, items and blocks on lines of their own.
-
-    Args:
-        kept: the units in order, each with its text and the numbers to cite at its end.
-    """
+    """Join units, each with the numbers cited at its end: a paragraph on one line, items and blocks on their own."""
     text, before = "", None
     for part, bare, cited in kept:
         if before is not None:
@@ -194,9 +180,7 @@ def composed(kept: Iterable[tuple[Unit, str, Sequence[int]]]) -> str:
 def supports(claim: str, passages: Iterable[Passage]) -> list[Support]:
     """Find, in each passage that a sentence cites, the part that shares most words with it.
 
-    Args:
-        claim: the sentence, without citations.
-        passages: the passages that it cites.
+    The sentence comes without citations.
     """
     words = content_stems(claim)
     support = []

@@ -145,10 +145,7 @@ def label_tokens(one: Choice, chosen: Sequence[Choice]) -> int:
 def filled(chosen: Sequence[Choice], choices: Iterable[Choice], room: int) -> list[Choice]:
     """Add short gaps between chosen sentences of a paragraph, and sort everything for the text.
 
-    Args:
-        chosen: the chosen parts.
-        choices: all parts.
-        room: estimated tokens left.
+    `room` is in estimated tokens.
     """
     every = list(chosen)
     paragraphs: dict[tuple[int, int], list[Choice]] = {}
@@ -168,8 +165,7 @@ def filled(chosen: Sequence[Choice], choices: Iterable[Choice], room: int) -> li
 def without_promises(chosen: Sequence[Choice]) -> list[Choice]:
     """Leave out announcements ("the following:") of parts that were not chosen, unless nothing would be left.
 
-    Args:
-        chosen: in order.
+    The parts must be in order.
     """
     kept = []
     for choice, following in zip_longest(chosen, chosen[1:]):
@@ -195,11 +191,7 @@ def in_order(chosen: Sequence[Choice]) -> list[Choice]:
 
 
 def told(chosen: Sequence[Choice]) -> str:
-    """Write the parts, with a label for each section if there are several, and a citation at the end of each.
-
-    Args:
-        chosen: in order.
-    """
+    """Write the parts, in order, with a citation at the end of each, and a label per section if there are several."""
     several = len({choice.section for choice in chosen}) > 1
     parts: list[tuple[Unit, str, tuple[int, ...]]] = []
     for at, choice in enumerate(chosen):
@@ -243,14 +235,9 @@ class Draft:
 
 
 def extract(prepared: Prepared, embedder: Embedder | None) -> Draft | None:
-    """Compose an answer from sentences of the passages.
+    """Compose an answer from sentences of the passages, within the requested tokens, or None if there is no sentence.
 
-    Args:
-        prepared: the question and its passages.
-        embedder: compares sentences with the question; None to use words alone.
-
-    Returns:
-        The answer, within the requested tokens, or None if no passage has a sentence.
+    Without an embedder, only words are compared.
     """
     choices = _choices(prepared, embedder)
     _see_nearness(prepared.question, choices, embedder)
@@ -268,12 +255,7 @@ def extract(prepared: Prepared, embedder: Embedder | None) -> Draft | None:
 
 
 def best_line(prepared: Prepared, embedder: Embedder | None) -> int | None:
-    """Return the line of the part of the first passage that is nearest to the question, or None if it has no parts.
-
-    Args:
-        prepared: the question and its passages.
-        embedder: as for `extract`.
-    """
+    """Return the line of the part of the first passage that is nearest to the question, or None if it has no parts."""
     choices = _choices(prepared.model_copy(update={"passages": prepared.passages[:1]}), embedder)
     _see_nearness(prepared.question, choices, embedder)
     chosen, _ = _chosen(choices, prepared.weights, prepared.options.max_tokens)

@@ -43,22 +43,16 @@ class PassageSpan:
 
 
 class Texts:
-    """A cache of documents by docid, as they are on disk now.
-
-    Args:
-        hub: hub to read with.
-    """
+    """A cache of documents by docid, as they are on disk now."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._documents: dict[str, Document | None] = {}
 
     def document(self, docid: str, path: str) -> Document | None:
-        """Return a document, or None if it is gone since it was indexed.
+        """Return a document by its short docid, or None if it is gone since it was indexed.
 
-        Args:
-            docid: its short id.
-            path: path in its base; the suffix tells its format.
+        The suffix of the path tells its format.
         """
         if docid not in self._documents:
             readings = read(self._hub, [docid], ReadOptions(answer_bytes=sys.maxsize)).readings
@@ -85,13 +79,7 @@ class Texts:
 
 
 def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
-    """Return a range of lines without front matter and surrounding blank lines, or None if nothing is left.
-
-    Args:
-        document: the document.
-        start: first line, from 1.
-        end: last line.
-    """
+    """Return a range of lines (1-based, inclusive) without front matter and blank ends, or None if nothing is left."""
     start, end = max(start, document.body + 1), min(end, len(document.lines))
     while start <= end and not document.lines[start - 1].strip():
         start += 1
@@ -120,11 +108,7 @@ def _within(document: Document | None, line: int) -> bool:
 def shortened(part: PassageSpan, line: int, document: Document | None, room: int = PASSAGE_TOKENS) -> PassageSpan:
     """Cut a part to whole lines that fit, starting at a given line if it does not fit whole.
 
-    Args:
-        part: the lines.
-        line: the line that must be included.
-        document: its document, or None if it is gone.
-        room: estimated tokens.
+    `room` is in estimated tokens; `document` is None if it is gone.
     """
     if estimated_tokens(part.text) <= room:
         return part
@@ -150,14 +134,7 @@ class ChosenSpans:
         self._texts: list[tuple[Evidence, str]] = []
 
     def takes(self, docid: str, part: PassageSpan, headings: Sequence[str], title: str) -> bool:
-        """Record a part and return True, unless its lines or its text are recorded already.
-
-        Args:
-            docid: its document.
-            part: the lines.
-            headings: the headings above it.
-            title: title of the document.
-        """
+        """Record a part and return True, unless its lines or its text are recorded already."""
         spans = self._spans.setdefault(docid, [])
         if any(start <= part.end_line and part.start_line <= end for start, end in spans):
             return False

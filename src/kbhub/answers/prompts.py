@@ -84,11 +84,7 @@ _SHORT = 200
 
 
 def numbers(mark: str) -> list[int]:
-    """Return the numbers that a mark cites, including those within a range.
-
-    Args:
-        mark: a match of `MARK`.
-    """
+    """Return the numbers that a match of `MARK` cites, including those within a range."""
     cited: list[int] = []
     end = 0
     for group in _LABELLED.finditer(mark):
@@ -103,11 +99,8 @@ def numbers(mark: str) -> list[int]:
 def settled(text: str, is_code: Callable[[int], bool]) -> str:
     """Move citations that follow the end of a sentence before it, so that they stay with the sentence.
 
-    If a line or paragraph begins with a citation, citations belong to the text after them and stay.
-
-    Args:
-        text: Markdown.
-        is_code: returns whether an offset is within code.
+    If a line or paragraph begins with a citation, citations belong to the text after them and stay. `is_code` returns
+    whether an offset is within code.
     """
 
     def moved(match: re.Match[str]) -> str:
@@ -136,11 +129,7 @@ def _range(first: int, last: int) -> list[int]:
 
 
 def request_of(prepared: Prepared) -> WritingRequest:
-    """Build the request to a model for an answer.
-
-    Args:
-        prepared: the question and its passages.
-    """
+    """Build the request to a model for an answer."""
     chosen = [passage for passage in prepared.passages if passage.number in prepared.sent]
     numbers = ", ".join(f"[{passage.number}]" for passage in chosen)
     question = _quotable(prepared.question[:QUESTION_CHARACTERS])

@@ -74,15 +74,9 @@ class ModelText:
 
 
 def finish_written(prepared: Prepared, written: ModelText, why: Sequence[str]) -> Answer | str:
-    """Build an answer from a model's text.
+    """Build an answer from a model's text, or return why the text is unusable.
 
-    Args:
-        prepared: the question and its passages.
-        written: the text as the model wrote it.
-        why: why this writer.
-
-    Returns:
-        The answer, or why the text is unusable.
+    `why` gives the reasons for this writer.
     """
     if says_no_answer(written.text):
         return _answer(prepared, "not_answered", NOT_ANSWERED_TEXT, written.by, why, model=written.model)
@@ -106,10 +100,7 @@ def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
 def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequence[str]) -> Answer:
     """Build an answer from sentences of the passages, or of passages alone if they have no sentence.
 
-    Args:
-        prepared: the question and its passages.
-        embedder: as for `extract`.
-        why: why no model wrote it.
+    `why` gives the reasons why no model wrote it.
     """
     draft = extract(prepared, embedder)
     if draft is None:
@@ -214,21 +205,10 @@ def prepare(
     options: AskOptions | None = None,
     asker: str | None = None,
 ) -> Prepared:
-    """Search, and choose the passages that answer a question.
+    """Search, and choose the passages that answer a question; a writer needs no further look at the bases.
 
-    Args:
-        hub: hub to search with.
-        question: the question.
-        queries: other wordings of the question, as of `Query`.
-        bases: ids of the bases to search; none for all.
-        options: how to answer.
-        asker: name for the query log: an MCP client, or `USER`; None to skip logging.
-
-    Returns:
-        All that a writer needs, without another look at the bases.
-
-    Raises:
-        UsageError, BaseNotFound: as for `ask`.
+    `queries` are other wordings, as of `Query`; without bases, all are searched. `asker` is the name for the query log:
+    an MCP client, or `USER`; None skips logging. Raises the same errors as `ask`.
     """
     options = options or AskOptions()
     _check(question, options)
@@ -278,11 +258,8 @@ def answer_without_client(
 ) -> Answer:
     """Answer a prepared question, with a local model if one is configured, else by quoting sentences.
 
-    Args:
-        hub: hub it was prepared with.
-        prepared: the question with its passages.
-        why: why the client's own model did not write, if it should have.
-        on_text: called with each piece that a local model writes, before its citations are checked.
+    `why` says why the client's own model did not write, if it should have. `on_text` is called with each piece that a
+    local model writes, before its citations are checked.
     """
     reasons = list(why)
     writer = prepared.options.written_by

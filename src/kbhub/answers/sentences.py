@@ -78,16 +78,11 @@ class Unit:
 def units(
     text: str, first_line: int = 1, *, in_code: bool = False, table_header: str = "", whole_lists: bool = True
 ) -> list[Unit]:
-    """Split a text into units, in order. Headings, rules and link definitions are left out.
+    """Split Markdown into units, in order. Headings, rules and link definitions are left out.
 
-    A code block, a table or a short list is one unit together with the sentence that announces it.
-
-    Args:
-        text: Markdown.
-        first_line: number of its first line in the document.
-        in_code: whether it starts inside a code block; that part gets a fence of its own.
-        table_header: header of the table in which it starts, if any.
-        whole_lists: whether a short list is one unit; otherwise each item is.
+    A code block, a table or, with `whole_lists`, a short list is one unit together with the sentence that announces it.
+    The text may start inside a code block, which gets a fence of its own, or in a table, whose header is given.
+    `first_line` is its number in the document.
     """
     lines = text.split("\n")
     parts: list[Unit] = []
@@ -213,11 +208,7 @@ def _sentence(text: str, start: int, end: int, line: int, number: int) -> Iterat
 
 
 def is_table(text: str) -> bool:
-    """Return whether a block is, or ends with, a pipe table.
-
-    Args:
-        text: a block of Markdown.
-    """
+    """Return whether a block is, or ends with, a pipe table."""
     return "|" in text.rsplit("\n", 1)[-1] and not text.rstrip().endswith(("```", "~~~"))
 
 
@@ -228,17 +219,11 @@ def answering(
     room: int,
     near: Callable[[Sequence[str]], Sequence[float]] | None = None,
 ) -> str:
-    """Cut a table to its header and the rows that answer a question.
+    """Cut a table, after what announces it, to its header and the rows that answer a question.
 
-    Prefers rows with a word of the question that is not in the headings above; then, in a long table, rows with any of
-    its words; then the rows nearest in meaning.
-
-    Args:
-        text: the table, with what announces it.
-        weights: words of the question.
-        above: stems of the headings above the table.
-        room: estimated tokens that it may take.
-        near: returns the nearness of texts to the question; None to use words alone.
+    Prefers rows with a word of the question that is not in the headings above (`above` holds their stems); then, in a
+    long table, rows with any of its words; then the rows nearest in meaning, by `near`, if there is one. `room` is in
+    estimated tokens.
     """
     lines = text.split("\n")
     rule = next((at for at, line in enumerate(lines) if "-" in line and not line.strip("|-: \t>")), None)

@@ -1,6 +1,6 @@
 """The command line: `run` names the commands, `commands` has them with their help, `console` prints.
 
-`quick` answers what needs no parser: help, out of `pages`, and the version.
+`quick` answers what needs no parser: help, from `pages`, and the version.
 """
 
 INTERRUPTED = 130

@@ -54,7 +54,7 @@ def _description(console: Console, entry: HelpEntry) -> str:
 
 
 def _plain(console: Console, text: Any) -> str:
-    """Return what cyclopts hands over, text or a renderable of rich, without styles and wrapping."""
+    """Return a text or rich renderable from cyclopts without styles and wrapping."""
     if text is None or isinstance(text, str):
         return (text or "").strip()
     options = console.options.update(width=UNBROKEN)

@@ -34,9 +34,7 @@ PATIENCE_SECONDS = 0.2
 def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
     """Return whether to use colours: by `NO_COLOR`, then `FORCE_COLOR`, then whether the stream is a terminal.
 
-    Args:
-        stream: the output stream.
-        env: environment variables; both variables apply unless empty (no-color.org, force-color.org).
+    Both variables apply unless empty (no-color.org, force-color.org).
     """
     if env.get("NO_COLOR"):
         return False
@@ -44,11 +42,7 @@ def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
 
 
 def line_width(env: Mapping[str, str]) -> int:
-    """Return the columns of the terminal: `COLUMNS`, then what one of the standard streams says, as rich has it.
-
-    Args:
-        env: environment variables.
-    """
+    """Return the columns of the terminal: `COLUMNS`, then those of a standard stream, in rich's order."""
     if sys.stdout.isatty() and env.get("TERM") in DUMB:
         return USUAL_WIDTH
     if (columns := env.get("COLUMNS", "")).isdigit() and int(columns):
@@ -64,18 +58,14 @@ def line_width(env: Mapping[str, str]) -> int:
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that shows the results; None if they go elsewhere, or it only prints."""
+    """Return the columns of the terminal that shows the results; None if there is none or it is dumb."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in DUMB:
         return None
     return line_width(os.environ)
 
 
 def show_text(text: str) -> None:
-    """Print a result for a person: in a terminal, no line is wider than it.
-
-    Raises:
-        KbhubError: as for `show`.
-    """
+    """Print a result for a person, wrapped to the width of a terminal."""
     width = terminal_width()
     show(text if width is None else fitted(text, width))
 
@@ -83,20 +73,15 @@ def show_text(text: str) -> None:
 def show(text: str) -> None:
     """Print a result, adding a newline if it is missing.
 
-    Raises:
-        KbhubError: standard output cannot be written.
-        BrokenPipeError: the reader is gone, which is not a failure.
+    Raises `BrokenPipeError` if the reader is gone, which is not a failure, and `KbhubError` if it cannot be written
+    otherwise.
     """
     if text:
         write_verbatim(text if text.endswith("\n") else f"{text}\n")
 
 
 def write_verbatim(text: str) -> None:
-    """Print a result exactly, without adding a newline.
-
-    Raises:
-        KbhubError: as for `show`.
-    """
+    """Print a result exactly, without adding a newline."""
     try:
         sys.stdout.write(text)
     except BrokenPipeError:
@@ -106,12 +91,12 @@ def write_verbatim(text: str) -> None:
 
 
 def show_json(document: str) -> None:
-    """Print a JSON document; what a terminal would act upon becomes an escape, which means the same."""
+    """Print a JSON document, escaping the characters that a terminal would act upon."""
     show(json_escaped(document))
 
 
 def complain(message: str) -> None:
-    """Print a message on one line of standard error; in a terminal, broken at words to its width."""
+    """Print a message on one line of standard error; on a terminal, wrapped at words."""
     # What is printed may quote a file; results must come before what is said about them.
     try:
         sys.stdout.flush()
@@ -126,7 +111,7 @@ def complain(message: str) -> None:
 
 
 def shortened(message: str) -> str:
-    """Return a message without its middle if it is too long; what to do about it is at the end."""
+    """Return a message without its middle if it is too long, since its end says what to do."""
     if len(message) <= MESSAGE_CHARACTERS:
         return message
     half = MESSAGE_CHARACTERS // 2
@@ -137,11 +122,8 @@ def shortened(message: str) -> str:
 def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int], None] | None]:
     """Show the progress of each base on standard error if that is a terminal and the work takes a while.
 
-    Args:
-        verb: text before the name of each base.
-
-    Yields:
-        A function to call with base id, finished files and their total, or None without a terminal.
+    Yields a function to call with base id, finished files and their total, or None without a terminal. `verb` is the
+    text before the name of each base.
     """
     if not sys.stderr.isatty():
         yield None

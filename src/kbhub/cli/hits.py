@@ -1,4 +1,4 @@
-"""The hits that a search on the command line shows, and how much of each document."""
+"""The hits shown by a search on the command line, and how much of each document."""
 
 from __future__ import annotations
 
@@ -34,16 +34,9 @@ SEPARATOR = "--"
 
 
 def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
-    """Search, and return the hits that were asked for, with the text that was asked for as their excerpt.
+    """Search, and return the requested hits with the requested text as their excerpt.
 
-    Args:
-        hub: of the workspace.
-        query: what to look for.
-        options: which hits, and how much of each.
-
-    Raises:
-        UsageError: options exclude each other.
-        BaseNotFound: the query names a base that is not active.
+    Raises `UsageError` if options exclude each other.
     """
     if options.full and options.around is not None:
         raise UsageError("--full cannot be used with --context.")
@@ -64,12 +57,7 @@ def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
 
 
 def hits_listing(hub: Hub, result: SearchResult) -> Listing:
-    """Return hits as records.
-
-    Args:
-        hub: of the workspace, whose config says what lies where.
-        result: the answer.
-    """
+    """Return hits as records."""
     fields = (
         *("docid", "score", "ref", "base", "path", "title", "headings", "start_line", "end_line", "kind"),
         *("age_days", "outdated", "context", "excerpt"),
@@ -99,11 +87,8 @@ def readings_listing(readings: Sequence[Reading]) -> Listing:
 def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, last: int = 0) -> str:
     """Put numbers before the lines of a text, as grep does: `12:` before marked lines, `12-` before the others.
 
-    Args:
-        text: the lines.
-        first: number of the first.
-        marked: numbers of the marked ones; none for all.
-        last: number that there must be room for.
+    The first line has the number `first`; if `marked` is None, all lines are marked. There is room for the number
+    `last`.
     """
     lines = text.split("\n")
     width = len(str(max(last, first + len(lines) - 1)))
@@ -116,8 +101,7 @@ def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, las
 def hides_title(reading: Reading) -> bool:
     """Return whether a document has a title that its text does not show, such as the subject of a mail.
 
-    Args:
-        reading: what was read. A part shows no title of any document, and a title made of the file's name is no news.
+    A part shows no title of any document, and a title made from the file's name does not count.
     """
     if reading.start_line != 1 or reading.offset or not converts(reading.ref):
         return False
@@ -125,15 +109,9 @@ def hides_title(reading: Reading) -> bool:
 
 
 def cut_reading(reading: Reading, first: int | None, count: int | None) -> Reading:
-    """Return the wanted lines of what was read.
+    """Return at most `count` lines of what was read, from the 1-based line `first`; by default all of them.
 
-    Args:
-        reading: what was read.
-        first: the first line, from 1; none for the first that was read.
-        count: lines at most; none for all.
-
-    Raises:
-        UsageError: it has no such line.
+    Raises `UsageError` if there is no such line.
     """
     if first is None and count is None:
         return reading
@@ -185,7 +163,7 @@ def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Qu
 
 
 def _document(hub: Hub, hit: Hit) -> list[str] | None:
-    """Return the lines of a hit's document as it is on disk now; None if it is gone since it was indexed."""
+    """Return the lines of a hit's document as it is on disk now; None if it was deleted since it was indexed."""
     # Its models take 50 ms to load, and excerpts are in the index.
     from kbhub.reading.read import ReadOptions, read  # noqa: PLC0415
 

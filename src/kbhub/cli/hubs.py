@@ -34,17 +34,12 @@ POLL_SECONDS = 0.1
 
 
 def hub_options(places: Places, *, serve: bool = False, every_base: bool = False, warn: bool = True) -> HubOptions:
-    """Return the hub's options as the command line says where to look.
+    """Return the hub's options for the places that the command line names.
 
-    Args:
-        places: what it says.
-        serve: whether a client's own variables may name the workspace.
-        every_base: whether every base of the global config is active.
-        warn: whether to say on standard error which fields of the configuration have no effect; not where the
-            command's own result does, nor by a server, which tells its client.
-
-    Raises:
-        UsageError, ConfigError: `--base` or `KBHUB_BASES` is no list of ID=PATH, or there is no directory to work for.
+    With `serve`, a client's own variables may name the workspace; with `every_base`, every base of the global config is
+    active. `warn` prints configuration fields without effect on standard error; it is off if the command's own result
+    has them, and for a server, which tells its client. Raises `UsageError` or `ConfigError` if `--base` or
+    `KBHUB_BASES` is malformed, or there is no directory to work for.
     """
     if places.verbose:
         log_to_stderr()
@@ -66,7 +61,7 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
 
 
 class _Warnings:
-    """Says each warning once, all new ones on one line."""
+    """Printer of warnings: each once, all new ones on one line."""
 
     def __init__(self) -> None:
         self._told: set[Problem] = set()
@@ -79,7 +74,7 @@ class _Warnings:
 
 
 def decoded(argument: str) -> str:
-    """Return an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
+    """Return an argument as Unicode: Python passes bytes that the locale does not know as lone surrogates."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -114,7 +109,7 @@ def _sync_for_search(hub: Hub, behind: StaleBase, progress: Progress | None, mos
 
 
 def _await_first_index(hub: Hub, base: str, progress: Progress | None) -> bool:
-    """Wait for the first index of a base that another process makes; return whether that has ended."""
+    """Wait while another process makes the first index of a base; return whether it has ended."""
     patience = Patience()
     while files := first_indexes(hub, (base,)).get(base):
         if progress:
@@ -126,13 +121,13 @@ def _await_first_index(hub: Hub, base: str, progress: Progress | None) -> bool:
 
 
 def active_and_broken(hub: Hub) -> list[str]:
-    """Ids of the active bases, and of those that would be active if they could be used."""
+    """Return the ids of the active bases, and of those that would be active if they could be used."""
     broken = (problem.subject for problem in hub.missing())
     return [*(base.id for base in hub.discovery().bases), *dict.fromkeys(broken)]
 
 
 def complain_nothing(hub: Hub) -> None:
-    """Complain that no base is active, what was looked for, and what to do, unless kbhub is switched off here."""
+    """Complain that no base is active, where it was looked for, and what to do, unless kbhub is off here."""
     discovery = hub.discovery()
     # What was there and does not count has its reason behind it; the rest was not there.
     complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
@@ -160,11 +155,11 @@ def complain_broken(hub: Hub) -> None:
 
 
 def broken_bases(hub: Hub) -> list[str]:
-    """Return what is wrong with each base that would be active otherwise, as a search notes it."""
+    """Return the problem of each base that would otherwise be active, as a search notes it."""
     return [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
 
 
 def complain_all(messages: Iterable[str]) -> None:
-    """Complain about several things, one a line."""
+    """Complain about several things, one per line."""
     for message in messages:
         complain(message)

@@ -1,4 +1,4 @@
-"""Run the command line, print an expected failure on one line, return the exit code."""
+"""Run the command line, print expected failures on one line, and return the exit code."""
 
 from __future__ import annotations
 
@@ -20,13 +20,9 @@ PIPE_CLOSED = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command, by default from the command line.
 
-    Args:
-        arguments: what follows the program's name; none takes them from the command line.
-
-    Returns:
-        The exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
+    Returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
     """
     try:
         be_frugal(os.environ)
@@ -63,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write_out() -> None:
-    """Write what is buffered; a standard output that fails may have dropped it, so that a second try would not tell."""
+    """Flush standard output, or raise `KbhubError`.
+
+    If it fails, it may have dropped its buffer, so a second flush would not show the failure.
+    """
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -73,7 +72,7 @@ def _write_out() -> None:
 
 
 def _results_can_be_written() -> bool:
-    """Whether standard output takes what was written so far; if not, it keeps that, and fails again."""
+    """Return whether standard output can be flushed; if not, it keeps its buffer, and fails again."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -82,14 +81,14 @@ def _results_can_be_written() -> bool:
 
 
 def _discard_results() -> None:
-    """Let go what standard output did not take: the interpreter flushes once more at exit, which must not fail."""
+    """Discard what standard output did not take: the interpreter flushes again at exit, which must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_closed_streams() -> None:
     """Let a stream that the caller closed (`>&-`) read or write nothing.
 
-    Each takes the lowest free descriptor, which is its own: no file that is opened later becomes standard output.
+    Each takes the lowest free descriptor, which is its own, so no file opened later becomes standard output.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
@@ -100,10 +99,9 @@ def _open_closed_streams() -> None:
 
 
 def _connected(given: list[str]) -> int | None:
-    """Serve by way of the daemon without loading the command line, where that is what is plainly asked for.
+    """Serve through the daemon without loading the command line, if that is plainly what is asked for.
 
-    Args:
-        given: the arguments, from which `--connect` is taken if there can be no daemon.
+    `--connect` is removed from the arguments if there can be no daemon.
     """
     if "--connect" not in given:
         return None
@@ -119,7 +117,7 @@ def _connected(given: list[str]) -> int | None:
 
 
 def _served(given: list[str]) -> int | None:
-    """Serve on the streams without loading the command line, where nothing else is asked for."""
+    """Serve on the streams without loading the command line, if nothing else is asked for."""
     if given != ["serve"] or sys.stdin.isatty():
         return None
     # A client waits for it, and no other command needs it.
@@ -129,7 +127,7 @@ def _served(given: list[str]) -> int | None:
 
 
 def _answered(given: list[str]) -> int:
-    """Do what the command line says; it is parsed unless it can be understood at a glance."""
+    """Execute the command line; it is parsed only if `quickly` cannot answer it."""
     if (code := quickly(given)) is not None:
         return code
     if given[:1] == ["search"]:
@@ -141,7 +139,7 @@ def _answered(given: list[str]) -> int:
 
 
 def _make_streams_total() -> None:
-    """Let any text be printed: UTF-8 into files and pipes; what a terminal's encoding lacks, as an escape."""
+    """Make any text printable: UTF-8 in files and pipes, escapes for what a terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")

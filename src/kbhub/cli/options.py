@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share: their values, and how cyclopts takes and explains them."""
+"""Options and arguments that several commands share: values, parsing and help."""
 
 from __future__ import annotations
 
@@ -90,11 +90,7 @@ class Tables(Common):
     """Do not use a pager for long text."""
 
     def format(self) -> Format:
-        """Return the format that was asked for.
-
-        Raises:
-            UsageError: several were.
-        """
+        """Return the requested format; `UsageError` if there are several."""
         chosen = [name for name in _FORMATS if getattr(self, name, False)]
         if len(chosen) > 1:
             raise UsageError(f"{' and '.join(f'--{name}' for name in chosen)} cannot be used together.")
@@ -186,15 +182,7 @@ def log_to_stderr() -> None:
 
 
 def standard_input(limit: int, of: str) -> str:
-    """Read a text from standard input.
-
-    Args:
-        limit: maximum of bytes.
-        of: what the limit applies to, for the error message.
-
-    Raises:
-        UsageError: the text is longer, or not UTF-8.
-    """
+    """Read UTF-8 from standard input, at most `limit` bytes; `of` names what is limited, for the error message."""
     data = sys.stdin.buffer.read(limit + 1)
     if len(data) > limit:
         raise UsageError(f"Standard input is longer than the {limit} bytes allowed for {of}.")
@@ -205,10 +193,9 @@ def standard_input(limit: int, of: str) -> str:
 
 
 def argument(given: str) -> str:
-    """Return an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates.
+    """Return an argument as Unicode, or raise `UsageError` if it is not UTF-8.
 
-    Raises:
-        UsageError: it is no UTF-8.
+    Python passes bytes that the locale does not know as lone surrogates.
     """
     try:
         return given.encode("utf-8", "surrogateescape").decode("utf-8")

@@ -42,14 +42,9 @@ def present(
 ) -> None:
     """Print results in the selected format.
 
-    Args:
-        formats: the options of the command.
-        listing: returns the results as flat records, for all formats but text.
-        text: returns the results as text for a person.
-        document: JSON of the results, or a function that returns it, if it contains more than the flat records.
-
-    Raises:
-        UsageError: two formats are selected, or one that does not fit these results.
+    `listing` returns them as flat records, for all formats but text; `text` returns them for a person. `document` is,
+    or returns, their JSON if it contains more than the flat records. Raises `UsageError` if two formats are selected,
+    or one that does not fit these results.
     """
     form = formats.format()
     if form == "text":
@@ -64,12 +59,7 @@ def present(
 
 
 def page(text: str, *, pager: bool = True) -> None:
-    """Print text; on a terminal, wrapped to its width and in the user's pager if it is longer than the screen.
-
-    Args:
-        text: neutralised text.
-        pager: whether to use a pager.
-    """
+    """Print neutralised text; on a terminal, wrapped and, if longer than the screen, in the user's pager."""
     width = terminal_width()
     if width is not None:
         text = fitted(text, width)

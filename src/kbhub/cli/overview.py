@@ -56,11 +56,7 @@ def _hooks(hub: Hub) -> str:
 
 
 def daemon_status(folder: DaemonFolder) -> DaemonStatus | None:
-    """Return the running daemon; None if there is none.
-
-    Args:
-        folder: of the daemon.
-    """
+    """Return the running daemon's status, or None if none is running."""
     record = running(folder)
     if record is None:
         return None

@@ -1,7 +1,7 @@
-"""Pages of help: two aligned columns, without frames, readable at any width, in a pipe and aloud.
+"""Help pages in two aligned columns, without frames, readable at any width, in a pipe and aloud.
 
-What they say is taken from the commands and kept in `pages.json`, so that asking for help does not wait for
-the libraries of the command line (0.2 s). tests/cli/test_help_pages.py writes that file and keeps it true.
+Their content is generated from the commands and kept in `pages.json`, so that help does not wait for the libraries of
+the command line (0.2 s). tests/cli/test_help_pages.py writes and checks that file.
 """
 
 from __future__ import annotations
@@ -36,15 +36,8 @@ _SPACE_BESIDE = 20
 def answered(given: Sequence[str], env: Mapping[str, str]) -> int | None:
     """Print the help or the version if the command line asks for nothing else.
 
-    Args:
-        given: the command line arguments.
-        env: environment variables, which may set the line width.
-
-    Returns:
-        The exit code, or None if something else was asked for or the page does not exist.
-
-    Raises:
-        KbhubError: standard output cannot be written.
+    Returns the exit code, or None if something else was asked for or the page does not exist. `env` may set the line
+    width.
     """
     if list(given) == ["--version"]:
         show(__version__)
@@ -60,12 +53,7 @@ def answered(given: Sequence[str], env: Mapping[str, str]) -> int | None:
 
 
 def page_text(page: Mapping[str, Any], width: int) -> str:
-    """Lay out a help page.
-
-    Args:
-        page: a page from `FILE`.
-        width: columns of the terminal.
-    """
+    """Lay out a help page from `FILE`."""
     panels = [panel_text(title, entries, width) for title, entries in page["panels"]]
     sections = [usage_text(page["usage"]), description_text(page["paragraphs"], width), *panels]
     return "".join(f"{section}\n" for section in sections)
@@ -84,13 +72,7 @@ def description_text(paragraphs: Sequence[str], width: int) -> str:
 
 
 def panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str:
-    """Lay out one group of commands, arguments or options.
-
-    Args:
-        title: of the group.
-        entries: names and description of each.
-        width: columns of the terminal.
-    """
+    """Lay out one group of commands, arguments or options: names and description of each."""
     column = min(max(len(names) for names, _ in entries), WIDEST_NAMES) + 2 * _INDENT
     lines = [f"{title}:"]
     for names, description in entries:

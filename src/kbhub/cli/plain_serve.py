@@ -12,7 +12,7 @@ from kbhub.workspace.discovery import parse_base_arguments
 
 
 def serve() -> int:
-    """Serve on standard input and output, as `commands.daemon.serve` does; comes back only with an exit code."""
+    """Serve on standard input and output like `commands.daemon.serve`; returns only an exit code."""
     env = dict(os.environ)
     try:
         options = HubOptions(bases=parse_base_arguments((), env), serve=True, env=env)

@@ -39,9 +39,6 @@ def arranged(given: Sequence[str]) -> list[str]:
     """Move the command to the front, before common options, and add the default subcommand if none is named.
 
     `help COMMAND` becomes `COMMAND --help`.
-
-    Args:
-        given: the command line arguments.
     """
     common, rest = _leading(given)
     if rest and (option := _WORDS.get(rest[0])):
@@ -79,11 +76,7 @@ def _is_option(word: str) -> bool:
 def quickly(given: Sequence[str]) -> int | None:
     """Answer a command line that asks for help or the version; a foreseen failure is one line on standard error.
 
-    Args:
-        given: what follows the program's name.
-
-    Returns:
-        The exit code; none if the command line is to be parsed.
+    Returns the exit code, or None if the command line has to be parsed.
     """
     try:
         return answered(given, os.environ)

@@ -122,14 +122,7 @@ def load(group: App) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; expected errors are printed as one line on standard error.
-
-    Args:
-        arguments: the command line arguments.
-
-    Returns:
-        The exit code.
-    """
+    """Run a command and return its exit code; expected errors are printed as one line on standard error."""
     try:
         if not set(HELP_FLAGS).isdisjoint(arguments):  # and it is none of the pages that are kept
             load(app)
@@ -168,7 +161,10 @@ def _usage_text(error: CycloptsError) -> str:
 
 
 def _unknown_command(error: UnknownCommandError) -> str:
-    """Return what cyclopts says of an unknown command; to say it, cyclopts would import the modules of all commands."""
+    """Return cyclopts' message about an unknown command.
+
+    Cyclopts itself would import the modules of all commands for it.
+    """
     word = error.unused_tokens[0] if error.unused_tokens else ""
     names = [name for name in error.app or () if not name.startswith("-")]
     nearest = "".join(f' Did you mean "{name}"?' for name in get_close_matches(word, names, n=1))
@@ -177,5 +173,5 @@ def _unknown_command(error: UnknownCommandError) -> str:
 
 
 def _name(argument: Argument) -> str:
-    """Return the name of an argument as its page of help has it."""
+    """Return the name of an argument as in its help page."""
     return argument.parameter.metavar or argument.name.strip("-_").upper()

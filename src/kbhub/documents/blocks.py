@@ -1,4 +1,4 @@
-"""Find the headings, sections, code blocks, tables and raw HTML of a Markdown document."""
+"""The headings, sections, code blocks, tables and raw HTML of a Markdown document."""
 
 from __future__ import annotations
 
@@ -67,12 +67,9 @@ class Blocks:
 
 
 def scan_blocks(lines: Sequence[str], start: int, closing: int) -> Blocks:
-    """Find headings, fences, tables and raw HTML.
+    """Find headings, fences, tables and raw HTML from the line with index `start` on.
 
-    Args:
-        lines: the document's lines without line endings.
-        start: index of the first line to scan.
-        closing: index of the line that closes a broken front matter, which underlines no heading; 0 if none.
+    `closing` is the index of the line that closes a broken front matter, which underlines no heading; 0 if none.
     """
     scanner = _Scanner(lines, start, closing)
     index, total, after_blank = start, len(lines), True
@@ -119,7 +116,7 @@ def heading_end(lines: Sequence[str], index: int) -> int:
 
 
 def _width(line: str, content: str) -> int:
-    """Columns of the white space before `content`, the rest of the line."""
+    """Return the columns of the white space before `content`, the rest of the line."""
     blank = line[: len(line) - len(content)]
     return len(blank.expandtabs(TAB_COLUMNS)) if "\t" in blank else len(blank)
 
@@ -303,15 +300,10 @@ def _unmarked(match: re.Match[str]) -> str:
 
 
 def section(document: Document, heading: str) -> tuple[int, int] | None:
-    """Return the lines of a section: from its heading to the next of the same or a higher level.
+    """Return (first line, last line) of a section, from 1, up to the next heading of the same or a higher level.
 
-    Args:
-        document: the document.
-        heading: text of the heading, or the last headings of its path joined by ` > `; case is ignored, and a GitHub
-            anchor (`roll-back`) works too.
-
-    Returns:
-        (first line, last line), from 1; None if there is no such heading.
+    The heading is its text, the last headings of its path joined by ` > `, or a GitHub anchor (`roll-back`); case is
+    ignored. None if there is no such heading.
     """
     parts = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
     path: list[Heading] = []

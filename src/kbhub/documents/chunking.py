@@ -1,4 +1,4 @@
-"""Cut a `Document` into chunks of readable size with exact line spans; no line is lost or repeated."""
+"""Chunks of a `Document` of readable size with exact line spans; no line is lost or repeated."""
 
 from __future__ import annotations
 
@@ -77,10 +77,9 @@ def size(line: str) -> int:
 
 
 def split_line(line: str) -> Iterator[tuple[int, int]]:
-    """Split a long line into parts of at most `CHUNK_WORDS`, after sentences or words where possible.
+    """Yield (start, end) of parts of a long line of at most `CHUNK_WORDS`, after sentences or words where possible.
 
-    Yields:
-        Start and end of each part; white space between parts belongs to the earlier one.
+    White space between parts belongs to the earlier one.
     """
     start, length = 0, len(line)
     while start < length:
@@ -101,7 +100,7 @@ def _after_space(line: str, start: int) -> int:
 
 
 def _fitting(text: str) -> int:
-    """Length of a prefix that fits a chunk, close to the longest."""
+    """Return the length of a prefix that fits a chunk, close to the longest."""
     length = len(text)
     while (words := size(text[:length])) > CHUNK_WORDS:
         length = length * CHUNK_WORDS // words
@@ -109,7 +108,7 @@ def _fitting(text: str) -> int:
 
 
 def _cut_place(text: str) -> int:
-    """Where to cut a text that fits: after a sentence, else after a word, else at its end."""
+    """Return where to cut a text that fits: after a sentence, else after a word, else at its end."""
     earliest = int(len(text) * SENTENCE_SHARE)
     sentence = 0
     for match in _SENTENCE_END.finditer(text, earliest):
@@ -121,14 +120,9 @@ def _cut_place(text: str) -> int:
 
 
 def chunk_document(document: Document) -> list[Chunk]:
-    """Cut a document into chunks.
+    """Cut a document into chunks, in line order.
 
-    Args:
-        document: a document from `parse_document`.
-
-    Returns:
-        Chunks in line order. Every line that is not blank is in exactly one of them, unless it is too long: then it is
-        split across several.
+    Every line that is not blank is in exactly one of them, unless it is too long: then it is split across several.
     """
     return _Chunker(document).chunks()
 
@@ -218,7 +212,7 @@ class _Chunker:
         return min(index, end)
 
     def _filled_from(self, start: int) -> int:
-        """First line from `start` with a size above 0, or the number of lines."""
+        """Return the first line from `start` with a size above 0, or the number of lines."""
         return bisect_right(self.totals, self.totals[start]) - 1
 
     def _groups(self) -> Iterator[tuple[int, int]]:
@@ -271,7 +265,7 @@ class _Chunker:
             self.whole.insert(0, (0, document.body))
 
     def _break(self, start: int, end: int) -> int:
-        """Best line to start the next chunk with; `start` itself if that line is too long for a chunk."""
+        """Return the best line to start the next chunk with; `start` itself if that line is too long for a chunk."""
         limit = self._limit(start, CHUNK_WORDS)
         if limit == start:
             return start
@@ -286,11 +280,11 @@ class _Chunker:
         return best
 
     def _limit(self, start: int, words: int) -> int:
-        """Last line up to which there are at most `words` words since `start`."""
+        """Return the last line up to which there are at most `words` words since `start`."""
         return bisect_right(self.totals, self.totals[start] + words) - 1
 
     def _best(self, start: int, latest: int) -> int | None:
-        """Best line up to `latest` to cut before; the nearest one if the window has none."""
+        """Return the best line up to `latest` to cut before; the nearest one if the window has none."""
         best: int | None = None
         best_score = 0.0
         for place in range(bisect_right(self.filled, latest) - 1, bisect_right(self.filled, start) - 1, -1):
@@ -305,7 +299,7 @@ class _Chunker:
         return best
 
     def _beyond(self, start: int, limit: int, end: int) -> int | None:
-        """Line shortly after the limit to cut before, so that a heading or short introduction keeps its text."""
+        """Return a line shortly after the limit to cut before, so that a heading or introduction keeps its text."""
         if self.sizes[limit] > CHUNK_WORDS:
             return None
         for place in range(bisect_right(self.filled, limit), len(self.filled)):
@@ -317,16 +311,16 @@ class _Chunker:
         return None
 
     def _block_at(self, line: int) -> tuple[int, int] | None:
-        """Block that must stay whole and that a cut before `line` would split."""
+        """Return the block that must stay whole and that a cut before `line` would split."""
         place = bisect_left(self.whole, (line,)) - 1
         return self.whole[place] if place >= 0 and line < self.whole[place][1] else None
 
     def _may_cut(self, line: int) -> bool:
-        """Whether a chunk may start at a line: not inside a block, and not right after a heading."""
+        """Return whether a chunk may start at a line: not inside a block, and not right after a heading."""
         return self._block_at(line) is None and line > self.sections[bisect_left(self.starts, line) - 1].content
 
     def _is_opening(self, start: int, line: int) -> bool:
-        """Whether there are only a few words of headings and front matter between two lines."""
+        """Return whether there are only a few words of headings and front matter between two lines."""
         if self._size(start, line) > MIN_WORDS:
             return False
         first, last = bisect_right(self.starts, start) - 1, bisect_left(self.starts, line)
@@ -336,7 +330,7 @@ class _Chunker:
         return all(section.content == min(section.end, line) for section in between)
 
     def _worth(self, line: int, previous: int) -> float:
-        """Score of a cut between two lines with at most blank ones between them."""
+        """Return the score of a cut between two lines with at most blank ones between them."""
         lines = self.lines
         place = bisect_left(self.starts, line)
         if place < len(self.starts) and self.starts[place] == line:
@@ -395,7 +389,7 @@ class _Chunker:
         return Chunk(self._headings(start, end), start + 1, end, text, prose)
 
     def _headings(self, start: int, end: int) -> tuple[str, ...]:
-        """Headings shared by all text in a range."""
+        """Return the headings shared by all text in a range."""
         first = max(0, bisect_right(self.starts, start) - 1)
         last = bisect_left(self.starts, end)
         shared: tuple[int, ...] | None = None

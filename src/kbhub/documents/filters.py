@@ -1,4 +1,4 @@
-"""Decide by path which files of a folder belong to its base, with git's ignore rules."""
+"""The rules by which files of a folder belong to its base, judged by path, with git's ignore rules."""
 
 from __future__ import annotations
 
@@ -72,12 +72,7 @@ class Rule:
     """Whether it applies to folders only."""
 
     def matches(self, path: str, *, directory: bool) -> bool:
-        """Return whether the rule matches the item itself rather than an ancestor.
-
-        Args:
-            path: relative to the folder of the rule, with `/` and none at the end.
-            directory: whether the item is a folder.
-        """
+        """Return whether the rule matches the item itself, at a path relative to the rule's folder, not an ancestor."""
         if self.directories and not directory:
             return False
         match = self.regex.search(path)
@@ -108,12 +103,7 @@ class Layer:
         self._any = re.compile("|".join([*first, *others]) or "(?!)")
 
     def among(self, prefix: str, names: Iterable[str]) -> list[str]:
-        """Return those of the files of a folder that some rule of this layer matches.
-
-        Args:
-            prefix: path of the folder in the base with a slash, or nothing.
-            names: of its files.
-        """
+        """Return the files of a folder that some rule matches; `prefix` is its path with a slash, or empty."""
         if not self.rules:
             return []
         search, before = self._any.search, self.prefix + prefix[self.skip :]
@@ -130,13 +120,7 @@ class Layer:
 
 
 def deciding_rule(layers: Sequence[Layer], path: str, *, directory: bool) -> Rule | None:
-    """Return the rule that decides about a path of the base, from the innermost layer that has one, or None.
-
-    Args:
-        layers: outermost first.
-        path: relative to the base.
-        directory: whether it is a folder.
-    """
+    """Return the rule that decides about a path of the base, or None; layers are outermost first, the last wins."""
     for layer in reversed(layers):
         rule = layer.rule_for(path, directory=directory)
         if rule is not None:
@@ -145,12 +129,7 @@ def deciding_rule(layers: Sequence[Layer], path: str, *, directory: bool) -> Rul
 
 
 def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
-    """Parse the lines of an ignore file; patterns that git cannot match either are dropped.
-
-    Args:
-        lines: without line endings.
-        source: the name of their file, for messages.
-    """
+    """Parse the lines of an ignore file, the `source`; patterns that git cannot match either are dropped."""
     if not (lines := tuple(lines)):
         return ()
     # Importing pathspec takes 13 ms, and many bases have no patterns.
@@ -179,12 +158,7 @@ def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
 
 
 def read_rules(folder: Path, names: Iterable[str] = IGNORE_NAMES) -> tuple[Rule, ...]:
-    """Parse the ignore files of a folder; as in git, links and special files are ignored.
-
-    Args:
-        folder: the folder.
-        names: names of the ignore files to read, in order.
-    """
+    """Parse the ignore files of a folder in the order of `names`; as in git, links and special files are ignored."""
     rules: tuple[Rule, ...] = ()
     for name in names:
         file = folder / name
@@ -203,11 +177,8 @@ def outer_layers(base: Path, root: Path | None) -> tuple[Layer, ...]:
     """Return the rules of the folders above a base, up to its git root, without those that exclude the base itself.
 
     A repository that keeps its knowledge out of git (`knowledge/`, `knowledge/*`, `.*`, `*`) does not mean to exclude
-    the files in it.
-
-    Args:
-        base: folder of the base, absolute, links resolved.
-        root: nearest folder at or above the base that contains `.git`; without one no outer rule applies.
+    the
+    files in it. The base is absolute, links resolved; without a root, no outer rule applies.
     """
     if root is None or root == base:
         return ()
@@ -235,7 +206,7 @@ def _excludes_base(rule: Rule, base: str) -> bool:
 
 
 def _is_open(pattern: str) -> bool:
-    """Whether the last bracket is unclosed: such a pattern matches nothing, and pathspec takes quadratic time on it."""
+    """Return whether the last bracket is unclosed; that matches nothing, and takes pathspec quadratic time."""
     last = pattern.rfind("[")
     before = pattern[: max(last, 0)]
     escaped = (len(before) - len(before.rstrip("\\"))) % 2 == 1
@@ -263,7 +234,7 @@ def _without_backtracking(regex: str) -> str:
 
 
 def belongs(path: str, only: Sequence[str]) -> bool:
-    """Return whether a path is one of the parts of a base or below one; without parts, everything is."""
+    """Return whether a path is one of the parts of a base or below one; without parts, every path is."""
     return not only or any(path == part or path.startswith(f"{part}/") for part in only)
 
 
@@ -295,11 +266,9 @@ class Filters:
     ) -> tuple[Layer, ...]:
         """Return the layers that apply in a folder: those of its parent, and its own ignore files.
 
-        Args:
-            path: the folder as the base shows it; empty for the base itself.
-            real: the folder on disk, relative to the base.
-            layers: those of the parent folder.
-            names: the ignore files in the folder.
+        `path` is the folder as the base shows it, empty for the base itself; `real` is the folder on disk, relative to
+        the
+        base; `names` are the ignore files in it.
         """
         rules = read_rules(self.root / real, names)
         if len(rules) >= MAX_RULES:
@@ -332,7 +301,7 @@ class Filters:
         return self.rule_reason(path, layers, directory=False)
 
     def _other_reason(self, name: str) -> str | None:
-        """Why a file needs `include` to belong to a base of this kind."""
+        """Return why a file needs `include` to belong to a base of this kind."""
         if self.base.kind == "session":
             return None if is_session(name) else "it is not a session log (.jsonl), and `include` does not match it"
         return why_not_taken(name)
@@ -376,13 +345,7 @@ class Filters:
         return f"{path!r} is excluded by {rule.text!r} in {rule.source}"
 
     def ruled_out(self, prefix: str, names: Iterable[str], layers: Sequence[Layer]) -> set[str]:
-        """Return the files of a folder for which `rule_reason` has a reason.
-
-        Args:
-            prefix: path of the folder in the base with a slash, or nothing.
-            names: of its files.
-            layers: the rules that apply in the folder.
-        """
+        """Return the files of a folder for which `rule_reason` has a reason; `prefix` is as for `Layer.among`."""
         matched = {name for layer in (self.exclude, *layers) for name in layer.among(prefix, names)}
         return {name for name in matched if self.rule_reason(prefix + name, layers, directory=False)}
 

@@ -1,4 +1,4 @@
-"""Edit keys of a document's front matter without touching any other line.
+"""Edits of keys of a document's front matter that touch no other line.
 
 Loading and dumping the whole block would reformat it. Instead, the YAML parser's marks locate a key's value, and only
 that is replaced. The result is parsed again, and the edit is refused if any other key has changed its value.
@@ -71,15 +71,10 @@ class _Entry:
 
 
 def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
-    """Set and remove keys of a document's front matter, which is added if there is none.
+    """Set keys of a document's front matter, or remove those whose value is None; it is added if there is none.
 
-    Args:
-        ref: the document, for messages.
-        text: its text.
-        values: key → JSON value; None removes the key. A key that already has the value is left alone.
-
-    Raises:
-        WriteRefused: the front matter cannot be parsed, or not changed without touching other keys.
+    A key that already has the value is left alone. `WriteRefused` if the front matter cannot be parsed, or not changed
+    without touching other keys.
     """
     for key, value in values.items():
         check_key(ref, key)
@@ -99,16 +94,9 @@ def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
 
 
 def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Text:
-    """Replace strings under a key in place, a single one or those of a list; comments next to them are kept.
+    """Replace strings (old → new) under a key in place, a single one or those of a list, and keep their comments.
 
-    Args:
-        ref: the document, for messages.
-        text: its text, with valid front matter.
-        key: the key as written there.
-        changes: old string → new string.
-
-    Raises:
-        WriteRefused: the front matter cannot be changed without touching other keys.
+    The front matter must be valid. `WriteRefused` if it cannot be changed without touching other keys.
     """
     values = read_front_matter(text.bare).values
     is_list = isinstance(values[key], list)
@@ -237,7 +225,7 @@ def _on_line(text: Text, place: _Value, written: str, last: int | None = None) -
 
 
 def _block_list(text: Text, place: _Value, old: Sequence[Any], new: Sequence[Any]) -> list[str] | None:
-    """Lines of a list with one scalar per line, unchanged for kept items; None if the list is not written so."""
+    """Return the lines of a list with one scalar per line, unchanged for kept items; None if it is not written so."""
     chunks: dict[str, list[tuple[str, ...]]] = {}
     after = place.start[0]
     for item, value in zip(place.items, old, strict=True):
@@ -318,12 +306,12 @@ def _value(first: Any, events: Iterator[Any]) -> _Value:
 
 
 def _point(mark: Any) -> _Point:
-    """Position of a mark in the document, whose front matter begins on the second line."""
+    """Return the position of a mark in the document, whose front matter begins on the second line."""
     return mark.line + 1, mark.column
 
 
 def _last_line(text: Text, entry: _Entry) -> int:
-    """Index of the last line of an entry, less the blank lines that end a block scalar."""
+    """Return the index of the last line of an entry, less the blank lines that end a block scalar."""
     line, column = entry.value.end
     if column == 0 and line > entry.start[0]:
         line -= 1
@@ -361,5 +349,5 @@ def _canonical(value: Any) -> str:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Whether two values are equal and of the same types."""
+    """Return whether two values are equal and of the same types."""
     return _canonical(left) == _canonical(right)

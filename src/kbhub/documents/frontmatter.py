@@ -1,4 +1,4 @@
-"""Parse YAML front matter safely, as data.
+"""YAML front matter, parsed safely as data.
 
 Only plain YAML between `---` and `---` (or `...`) counts; `---js` and the like are text. Values are JSON-safe, tags and
 aliases are kept as written (`1.10` stays `1.10`, `no` stays `no`), and front matter that cannot be parsed is reported
@@ -57,14 +57,7 @@ class FrontMatter:
 
 
 def read_front_matter(lines: Sequence[str]) -> FrontMatter:
-    """Parse the front matter of a document.
-
-    Args:
-        lines: the document's lines without line endings.
-
-    Returns:
-        The front matter; empty if there is none, and with `problem` set if it cannot be parsed.
-    """
+    """Return the front matter of a document: empty if it has none, with `problem` set if it cannot be parsed."""
     if not lines or lines[0].rstrip() != "---":
         return FrontMatter()
     closing = _closing_line(lines)
@@ -86,7 +79,7 @@ def _problem(what: str) -> str:
 
 
 def _closing_line(lines: Sequence[str]) -> int:
-    """Index of the closing line, 0 if there is none within the size limit."""
+    """Return the index of the closing line, 0 if there is none within the size limit."""
     size = 0
     for index in range(1, len(lines)):
         line = lines[index]
@@ -199,7 +192,7 @@ def _key(node: Node) -> str:
 
 
 def _value(node: Node, constructor: Any) -> Any:
-    """A JSON-safe value; depth is bounded by `MAX_DEPTH`."""
+    """Return a JSON-safe value; depth is bounded by `MAX_DEPTH`."""
     if isinstance(node, MappingNode):
         return _mapping(node, constructor)
     if isinstance(node, SequenceNode):

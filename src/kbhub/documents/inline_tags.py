@@ -1,4 +1,4 @@
-"""Find the tags in the text of a Markdown document, `#topic` and `#topic/part`, by the rules of Obsidian.
+"""The tags in the text of a Markdown document, `#topic` and `#topic/part`, by the rules of Obsidian.
 
 A tag stands at the start of a line or after white space and has letters, digits, `_`, `-` and `/`, not only digits.
 What looks like one in code, comments, links, addresses and HTML is none. The time is linear in the text for any input.
@@ -54,12 +54,11 @@ class InlineTag:
 
 
 def inline_tags(text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int]]) -> Iterator[InlineTag]:
-    """Yield the tags of a document in order, with repetitions; `MAX_TAGS` at most.
+    """Yield the tags of a document in order, with repetitions, `MAX_TAGS` at most.
 
-    Args:
-        text: the whole document, with line feeds as line endings.
-        lines: the same, split into lines.
-        hidden: line spans (1-based, inclusive) without tags: code, comments, front matter.
+    `lines` are those of `text`, which has line feeds as line endings; `hidden` are line spans (1-based, inclusive)
+    without
+    tags: code, comments, front matter.
     """
     if not _CANDIDATE.search(text):
         return
@@ -87,12 +86,7 @@ def is_inline_tag(tag: str) -> bool:
 
 
 def joined_tags(tags: Sequence[str], inline: Iterator[InlineTag]) -> tuple[str, ...]:
-    """Return the tags of the front matter and those of the text, each once whatever its case; the first form counts.
-
-    Args:
-        tags: those of the front matter, which all stay.
-        inline: those of the text.
-    """
+    """Return all front matter tags, then those of the text, each once whatever its case; the first form counts."""
     known = {_folded(tag) for tag in tags}
     joined = list(tags)
     for one in inline:

@@ -1,4 +1,4 @@
-"""Extract the links of a Markdown document to other documents: inline, reference and wiki links.
+"""The links of a Markdown document to other documents: inline, reference and wiki links.
 
 External links and code are skipped. Brackets are paired with a stack and code spans by length, so the time is linear
 in the text for any input.
@@ -49,16 +49,9 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 def extract_links(
     text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int]], *, images: bool = False
 ) -> tuple[Link, ...]:
-    """Extract the links of a document, or its images.
+    """Return the links of a document, or its images (`![[name]]` is a link), in the order of their ends in the text.
 
-    Args:
-        text: the whole document, with line feeds as line endings.
-        lines: the same, split into lines.
-        hidden: line spans (1-based, inclusive) without links: code, comments, front matter.
-        images: whether to return the images instead of the links; `![[name]]` is a link.
-
-    Returns:
-        The links in the order in which they end in the text.
+    `text`, `lines` and `hidden` are as for `inline_tags`.
     """
     if "](" not in text and "[[" not in text and "]:" not in text:
         return ()

@@ -1,4 +1,4 @@
-"""Parse the bytes of a file into a `Document`, without ever failing or losing text.
+"""The parser of a file's bytes into a `Document`, which never fails or loses text.
 
 Files that are not Markdown by their name are plain text: one title, no structure.
 """
@@ -43,15 +43,9 @@ def encoding_of(data: bytes) -> tuple[bytes, str, str]:
 
 
 def decode(data: bytes) -> tuple[str, str | None]:
-    """Decode a file as UTF-8, or as its byte order mark says.
+    """Return a file's text without byte order mark, decoded as that says or as UTF-8, and a message or None.
 
-    Invalid bytes and NUL characters become U+FFFD, so that any index can store the text.
-
-    Args:
-        data: the whole file.
-
-    Returns:
-        The text without byte order mark, and a message on what was replaced, or None.
+    Invalid bytes and NUL characters become U+FFFD, as the message says, so that any index can store the text.
     """
     mark, encoding, name = encoding_of(data)
     problems = []
@@ -68,15 +62,9 @@ def decode(data: bytes) -> tuple[str, str | None]:
 
 
 def parse_document(path: str, data: bytes, *, inline: bool = False) -> Document:
-    """Parse a file of a base.
+    """Parse a file of a base, Markdown or not by its suffix; `problems` of the document list what could not be parsed.
 
-    Args:
-        path: relative to the base, with `/`; its suffix decides whether it is Markdown.
-        data: the whole file.
-        inline: whether `#tags` in its text are tags, as `Base.inline_tags` says.
-
-    Returns:
-        The document; its `problems` list what could not be parsed.
+    `inline` is whether `#tags` in its text are tags, as `Base.inline_tags` says.
     """
     text, encoding_problem = decode(data)
     if "\r" in text:
@@ -107,11 +95,7 @@ def parse_document(path: str, data: bytes, *, inline: bool = False) -> Document:
 
 
 def images_of(text: str) -> tuple[Link, ...]:
-    """Return the images of a Markdown document that are local files, not external ones or `data:` URLs.
-
-    Args:
-        text: the whole document, with line feeds as line endings.
-    """
+    """Return the images of a Markdown document, with line feeds, that are local files, not external or `data:` URLs."""
     if "![" not in text:
         return ()
     lines = text.split("\n")
@@ -121,23 +105,19 @@ def images_of(text: str) -> tuple[Link, ...]:
 
 
 def inline_tags_of(text: str) -> tuple[InlineTag, ...]:
-    """Return the tags in the text of a Markdown document, in order and with repetitions.
-
-    Args:
-        text: the whole document, with line feeds as line endings.
-    """
+    """Return the tags in a Markdown document, with line feeds, in order and with repetitions."""
     lines = text.split("\n")
     front = read_front_matter(lines)
     return tuple(inline_tags(text, lines, _untagged(front, scan_blocks(lines, front.body, front.closing))))
 
 
 def _untagged(front: FrontMatter, blocks: Blocks) -> list[tuple[int, int]]:
-    """Line spans without tags."""
+    """Return the line spans without tags."""
     return [*_hidden(front, blocks), *blocks.indented]
 
 
 def _hidden(front: FrontMatter, blocks: Blocks) -> list[tuple[int, int]]:
-    """Line spans without links."""
+    """Return the line spans without links."""
     return [*blocks.fences, *blocks.raw, *([(1, front.body)] if front.body else [])]
 
 

@@ -1,4 +1,4 @@
-"""Documents as plain data, for files and pipes, and as what an index or a kept text has left of them."""
+"""Documents as plain data, for files, pipes, an index and kept texts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,7 @@ MOST_BITS = 64
 
 
 def unreadable(path: str, problem: str) -> Document:
-    """Return the document of a file that cannot be read.
-
-    Args:
-        path: relative to its base, with `/`.
-        problem: why, in a sentence.
-    """
+    """Return the document of a file that cannot be read; `problem` says why, in a sentence."""
     return Document(path, file_title(PurePosixPath(path)), (), 0, {}, (), (), (), (), (), (problem,))
 
 
@@ -51,18 +46,12 @@ def packed(document: Document) -> dict[str, Any]:
 
 
 def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool = False) -> Document:
-    """Return a document from what `packed` made of it.
+    """Return a document from untrusted values as `packed` returns them.
 
     Structure other than parts is parsed again from the lines, which benefits from newer parsers.
 
-    Args:
-        path: relative to the base, with `/`.
-        kind: its kind.
-        values: untrusted.
-        inline: as for `parse_text`.
-
     Raises:
-        ValueError, TypeError, KeyError, AttributeError: they are nothing that `packed` returns.
+        ValueError, TypeError, KeyError, AttributeError: `packed` does not return such values.
     """
     lines = tuple(map(_text, values["lines"]))
     if not is_converted(kind):
@@ -100,7 +89,7 @@ def structured(document: Document) -> Document:
 
 
 def _text(value: object) -> str:
-    """Return a line of text that an index can store; raises ValueError for anything else."""
+    """Return a line of text that an index can store, else raise `ValueError`."""
     if not isinstance(value, str) or "\0" in value or "\n" in value:
         raise ValueError(f"{str(value)[:50]!r} is no line of text")
     value.encode()  # raises for half of a surrogate pair
@@ -108,14 +97,14 @@ def _text(value: object) -> str:
 
 
 def _whole(value: object) -> int:
-    """Return a number of lines or a level; raises ValueError for anything else."""
+    """Return a number of lines or a level, else raise `ValueError`."""
     if not isinstance(value, int) or value < 0 or value.bit_length() >= MOST_BITS:
         raise ValueError(f"{str(value)[:50]!r} is no number of lines")
     return value
 
 
 def _value(value: object) -> Any:
-    """Return a value of front matter; raises ValueError for what no index can store."""
+    """Return a value of front matter that an index can store, else raise `ValueError`."""
     if isinstance(value, dict):
         return {_value(key): _value(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Make untrusted text safe in an answer for a model: on one line, within quotes or fences that it cannot close."""
+"""Untrusted text made safe in an answer for a model: on one line, within quotes or fences that it cannot close."""
 
 from __future__ import annotations
 
@@ -20,12 +20,7 @@ _QUOTES = str.maketrans({'"': "'", "`": "'", "·": "-"})
 
 
 def one_line(text: str, limit: int) -> str:
-    """Put a text on one line, remove invisible characters, and cut it at `limit` UTF-8 bytes.
-
-    Args:
-        text: any string.
-        limit: maximum of bytes, including the `…` that marks a cut.
-    """
+    """Put a text on one line, remove invisible characters, and cut it at `limit` UTF-8 bytes, with `…` if cut."""
     # Slice first to save work on long texts; `limit` bytes hold at most `limit` characters.
     line = text[: 8 * limit]
     if not line.isascii():

@@ -66,11 +66,7 @@ class Scan:
 
 
 def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
-    """Return files as a listing, sorted by path.
-
-    Args:
-        files: path → (size, time in ns).
-    """
+    """Return path → (size in bytes, time in ns) as a listing, sorted by path."""
     paths = sorted(files)
     return FileListing("", paths, [files[path][0] for path in paths], [files[path][1] for path in paths])
 
@@ -78,7 +74,7 @@ def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
 def digest_of(scan: Scan) -> str:
     """Return a hash of the paths, sizes and times of all files.
 
-    It also differs if a file system lists the same folder in another order; the index is then read in vain.
+    It also differs if a file system lists the same folder in another order; the index is then read needlessly.
     """
     total = hashlib.blake2b(digest_size=16)
     for listing in scan.listings:

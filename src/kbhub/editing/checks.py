@@ -48,13 +48,7 @@ RELATED: Final = "related"
 
 
 def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
-    """Return warnings about a document.
-
-    Args:
-        hub: the hub; links and tags are compared with its indexes.
-        base: the document's base.
-        document: its current content.
-    """
+    """Return warnings about a document's current content, whose links and tags are compared with the indexes."""
     warnings = [*document.problems, *_broken_refs(hub, base, document)]
     try:
         known = _Known(hub, base, document.path)
@@ -189,24 +183,14 @@ class IncomingLink:
 
 
 def targets_of(hub: Hub, base: Base) -> PathTable:
-    """Return the names by which links may refer to the documents of a base.
-
-    Raises:
-        IndexUnavailable: the base's index cannot be read.
-    """
+    """Return the names by which links may refer to the documents of a base."""
     index = hub.index(base)
     with index.snapshot():
         return PathTable(index.paths(), document_names(index))
 
 
 def incoming(hub: Hub, base: Base, path: str) -> list[IncomingLink]:
-    """Find the links to a document, except its own; bases without a usable index are skipped.
-
-    Args:
-        hub: the hub.
-        base: the document's base.
-        path: its path in the base.
-    """
+    """Find the links to a document, except its own; bases without a usable index are skipped."""
     try:
         targets = targets_of(hub, base)
     except IndexUnavailable:
@@ -230,13 +214,8 @@ def incoming(hub: Hub, base: Base, path: str) -> list[IncomingLink]:
 def leads_to(targets: PathTable, base: Base, home: Base, source: str, target: str, kind: LinkKind) -> str | None:
     """Return the path in a base that a link resolves to, or None if it leads elsewhere.
 
-    Args:
-        targets: the documents of the base.
-        base: the base.
-        home: base of the document that holds the link, which may be another.
-        source: path of that document.
-        target: the link's target.
-        kind: the link's kind.
+    `targets` are the documents of the base; `home` is the base of the document with the link, which may be another, and
+    `source` that document's path.
     """
     name, mark, path = target.partition("@")
     if mark and folded(name) in map(folded, (base.id, *base.names)):
@@ -248,14 +227,7 @@ def leads_to(targets: PathTable, base: Base, home: Base, source: str, target: st
 
 
 def links_of(index: Index) -> list[tuple[str, str, LinkKind, int | None]]:
-    """Return every link of a base as document path, target, kind and line (None for entries of `related`).
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: it cannot be read.
-    """
+    """Return every link of a base as document path, target, kind and line (None for entries of `related`)."""
     links: list[tuple[str, str, LinkKind, int | None]] = [
         (path, target, cast("LinkKind", kind), line) for path, target, _, _, line, kind in link_rows(index) if target
     ]

@@ -80,16 +80,12 @@ class Distilled(Model):
 def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_secret: bool = False) -> Distilled:
     """Save a chat answer as a document with front matter, and index it.
 
-    Args:
-        hub: the hub.
-        model: name of the model, or an alias: `c`, `x`, `g`, or one from the setting `distil.models`.
-        text: the answer.
-        base: id of the target base; None for the project base if it is writable, else a base in the user's data.
-        allow_secret: save a text even if it seems to hold a credential.
+    The model is a name or an alias: `c`, `x`, `g`, or one from the setting `distil.models`. Without a base, the
+    document goes to the project base if it is writable, else to a base in the user's data.
 
     Raises:
         UsageError: the text or the model's name is empty.
-        SecretFound: the text seems to hold a credential.
+        SecretFound: the text seems to hold a credential, and `allow_secret` is not set.
         BaseNotFound: the base does not exist.
         WriteRefused: the base is read-only.
     """
@@ -131,15 +127,7 @@ def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_se
 
 
 def model_name(model: str, models: Mapping[str, str]) -> str:
-    """Resolve an alias to a model's name; other names are returned as they are.
-
-    Args:
-        model: name or alias; aliases are case-insensitive.
-        models: alias → name, from the settings.
-
-    Raises:
-        UsageError: the name is invalid.
-    """
+    """Resolve an alias, in any case, to a model's name; other names are kept. Raise `UsageError` if it is invalid."""
     alias = SHORT.get(model.casefold(), model.casefold())
     name = {key.casefold(): value for key, value in models.items()}.get(alias)
     if name is None:

@@ -98,21 +98,12 @@ class Folder:
             return None
 
     def read(self, name: str) -> Content:
-        """Read a regular file.
-
-        Raises:
-            OSError: it does not exist, is a link or not a regular file, or cannot be read.
-        """
+        """Read a regular file; links and other kinds of files raise `OSError`."""
         with os.fdopen(open_regular(self._at(name), dir_fd=self.descriptor, follow=False), "rb") as file:
             return Content(file.read(), os.fstat(file.fileno()))
 
     def create(self, name: str, data: bytes, mode: int | None = None) -> None:
-        """Write a new file.
-
-        Args:
-            name: its name.
-            data: its bytes.
-            mode: its mode; None for the default under the umask.
+        """Write a new file; without a mode, it gets the default under the umask.
 
         Raises:
             FileExistsError: the name is taken.
@@ -126,16 +117,8 @@ class Folder:
     def replace(self, name: str, data: bytes, old: Content) -> bool:
         """Replace a file, keeping its mode and, where allowed, its owner.
 
-        Args:
-            name: its name.
-            data: the new bytes.
-            old: the file as it was read.
-
-        Returns:
-            False if the file changed since it was read; then it is left alone.
-
-        Raises:
-            OSError: it cannot be written; the old file is intact.
+        Returns False, and leaves the file alone, if it changed since it was read. After an `OSError`, the old file is
+        intact.
         """
         with self._temporary(data, stat.S_IMODE(old.status.st_mode), old.status) as temporary:
             self._check()
@@ -260,16 +243,11 @@ class Folder:
 
 @contextmanager
 def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iterator[Folder]:
-    """Hold a folder of a base open.
-
-    Args:
-        base: the base.
-        parts: folder names from the base downwards; none of them may be a link.
-        make: create missing folders.
+    """Hold a folder of a base open; `parts` are the folder names from the base downwards, none of them a link.
 
     Raises:
         PathNotContained: one of them is a link.
-        OSError: one does not exist, is not a folder, or cannot be opened or created.
+        OSError: one does not exist, unless `make` is set, is not a folder, or cannot be opened or created.
     """
     root = os.path.realpath(base.path)
     folder = Folder(Path(root, *parts), base, None)
@@ -341,11 +319,7 @@ def read_for_change(folder: Folder, place: Location, based_on: str | None) -> Co
 
 
 def wanted_hash(based_on: str) -> str:
-    """Normalise a hash for comparison.
-
-    Raises:
-        UsageError: it is not a hash, or too short.
-    """
+    """Normalise a hash for comparison; raise `UsageError` if it is none, or too short."""
     text = based_on.strip().lower().removeprefix("sha256:")
     if not _HASH.fullmatch(text):
         raise UsageError(
@@ -361,18 +335,9 @@ def changed_meanwhile(place: Location, based_on: str) -> DocumentChanged:
 
 
 def bring_in_step(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:
-    """Index the changes in a base.
+    """Index the changes in a base; return whether the index then has the changed document, or lacks it if not `there`.
 
     A base with very many changes is left to `kbhub index` or the background.
-
-    Args:
-        hub: the hub.
-        base: the base.
-        path: a document that was changed.
-        there: whether the index should contain it.
-
-    Returns:
-        Whether the index matches `there`.
     """
     try:
         for behind in freshen(hub, (base.id,), max_age=0.0):
@@ -400,11 +365,7 @@ def docid_of(hub: Hub, base: Base, path: str) -> str:
 
 @contextmanager
 def refusing(ref: str) -> Iterator[None]:
-    """Turn an `OSError` into a refusal that names the document.
-
-    Raises:
-        WriteRefused: an `OSError` came from inside.
-    """
+    """Turn an `OSError` from inside into a `WriteRefused` that names the document."""
     try:
         yield
     except FileNotFoundError as error:

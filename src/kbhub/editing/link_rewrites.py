@@ -62,12 +62,7 @@ class Rewritten:
 
 
 def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, list[Rewritten], list[int | None]]:
-    """Rewrite the links of a document.
-
-    Args:
-        ref: the document; its suffix tells its format.
-        text: its text.
-        rewrite: returns the new target of a link.
+    """Rewrite the links of a document, whose suffix tells its format, by a function that returns a link's new target.
 
     Returns:
         The text, the links that were replaced, and the lines of those that should have been (None for an entry of
@@ -126,14 +121,7 @@ def _relinked(ref: str, text: Text, rewrite: Rewrite, replaced: list[Rewritten])
 
 
 def spelling(target: str, kind: LinkKind, source: str, path: str) -> list[str]:
-    """Return the ways to write a link to a document, the most similar to the old one first.
-
-    Args:
-        target: how it is written now.
-        kind: its kind.
-        source: path of the document that holds the link.
-        path: path of the document or file to link to.
-    """
+    """Return the ways to write a link from a source to a path, the most similar to its present target first."""
     bare = path
     if not is_markdown(target) and is_markdown(path):
         bare = path.rpartition(".")[0]

@@ -113,9 +113,7 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
 def find_document(hub: Hub, ref: str) -> Location:
     """Look up a document to change, by its exact path or docid only.
 
-    Args:
-        hub: the hub.
-        ref: `path`, `id@path` (each with or without its suffix) or `#docid`.
+    The ref is `path`, `id@path` (each with or without its suffix) or `#docid`.
 
     Raises:
         DocumentNotFound: it does not exist, or is excluded from its base.
@@ -145,11 +143,7 @@ def find_document(hub: Hub, ref: str) -> Location:
 
 
 def new_place(hub: Hub, ref: str) -> Location:
-    """Return the location of a new document.
-
-    Args:
-        hub: the hub.
-        ref: `path` in the project base or `id@path`; `.md` is appended if the suffix is missing.
+    """Return the location of a new document: `path` in the project base or `id@path`, completed by `.md` if needed.
 
     Raises:
         BaseNotFound: there is no base with this id; `project@id@path` is a file of such a name.
@@ -184,12 +178,7 @@ def new_place(hub: Hub, ref: str) -> Location:
 
 
 def twin(names: list[str], name: str) -> str | None:
-    """Return a name that some file systems treat as the same, by case or Unicode form, or None.
-
-    Args:
-        names: the names in the folder.
-        name: the name to compare; an equal name does not count.
-    """
+    """Return a name that differs but that some file systems treat as the same, by case or Unicode form, or None."""
     return next((other for other in sorted(names) if other != name and _folded(other) == _folded(name)), None)
 
 
@@ -207,15 +196,9 @@ def ref_forms(hub: Hub, ref: str) -> list[str]:
 
 
 def qualified(hub: Hub, ref: str, base: Base) -> str:
-    """Add the base id to a ref for a new document, keeping a trailing slash.
+    """Add the base id to a ref for a new document, unless the ref names another base; keep a trailing slash.
 
-    Args:
-        hub: the hub.
-        ref: the ref.
-        base: the base, unless the ref names another.
-
-    Raises:
-        BaseNotFound, WriteRefused: the ref begins with the id of a base that is not active.
+    Raises `BaseNotFound` or `WriteRefused` if the ref begins with the id of a base that is not active.
     """
     named, path = _base_for_new(hub, ref, base) or (base, ref)
     slash = "/" if path else "./"
@@ -310,11 +293,9 @@ def _with_ending(ref: str, path: str) -> str:
 
 
 def name_fault(name: str, *, windows: bool = True) -> str | None:
-    """Return why no document or folder may have a name, or None.
+    """Return why no document or folder may have a name, one part of a path, or None.
 
-    Args:
-        name: one part of a path.
-        windows: whether it must be a name on Windows, too.
+    With `windows`, it must be a name on Windows, too.
     """
     if name in ("", "."):
         return "it has an empty part"

@@ -137,13 +137,9 @@ class _Move:
 
 
 def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renamed:
-    """Move a document to another path in its base.
+    """Move a document to another path in its base, or to another folder if `new` ends with a slash.
 
-    Args:
-        hub: the hub.
-        ref: the document: `path`, `id@path` or `#docid`.
-        new: its new path, or its new folder with a trailing slash.
-        update_links: rewrite the links that would break, in all writable documents; if False, they are only reported.
+    The links that would break are reported or, with `update_links`, rewritten in all writable documents.
 
     Raises:
         DocumentNotFound, PathNotContained: the document does not exist, or the new path leads out of the base.

@@ -54,16 +54,10 @@ class _Section:
 
 
 def append(ref: str, text: Text, new: str, heading: str | None) -> TextChange:
-    """Append text to a document or a section.
+    """Append Markdown to a document or a section; surrounding blank lines are added as needed.
 
-    Args:
-        ref: the document, for messages.
-        text: its current text.
-        new: Markdown; surrounding blank lines are added as needed.
-        heading: the section: its heading, or the last headings of its path joined by ` > `.
-
-    Raises:
-        WriteRefused: the section does not exist or is ambiguous, or a code block would swallow what follows.
+    A section is named by its heading, or the last headings of its path joined by ` > `. Raises `WriteRefused` if it
+    does not exist or is ambiguous, or a code block would swallow what follows.
     """
     fresh = _trimmed(new, text.newline)
     if heading is None:
@@ -80,15 +74,8 @@ def append(ref: str, text: Text, new: str, heading: str | None) -> TextChange:
 def replace_section(ref: str, text: Text, new: str, heading: str) -> TextChange:
     """Replace a section's text, including its subsections.
 
-    Args:
-        ref: the document, for messages.
-        text: its current text.
-        new: Markdown; if it begins with a heading of the section's level, that replaces the heading too. If empty, only
-            the heading is left.
-        heading: as for `append`.
-
-    Raises:
-        WriteRefused: as for `append`.
+    Text that begins with a heading of the section's level replaces the heading too; empty text leaves only the heading.
+    The section is named as for `append`, and refused for the same reasons.
     """
     section = find_section(ref, text, heading)
     fresh = _trimmed(new, text.newline)
@@ -98,11 +85,7 @@ def replace_section(ref: str, text: Text, new: str, heading: str) -> TextChange:
 
 
 def replace_body(ref: str, text: Text, new: str) -> TextChange:
-    """Replace everything below the front matter.
-
-    Raises:
-        WriteRefused: the front matter cannot be parsed, so its end is unknown.
-    """
+    """Replace everything below the front matter; raise `WriteRefused` if it cannot be parsed, so its end is unknown."""
     front = read_front_matter(text.bare)
     if front.problem:
         reason = (
@@ -132,8 +115,7 @@ def front_end(text: Text) -> int:
 def find_section(ref: str, text: Text, heading: str) -> _Section:
     """Find the only section with this heading or path of headings.
 
-    Raises:
-        WriteRefused: there is none, or several; the reason lists the alternatives.
+    If there is none, or several, raise `WriteRefused` with the alternatives.
     """
     sections = _sections(text)
     path = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]

@@ -98,10 +98,7 @@ class Restored(Model):
 def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
     """Move a document to the trash.
 
-    Args:
-        hub: the hub.
-        ref: `path`, `id@path` or `#docid`.
-        based_on: hash of the document as it was read, at least 8 hex digits; if it differs, nothing is done.
+    `based_on` is the hash of the document as it was read, at least 8 hex digits; if it differs, nothing is done.
 
     Raises:
         DocumentNotFound, PathNotContained: the document does not exist.
@@ -141,9 +138,7 @@ def trash(hub: Hub) -> tuple[TrashEntry, ...]:
 def restore(hub: Hub, name: str) -> Restored:
     """Restore a deleted document to its place, never overwriting anything.
 
-    Args:
-        hub: the hub.
-        name: its name in the trash, or its former ref, with or without suffix; the last deleted of several.
+    The name is that in the trash, or the former ref, with or without suffix; of several, the last deleted is restored.
 
     Raises:
         KbhubError: the trash has no such document.
@@ -184,12 +179,7 @@ def restore(hub: Hub, name: str) -> Restored:
 
 
 def empty_trash(hub: Hub, *, older_than_days: float = 0.0) -> tuple[TrashEntry, ...]:
-    """Delete documents from the trash for good; return them.
-
-    Args:
-        hub: the hub.
-        older_than_days: only those deleted longer ago.
-    """
+    """Delete documents from the trash for good, or only those deleted longer ago than some days; return them."""
     limit = datetime.fromtimestamp(hub.options.clock(), UTC) - timedelta(days=older_than_days)
     old = tuple(entry for entry in trash(hub) if datetime.fromisoformat(entry.deleted) <= limit)
     for entry in old:

@@ -87,14 +87,7 @@ class Corpus:
 def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
     """Write a data set's documents to files, unless they exist already, and index them.
 
-    Args:
-        dataset: the data set.
-        setup: how to create the corpus.
-        parts: number of bases into which the documents are split at random.
-
-    Raises:
-        UsageError: there are fewer documents than parts.
-        IndexUnavailable: the cache cannot be written, or indexing failed.
+    They are split at random into as many bases as `parts`. Raises `UsageError` if there are fewer documents.
     """
     if parts > len(dataset.documents):
         raise UsageError(f"{dataset.name} has {len(dataset.documents)} documents, too few to fill {parts} bases.")
@@ -121,11 +114,7 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
 
 
 def eval_folder(setup: Setup) -> Path:
-    """Return the folder of all corpora, creating it if necessary.
-
-    Raises:
-        IndexUnavailable: it cannot be created.
-    """
+    """Return the folder of all corpora, creating it if necessary."""
     folder = cache_dir(setup.env, setup.cache) / FOLDER
     try:
         return private_directory(folder)
@@ -134,13 +123,9 @@ def eval_folder(setup: Setup) -> Path:
 
 
 def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setup) -> Hub:
-    """Open a hub with only these bases, isolated from the user's own.
+    """Open a hub with only these bases (id → folder), isolated from the user's own.
 
-    Args:
-        bases: id → folder.
-        cache: folder of the indexes.
-        documents: maximum of documents in all bases.
-        setup: provides the settings.
+    `documents` is the maximum in all bases.
     """
     home = private_directory(eval_folder(setup) / "home")
     env = {name: value for name, value in setup.env.items() if name not in _PLACES}
@@ -202,16 +187,9 @@ def _write_files(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> 
 def sync_corpus(
     hub: Hub, bases: Sequence[str], *, full: bool = False, progress: Progress | None = None
 ) -> tuple[int, tuple[str, ...]]:
-    """Sync bases, waiting for other processes that index them.
+    """Sync bases, waiting for other processes that index them; `full` reindexes every file.
 
-    Args:
-        hub: the hub with the bases.
-        bases: ids of the bases.
-        full: whether to reindex every file.
-        progress: as for `Hub.sync`.
-
-    Returns:
-        The total number of chunks, and notes on files that failed.
+    Returns the total number of chunks, and notes on files that failed.
     """
     chunks, notes = 0, []
     for base in bases:
@@ -237,14 +215,8 @@ def _named(dataset: str, progress: Progress | None) -> Progress | None:
 def logged_dataset(hub: Hub) -> Dataset:
     """Build a data set from the queries of which a hit was read, and the current documents.
 
-    Equivalent queries are merged. Memories are left out, because they originate from queries.
-
-    Args:
-        hub: the hub with the query log and the bases.
-
-    Raises:
-        DatasetError: no hit of a logged query was read, or no document that was read still exists.
-        QueryLogUnavailable: the log cannot be read.
+    Equivalent queries are merged. Memories are left out, because they originate from queries. Raises `DatasetError` if
+    no hit of a logged query was read, or no document that was read still exists.
     """
     log = log_of(hub)
     documents, notes = _documents(hub)

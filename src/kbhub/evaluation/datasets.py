@@ -75,14 +75,8 @@ def headed_sections(document: Document) -> tuple[HeadedSection, ...]:
 def best_answer(name: str, sections: Sequence[HeadedSection], lines: tuple[int, int], gold: Mapping[str, int]) -> str:
     """Return what a chunk counts as: the section it overlaps, or its document, with the highest gain.
 
-    Args:
-        name: the document.
-        sections: the document's sections.
-        lines: first and last line of the chunk, 1-based.
-        gold: section or document → gain.
-
-    Returns:
-        The first with the highest gain, or the first overlapping section if none has a gain.
+    `lines` are its first and last, 1-based; `gold` maps a section or document to its gain. Of equal gains, the first
+    counts; if none has a gain, the first overlapping section.
     """
     candidates = [
         f"{name}{SECTION_MARK}{section.path}" if section.path else name
@@ -154,8 +148,7 @@ class _Row:
     def text(self, *keys: str, default: str | None = None) -> str:
         """Return the first of some fields that is set, as text.
 
-        Raises:
-            DatasetError: all are missing without a default, or the value is not a string or number.
+        Raises `DatasetError` if all are missing without a default, or the value is not a string or number.
         """
         value = next((self.value[key] for key in keys if self.value.get(key) is not None), default)
         if value is None:
@@ -170,15 +163,11 @@ class _Row:
 
 
 def load_dataset(folder: Path) -> Dataset:
-    """Read a data set.
+    """Read a data set from a folder, or raise `DatasetError`.
 
-    Args:
-        folder: with `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`), as BEIR has them; or
-            with `queries.jsonl` and Markdown, below `docs` if there is such a folder. Either may have a
-            `rewordings.jsonl` with `queries` and `hyde` for the `id` of a query.
-
-    Raises:
-        DatasetError: the folder has neither layout, or a line of a file is invalid.
+    It has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`), as BEIR has them; or `queries.jsonl`
+    and Markdown, below `docs` if there is such a folder. Either may have a `rewordings.jsonl` with `queries` and `hyde`
+    for the `id` of a query.
     """
     if not folder.is_dir():
         raise DatasetError(
@@ -192,7 +181,7 @@ def load_dataset(folder: Path) -> Dataset:
 
 
 def _reworded(queries: Sequence[EvalQuery], file: Path) -> tuple[EvalQuery, ...]:
-    """Return queries with the other wordings and made-up answers in a file."""
+    """Return queries with the rewordings and hypothetical answers in a file."""
     rewordings = {}
     for row in _rows(file):
         wordings = row.value.get("queries") or []

@@ -1,4 +1,4 @@
-"""Reports of earlier evaluations, kept in the cache to be compared over time."""
+"""Reports of earlier evaluations, kept in the cache for comparison."""
 
 from __future__ import annotations
 
@@ -33,16 +33,7 @@ class KeptReport:
 
 
 def keep(setup: Setup, report: EvalReport, now: float) -> None:
-    """Keep a report, in the place of the oldest if there are many.
-
-    Args:
-        setup: its cache is where.
-        report: the report.
-        now: seconds since the epoch.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Keep a report in the cache, in place of the oldest if there are many; `now` is seconds since the epoch."""
     folder = private_directory(eval_folder(setup) / REPORTS)
     name = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H%M%SZ")
     write_atomically(folder / f"{name}.json", report.model_dump_json())
@@ -51,7 +42,7 @@ def keep(setup: Setup, report: EvalReport, now: float) -> None:
 
 
 def kept_reports(hub: Hub) -> list[KeptReport]:
-    """Return the reports that were kept, the latest first; those of other versions are left out."""
+    """Return the kept reports, the latest first, without those of other versions."""
     found = []
     for file in sorted((hub.cache / FOLDER / REPORTS).glob("*.json"), reverse=True):
         try:

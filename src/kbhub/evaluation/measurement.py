@@ -66,14 +66,7 @@ def withhold(
 ) -> tuple[WithheldFigures, ...]:
     """Measure how well verdicts distinguish answered questions from the same questions without their answers.
 
-    Args:
-        dataset: the documents from which bases are sampled.
-        queries: queries with an answer.
-        modes: search modes; `naive` is skipped, since it has no verdict.
-        setup: how bases are created and opened.
-
-    Raises:
-        KbhubError: as for `open_corpus`.
+    `queries` have an answer. Bases are sampled from the data set. The mode `naive` is skipped, since it has no verdict.
     """
     judged = [mode for mode in modes if mode != "naive"]
     chosen = sample(queries, QUESTIONS)
@@ -212,16 +205,8 @@ def evaluate(
 ) -> EvalReport:
     """Run all plans on all data sets.
 
-    Args:
-        datasets: the data sets.
-        unanswerable: data sets whose queries have no answer in the others.
-        options: what to measure.
-        setup: how corpora are created and opened.
-
-    Raises:
-        UsageError: two data sets have the same name.
-        DatasetError: a run file cannot be read or written.
-        KbhubError: as for `Hub.sync` and `Hub.search`.
+    The queries of `unanswerable` have no answer in the others. Raises `UsageError` if two data sets have the same name,
+    and `DatasetError` if a run file cannot be read or written.
     """
     for name, count in Counter(dataset.name for dataset in datasets).items():
         if count > 1:
@@ -338,8 +323,7 @@ class _Measurement:
     def check_files(self, plans: Sequence[Plan]) -> None:
         """Check before measuring that run files can be read and written.
 
-        Raises:
-            DatasetError: an earlier run, or the folder for a new one, does not exist.
+        Raises `DatasetError` if an earlier run, or the folder for a new one, does not exist.
         """
         if self.options.run and not self.options.run.parent.is_dir():
             raise DatasetError(self.options.run, "cannot be written: its folder does not exist")

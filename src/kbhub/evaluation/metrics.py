@@ -34,15 +34,10 @@ _ROUNDING = 1e-12
 
 
 def judge(ranked: Sequence[str], gold: Mapping[str, int], *, exponential: bool = False) -> tuple[float, ...]:
-    """Compute all metrics of a ranking.
+    """Compute all metrics of a ranking, one value per name in `METRICS`.
 
-    Args:
-        ranked: distinct results, best first.
-        gold: relevant item → its gain, above 0; at least one.
-        exponential: whether a gain g counts as 2^g − 1 rather than g.
-
-    Returns:
-        One value per name in `METRICS`.
+    `ranked` has distinct results, best first; `gold` maps each relevant item, at least one, to its gain, above 0. With
+    `exponential`, a gain g counts as 2^g − 1.
     """
     ideal = {name: float(2**gain - 1 if exponential else gain) for name, gain in gold.items()}
     gains = [ideal.get(name, 0.0) for name in ranked]
@@ -61,10 +56,7 @@ def judge(ranked: Sequence[str], gold: Mapping[str, int], *, exponential: bool =
 def ndcg(gains: Sequence[float], ideal: Sequence[float], depth: int) -> float:
     """Return the normalised discounted cumulative gain (Järvelin and Kekäläinen 2002, discount log2(rank + 1)).
 
-    Args:
-        gains: gains of the results, best first.
-        ideal: gains of all relevant items.
-        depth: number of results to use.
+    `gains` are those of the results, best first; only `depth` of them count. `ideal` are those of all relevant items.
     """
     best = _dcg(sorted(ideal, reverse=True)[:depth])
     return _dcg(gains[:depth]) / best if best else 0.0
@@ -77,15 +69,10 @@ def _dcg(gains: Sequence[float]) -> float:
 def randomisation_p(
     first: NDArray[np.float64], second: NDArray[np.float64], *, permutations: int = PERMUTATIONS
 ) -> NDArray[np.float64]:
-    """Test for several metrics at once whether the means of two runs differ.
+    """Test for several metrics at once whether the means of two runs differ, by swapping signs at random.
 
-    Args:
-        first: values of a run, shape (queries, metrics).
-        second: values of the other run for the same queries, same shape.
-        permutations: number of sign swaps.
-
-    Returns:
-        Two-sided p per metric, never 0, because the observed order counts as a permutation.
+    Both arrays have the shape (queries, metrics), for the same queries. Returns a two-sided p per metric, never 0,
+    because the observed order counts as a permutation.
     """
     differences = first - second
     queries = len(differences)
@@ -103,9 +90,7 @@ def randomisation_p(
 def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
     """Return the probability that a positive scores higher than a negative, with ties counting half (ROC AUC).
 
-    Args:
-        positive: scores, shape (n,), n ≥ 1.
-        negative: scores, shape (m,), m ≥ 1.
+    The shapes are (n,) and (m,), with n, m ≥ 1.
     """
     ordered = np.sort(negative)
     below = np.searchsorted(ordered, positive, "left")

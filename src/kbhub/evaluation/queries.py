@@ -81,16 +81,9 @@ def ask(
 ) -> list[QueryResult]:
     """Run queries on a corpus, after an unmeasured one that loads the model and opens the indexes.
 
-    Args:
-        corpus: the corpus to search.
-        dataset: the data set it was built from.
-        queries: the queries, which may belong to another data set.
-        plan: the search configuration, not `naive`.
-        depth: number of results per query.
-        progress: called with a label, the number of finished queries and their total.
-
-    Raises:
-        IndexUnavailable: a base could not be searched.
+    The queries may belong to another data set than `dataset`, of which the corpus was built; the plan must not be
+    `naive`. `depth` is the number of results per query. `progress` is called with a label, the number of finished
+    queries and their total. Raises `IndexUnavailable` if a base could not be searched.
     """
     answers = []
     for number, query in enumerate([*queries[:1], *queries]):
@@ -103,11 +96,7 @@ def ask(
 
 
 class NaiveSearch:
-    """The full-text baseline, over documents or, if answers are sections, over kbhub's chunks.
-
-    Args:
-        dataset: the data set.
-    """
+    """The full-text baseline, over documents or, if answers are sections, over kbhub's chunks."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset

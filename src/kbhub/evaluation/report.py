@@ -119,16 +119,7 @@ class EvalReport(Model):
 
 
 def write_run(file: Path, answers: Iterable[QueryResult], tag: str) -> None:
-    """Write a run file.
-
-    Args:
-        file: the file, which is written atomically and replaces an existing one.
-        answers: the rankings.
-        tag: name of the run; whitespace becomes `-`.
-
-    Raises:
-        DatasetError: it cannot be written.
-    """
+    """Write a run file atomically, replacing an existing one; whitespace in its tag becomes `-`."""
     name = re.sub(r"\s+", "-", tag)
     lines = []
     for answer in answers:
@@ -143,14 +134,7 @@ def write_run(file: Path, answers: Iterable[QueryResult], tag: str) -> None:
 
 
 def read_run(file: Path) -> Mapping[str, tuple[str, ...]]:
-    """Read a run file.
-
-    Returns:
-        Query → documents, by descending score, then by rank.
-
-    Raises:
-        DatasetError: the file cannot be read, or a line is invalid.
-    """
+    """Read a run file as query → documents, by descending score, then by rank."""
     runs: dict[str, list[tuple[float, int, str]]] = {}
     try:
         text = file.read_text("utf-8")
@@ -171,14 +155,7 @@ def read_run(file: Path) -> Mapping[str, tuple[str, ...]]:
 
 
 def run_file(file: Path, dataset: str, plan: str, *, alone: bool) -> Path:
-    """Return the file of a run, with data set and plan in its name if there are several runs.
-
-    Args:
-        file: the file given by the user.
-        dataset: name of the data set.
-        plan: name of the plan.
-        alone: whether this is the only run.
-    """
+    """Return the file of a run, with data set and plan in its name unless it is `alone`."""
     if alone:
         return file
     middle = ".".join(re.sub(r"[^\w.+-]+", "-", name).strip("-") for name in (dataset, plan))

@@ -5,11 +5,11 @@ memories and passages, quoted as data, or nothing. Never in the way: whatever fa
 
 events        the clients' contracts: what they send, what they read
 consent       the projects whose documents may speak
-quoting       text as data, which cannot close its quotes
-told          what a session has been told already, and what was read of it
+quotes        text as data, which cannot close its quotes
+deliveries    what a session has been told already, and what was read of it
 subjects      memories and documents about a file or a symbol in it
 delivery      what to say about an event
-proposing     what a session's log suggests to remember
+proposals     what a session's log suggests to remember
 inbox         proposals that wait to be accepted
 replay        what would have been said during a past session
 """

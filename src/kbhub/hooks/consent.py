@@ -27,12 +27,7 @@ def project_root(workspace: Workspace) -> Path | None:
 
 
 def let_speak(hub: Hub) -> Grant:
-    """Let the documents of the workspace's project reach agents without being asked for.
-
-    Raises:
-        UsageError: there is no project here.
-        ConfigError, OSError: the grant cannot be stored.
-    """
+    """Let the documents of the workspace's project reach agents unasked."""
     workspace = hub.discovery().workspace
     root = project_root(workspace)
     if root is None:

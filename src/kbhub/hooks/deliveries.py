@@ -63,7 +63,7 @@ class Counted:
 
 
 def told(hub: Hub, session: str) -> SessionLog:
-    """Return what a session was told; nothing if its file cannot be read."""
+    """Return the log of a session; an empty one if its file cannot be read."""
     name = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = project_folder(hub) / f"{name}.jsonl"
     lines = list(_lines(path))
@@ -83,7 +83,7 @@ def mark_read(hub: Hub, refs: Iterable[str]) -> None:
 
 
 def counted(hub: Hub) -> Counted:
-    """Return how much was delivered in this project, and read of it."""
+    """Return how many documents were delivered in this project, and how many of them were read."""
     totals = Counted()
     for path in _recent(project_folder(hub), 0.0):
         lines = list(_lines(path))
@@ -109,7 +109,7 @@ def sweep(hub: Hub) -> None:
 
 
 def project_folder(hub: Hub) -> Path:
-    """Return the folder of what belongs to the workspace's project, which may not exist."""
+    """Return the folder for data of the workspace's project, which may not exist."""
     found = identify(hub.discovery().workspace)
     return hub.data / FOLDER / (found.digest if found else "none")
 

@@ -92,15 +92,7 @@ class Delivery:
 
 
 def deliver(hub: Hub, event: Event) -> Delivery | None:
-    """Return what to say about an event, and note that it was said; None to stay silent.
-
-    Args:
-        hub: the hub of the session's directory; nothing is indexed.
-        event: what happened.
-
-    Raises:
-        KbhubError: whatever keeps it from answering.
-    """
+    """Return the text to deliver for an event, and note that it was said; None to stay silent. Indexes nothing."""
     if event.name not in BUDGETS:
         return None
     session = told(hub, event.session)
@@ -113,14 +105,7 @@ def deliver(hub: Hub, event: Event) -> Delivery | None:
 
 
 def considered(hub: Hub, event: Event, session: SessionLog, *, own_only: bool = False) -> Delivery | None:
-    """Return what to say about an event; nothing is noted.
-
-    Args:
-        hub: as for `deliver`.
-        event: what happened.
-        session: what was said until now.
-        own_only: the project may not speak, so only the user's own memories count.
-    """
+    """Return the text to deliver for an event, noting nothing; `own_only` limits it to the user's own memories."""
     fresh = event.name == "session-start" and event.source not in ("resume", "")
     known = frozenset[str]() if fresh else session.refs
     room = min(BUDGETS[event.name], SESSION_TOKENS - session.tokens)
@@ -157,7 +142,7 @@ def _fitted(parts: Iterable[_Part], room: int) -> Delivery | None:
 
 
 def _start(hub: Hub, _: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
-    """Say what there is, and the memories that hold for all work here."""
+    """Return the bases, and the memories that hold for all work here."""
     parts = [] if own_only else [_Part(line) for line in _what_there_is(hub)]
     if count := 0 if own_only else len(waiting(hub)):
         verb = "waits" if count == 1 else "wait"
@@ -200,7 +185,7 @@ def _what_there_is(hub: Hub) -> list[str]:
 
 
 def _prompt(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
-    """Say what is about a file that a prompt names, and the passages that answer it, if that is certain."""
+    """Return documents about a file that a prompt names, and passages that answer it with certainty."""
     text = _SYNTAX.sub(" ", _CODE.sub(" ", event.prompt))
     words = text.split()[:PROMPT_WORDS]
     wording = " ".join(words)
@@ -253,7 +238,7 @@ def _address(hit: Hit) -> str:
 
 
 def _tool(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
-    """Say which memories and documents are about the file, or the symbol, that a tool works on."""
+    """Return memories and documents about the file or symbol that a tool works on."""
     return [_Part(HEAD), *_about(hub, event, known, own_only)]
 
 

@@ -90,13 +90,7 @@ _ANSWERED: Mapping[HookClient, Mapping[EventName, str]] = MappingProxyType(
 
 
 def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
-    """Return the event in what a client sent; None if that is not of the contract.
-
-    Args:
-        name: which event.
-        client: who sent it.
-        data: the JSON value.
-    """
+    """Return the event in a client's JSON value; None if it breaks the client's contract."""
     if not isinstance(data, dict):
         return None
     session = _text(data.get("session_id"))
@@ -118,7 +112,7 @@ def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
 
 
 def answer(event: Event, text: str) -> str:
-    """Return what the client reads: JSON that adds the text to the model's context."""
+    """Return the client's input: JSON that adds the text to the model's context."""
     output: dict[str, Any] = {"hookSpecificOutput": {"hookEventName": event.called, "additionalContext": text}}
     if event.client == "copilot-cli":
         output["additionalContext"] = text
@@ -126,7 +120,7 @@ def answer(event: Event, text: str) -> str:
 
 
 def named_files(arguments: str) -> tuple[str, ...]:
-    """Return what may be files in the arguments of a tool, written as JSON, a command or a patch, maybe cut off."""
+    """Return possible file names in a tool's arguments: JSON, a command or a patch, possibly cut off."""
     try:
         return _tool(json.loads(arguments))[0]
     except ValueError:
@@ -135,13 +129,13 @@ def named_files(arguments: str) -> tuple[str, ...]:
 
 
 def words_like_files(text: str) -> tuple[str, ...]:
-    """Return the words of a shell command, or of a prompt, that look like files, `@` before them taken away."""
+    """Return the words of a shell command or prompt that look like files, without a leading `@`."""
     words = (_PLACE.sub("", word.removeprefix("@").rstrip(".,:?!")) for word in _WORD.findall(text[:TEXT_CHARACTERS]))
     return tuple(dict.fromkeys(word for word in words if _LIKE_A_FILE.fullmatch(word)))[:MOST_PATHS]
 
 
 def _tool(given: object) -> tuple[tuple[str, ...], str]:
-    """Return the files that a tool is to work on, and all that it is given."""
+    """Return the files that a tool is to work on, and its whole input."""
     texts: list[str] = []
     paths: list[str] = []
     pending: list[tuple[str, object]] = [("", given)]

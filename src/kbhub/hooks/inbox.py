@@ -78,15 +78,7 @@ def waiting(hub: Hub) -> tuple[Proposal, ...]:
 
 
 def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
-    """Read the log of a session that ended, and put what it suggests into the inbox.
-
-    Args:
-        hub: the hub of the session's directory.
-        event: the end of the session.
-
-    Returns:
-        The new proposals.
-    """
+    """Read the log of a session that ended, put its suggestions into the inbox, and return the new proposals."""
     path = Path(event.transcript)
     if not event.transcript or not path.is_file() or hub.config().settings.read_only:
         return ()
@@ -99,7 +91,7 @@ def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
 
 
 def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, ...]:
-    """Put suggestions into the inbox, except those that wait there or are remembered already."""
+    """Put suggestions into the inbox, except those that wait there or are already remembered."""
     if not found:
         return ()
     remembered = set()
@@ -115,16 +107,9 @@ def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, .
 
 
 def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
-    """Remember proposals, or drop them.
+    """Remember or drop the proposals with these ids, or `all`.
 
-    Args:
-        hub: the hub.
-        names: their ids, or `all`.
-        accept: whether they are remembered.
-
-    Raises:
-        UsageError: no id is given, or there is no such proposal; nothing was changed.
-        KbhubError: one cannot be remembered; it stays in the inbox.
+    An unknown id raises `UsageError`, and nothing is changed. A proposal that cannot be remembered stays in the inbox.
     """
     if not names:
         raise UsageError("No proposal given. Name proposals by id, or `all`; `kbhub memories inbox` lists them.")
@@ -171,11 +156,7 @@ def _path(hub: Hub) -> Path:
 
 @contextmanager
 def _changing(hub: Hub) -> Iterator[list[Proposal]]:
-    """Lock the inbox, and write the changed list, also if not all of a change succeeded.
-
-    Raises:
-        KbhubError: it is locked, or cannot be written.
-    """
+    """Lock the inbox, and write the changed list, also if only a part of a change succeeded."""
     path = _path(hub)
     try:
         private_directory(path.parent)

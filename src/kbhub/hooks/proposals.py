@@ -72,11 +72,7 @@ class Suggested:
 
 
 def suggested(turns: Iterable[Turn]) -> list[Suggested]:
-    """Return what is worth proposing of a session, at most `MOST_PROPOSALS`, in the order of the log.
-
-    Args:
-        turns: of the session, in order.
-    """
+    """Return the suggestions of a session in the order of its turns, at most `MOST_PROPOSALS`."""
     found: dict[str, Suggested] = {}
     answered = False
     for turn in turns:

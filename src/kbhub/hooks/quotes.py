@@ -17,22 +17,12 @@ BYTES_PER_TOKEN = 3.2
 
 
 def as_data(text: str, limit: int) -> str:
-    """Return a text as a quote of at most `limit` UTF-8 bytes, on one line.
-
-    Args:
-        text: any string.
-        limit: most bytes, without the mark of the quote.
-    """
+    """Return a text as a one-line quote of at most `limit` UTF-8 bytes, not counting the quote mark."""
     return f"> {inert(text, limit)}"
 
 
 def named(text: str, limit: int) -> str:
-    """Return a title, or what a memory says it is about, in double quotes that nothing in it can close.
-
-    Args:
-        text: any string.
-        limit: most UTF-8 bytes, without the quotes.
-    """
+    """Return a title or subject in double quotes that it cannot close; `limit` in UTF-8 bytes, without the quotes."""
     return f'"{inert(bare(text, limit), limit)}"'
 
 

@@ -53,15 +53,7 @@ class Replayed(Model):
 
 
 def replay(hub: Hub, path: Path) -> Replayed:
-    """Replay a session's log against what is known now.
-
-    Args:
-        hub: the hub of the project.
-        path: a log of Claude Code, Codex or Gemini CLI.
-
-    Raises:
-        UsageError: it cannot be read, or is no such log.
-    """
+    """Replay the log of a Claude Code, Codex or Gemini CLI session against current knowledge."""
     try:
         with path.open("rb") as file:
             transcript = read_transcript(path.name, file, hub.config().settings.limits.session_bytes)

@@ -34,12 +34,7 @@ class HooksState(Model):
 
 
 def hooks_state(hub: Hub, clients: Sequence[str]) -> HooksState:
-    """Return what hooks do in the workspace's project.
-
-    Args:
-        hub: the hub.
-        clients: titles of the clients that run them.
-    """
+    """Return the state of hooks in the workspace's project; `clients` are titles of the clients that run them."""
     counts = counted(hub)
     return HooksState(
         clients=tuple(clients),

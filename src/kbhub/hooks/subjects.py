@@ -45,15 +45,10 @@ class Concerned:
 
 
 def may_be_delivered(hub: Hub, memory: StoredMemory, *, own_only: bool) -> bool:
-    """Return whether a memory may reach an agent without being asked for.
+    """Return whether a memory may reach an agent unasked.
 
-    An agent's memory may come from what it read in a clone, so it counts only where the project that it was written in
-    may speak, and only there.
-
-    Args:
-        hub: the hub of the session's directory.
-        memory: the memory.
-        own_only: the project may not speak, so only what the user wrote into the data directory counts.
+    An agent's memory may come from what it read in a clone, so it counts only in the project that it was written in,
+    and only if that project may speak. With `own_only`, only what the user wrote into the data directory counts.
     """
     if memory.facts.superseded_by:
         return False

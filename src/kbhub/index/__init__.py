@@ -1,4 +1,4 @@
-"""The index of a base: what can be read of it whatever engine holds it, and the engines. All SQL is in this package."""
+"""The index of a base: its interface for reading, and the engines. All SQL is in this package."""
 
 from kbhub.index.engine import Index
 from kbhub.index.new_documents import NewChunk, NewDocument

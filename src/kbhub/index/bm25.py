@@ -69,12 +69,7 @@ class Ranking:
         return keys_of(self.chunks)
 
     def best(self, limit: int, places: Places) -> Ranking:
-        """Sort unordered chunks and keep the best.
-
-        Args:
-            limit: number to keep.
-            places: positions of chunks, to break ties.
-        """
+        """Sort unordered chunks, ties by place, and keep the best."""
         kept = np.arange(len(self))
         if len(self) > limit:
             kept = np.flatnonzero(self.values >= np.partition(self.values, -limit)[-limit])
@@ -104,17 +99,10 @@ def union(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]
 def spread(
     documents: NDArray[np.signedinteger], values: NDArray[np.float64], limit: int, each: int | None
 ) -> NDArray[np.int64]:
-    """Choose the best chunks of a base, limiting those of a single document.
+    """Return the unordered indices of the best chunks of a base, at most `each` of a document (None: any number).
 
-    Args:
-        documents: of the chunks.
-        values: of the chunks; larger is better.
-        limit: least number to choose, if available.
-        each: most chunks of one document; None for any number.
-
-    Returns:
-        Their indices in these arrays, unordered. Includes all chunks better than the worst of them, except those over a
-            document's limit and, of ties, those beyond `TIED`.
+    At least `limit`, if available, and all chunks better than the worst of them, except those over a document's limit
+    and, of ties, those beyond `TIED`. Larger values are better.
     """
     count = limit
     while True:
@@ -134,13 +122,7 @@ def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 
 
 def first_of_each(documents: NDArray[np.signedinteger], values: NDArray[np.float64], each: int) -> NDArray[np.int64]:
-    """Return the indices of the best chunks of each document.
-
-    Args:
-        documents: of the chunks.
-        values: of the chunks; larger is better.
-        each: number per document.
-    """
+    """Return the indices of the `each` best chunks of each document; larger values are better."""
     order = np.lexsort((-values, documents))
     ordered = documents[order]
     index = np.arange(len(order))
@@ -152,10 +134,7 @@ def first_of_each(documents: NDArray[np.signedinteger], values: NDArray[np.float
 def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: Places) -> NDArray[np.int64]:
     """Return the order of chunks: best first, ties by path, line and base, independent of how a corpus is split.
 
-    Args:
-        chunks: chunk numbers.
-        values: larger is better.
-        places: positions of chunks, to break ties.
+    Larger values are better.
     """
     order: NDArray[np.int64] = np.argsort(-values, kind="stable")
     ordered = values[order]

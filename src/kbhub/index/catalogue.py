@@ -1,4 +1,7 @@
-"""Lists from an index: documents, their titles and aliases, memories, tags, terms, and stored texts."""
+"""Lists from an index: documents, their titles and aliases, memories, tags, terms, and stored texts.
+
+All functions need an index within a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -37,16 +40,7 @@ class CatalogueEntry:
 
 
 def documents_after(index: Index, path: str, limit: int) -> list[CatalogueEntry]:
-    """Return a page of documents, sorted by path.
-
-    Args:
-        index: an index, in a snapshot.
-        path: the last path of the previous page; empty for the first page.
-        limit: documents at most.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return a page of documents by path, after the last path of the previous page (empty for the first page)."""
     rows = index.rows(
         "SELECT path, title, kind, size, abs(mtime_ns) FROM document WHERE path > ? ORDER BY path LIMIT ?", path, limit
     )
@@ -54,16 +48,7 @@ def documents_after(index: Index, path: str, limit: int) -> list[CatalogueEntry]
 
 
 def paths_beginning(index: Index, start: str, limit: int) -> list[str]:
-    """Return the paths that start with a text; if there are none, those that contain it, case-insensitively.
-
-    Args:
-        index: an index, in a snapshot.
-        start: any text.
-        limit: paths at most.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return the paths that start with a text; if there are none, those that contain it, case-insensitively."""
     rows = index.rows(
         "SELECT path FROM document WHERE substr(path, 1, ?) = ? ORDER BY path LIMIT ?", len(start), start, limit
     )
@@ -75,26 +60,12 @@ def paths_beginning(index: Index, start: str, limit: int) -> list[str]:
 
 
 def content_hashes(index: Index) -> dict[str, bytes]:
-    """Return path → file hash of every document.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return path → file hash of every document."""
     return dict(index.rows("SELECT path, hash FROM document"))
 
 
 def tag_counts(index: Index) -> dict[str, int]:
-    """Return tag → number of documents with it.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return tag → number of documents with it."""
     return dict(
         index.rows(
             "SELECT value, count(DISTINCT document_id) FROM property WHERE key IN @texts GROUP BY value", ["tag"]
@@ -103,26 +74,14 @@ def tag_counts(index: Index) -> dict[str, int]:
 
 
 def tags_of(index: Index, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the tags of some documents, by path; those that do not exist are left out.
-
-    Args:
-        index: an index, in a snapshot.
-        paths: paths in the base.
-    """
+    """Return the tags of some documents, by path; unknown paths are left out."""
     rows = index.rows("SELECT path, tags FROM document WHERE path IN @texts ORDER BY path", list(paths))
     with index.sound():
         return {path: texts_of(tags) for path, tags in rows}
 
 
 def document_names(index: Index) -> Iterator[tuple[str, str]]:
-    """Yield (path, name) for the title and every alias of every document.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Yield (path, name) for the title and every alias of every document."""
     with index.sound():
         for path, title, aliases in index.rows("SELECT path, title, aliases FROM document ORDER BY path"):
             yield path, title
@@ -142,13 +101,7 @@ class MemoryRow:
 
 
 def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = None) -> list[MemoryRow]:
-    """Return documents with their front matter, sorted by path.
-
-    Args:
-        index: in a snapshot.
-        prefix: only paths with this prefix.
-        paths: only these paths; None for all.
-    """
+    """Return documents with their front matter, sorted by path: those with a prefix and, unless None, at some paths."""
     where = "" if paths is None else "WHERE path IN @texts"
     rows = index.rows(
         f"SELECT path, title, tags, front_matter, mtime_ns FROM document {where} ORDER BY path",
@@ -163,15 +116,7 @@ def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = No
 
 
 def tag_counts_without(index: Index, *, without: str) -> Counter[str]:
-    """Count the documents per tag, with tags as written.
-
-    Args:
-        index: an index, in a snapshot.
-        without: path of a document to ignore.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Count the documents per tag as written, ignoring the document at one path."""
     counts: Counter[str] = Counter()
     rows = index.rows("SELECT tags FROM document WHERE tags != '[]' AND path != ?", without)
     with index.sound():
@@ -183,20 +128,9 @@ def tag_counts_without(index: Index, *, without: str) -> Counter[str]:
 def indexed_document(
     index: Index, path: str, size: int, mtime_ns: int, part_level: int | None
 ) -> tuple[Document, bytes] | None:
-    """Return a document from the index, if its file is unchanged by size and time.
+    """Return a document and its file's hash from the index; None if the file's size or mtime (in ns) has changed.
 
-    Args:
-        index: an index, in a snapshot.
-        path: path of the document.
-        size: current size of its file in bytes.
-        mtime_ns: current mtime of its file in ns.
-        part_level: heading level of its parts; None if it has none, and no headings are returned.
-
-    Returns:
-        The document with lines and headings, and the hash of its file; None if the file has changed.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
+    The document has lines and headings; without a `part_level`, the heading level of its parts, it has no headings.
     """
     rows_found = index.rows(
         "SELECT id, size, mtime_ns, hash, title, front_matter, problem FROM document WHERE path IN @texts", [path]
@@ -246,36 +180,19 @@ def indexed_document(
 
 
 def terms_with_prefix(index: Index, prefix: str) -> dict[str, int]:
-    """Return the terms with a prefix: term → number of chunks.
-
-    Args:
-        index: an index, in a snapshot.
-        prefix: folded like the terms.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return term → number of chunks, of the terms with a prefix that is folded like them."""
     return dict(
         index.rows("SELECT term, doc FROM vocabulary WHERE term >= ? AND term < ?", prefix, prefix + LAST_CHARACTER)
     )
 
 
 def terms_among(index: Index, terms: Collection[str]) -> dict[str, int]:
-    """Return the given terms that occur in an index: term → number of chunks; raises like `terms_with_prefix`."""
+    """Return term → number of chunks, of the given terms that occur in an index."""
     return dict(index.rows("SELECT term, doc FROM vocabulary WHERE term IN @texts", list(terms)))
 
 
 def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
-    """Return the texts of chunks with a term, each with headings, title, path and tags.
-
-    Args:
-        index: an index, within a snapshot.
-        term: a stem; it is not stemmed again.
-        limit: most texts; the first by path and line, independent of the order of indexing.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return the texts of the first chunks, by path and line, with a stem, each with headings, title, path and tags."""
     places = index.places(index.chunks_with(term, MOST_PLACED))
     chosen = sorted(places, key=lambda chunk: (places[chunk][0], chunk))[:limit]
     chunks = index.chunks(chosen)

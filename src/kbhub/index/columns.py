@@ -1,4 +1,4 @@
-"""In-memory columns with one value per chunk, and how ascending numbers are stored.
+"""In-memory columns with one value per chunk, and a compact encoding of ascending numbers.
 
 The position of a chunk is its place among all chunks since the index was last packed, ordered by id. Ids grow and are
 never reused, so new chunks are appended and deleted ones only marked. Imports numpy, so import it lazily.
@@ -48,29 +48,18 @@ class Columns:
         return int(self.ids[self.packed - 1]) if self.packed else -1
 
     def goes_on_from(self, other: Columns) -> bool:
-        """Whether all chunks of other columns have the same positions here."""
+        """Return whether all chunks of other columns have the same positions here."""
         size = len(other.ids)
         return self.pack == other.pack and size <= len(self.ids) and np.array_equal(self.ids[:size], other.ids)
 
     def selected(self, chunks: Sequence[int]) -> NDArray[np.bool_]:
-        """Return a mask of the positions of some chunks.
-
-        Args:
-            chunks: ids of existing chunks, ascending; an `array` is fastest.
-        """
+        """Return a mask of the positions of existing chunks, by ascending ids; an `array` is fastest."""
         mask = np.zeros(len(self.ids), np.bool_)
         mask[self.positions(np.asarray(chunks, np.int64))] = True
         return mask
 
     def positions(self, ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions of chunks.
-
-        Args:
-            ids: ids of existing chunks, in any order.
-
-        Raises:
-            ValueError: one does not exist.
-        """
+        """Return the positions of existing chunks, by ids in any order; an unknown id raises ValueError."""
         wanted = np.asarray(ids, np.int64)
         if not len(wanted):
             return wanted
@@ -93,16 +82,7 @@ def made(
     lengths: NDArray[np.int32],
     gone: Sequence[int] = (),
 ) -> Columns:
-    """Return columns.
-
-    Args:
-        pack: see `Columns`.
-        packed: see `Columns`.
-        ids: ascending.
-        documents: of each chunk.
-        lengths: of each chunk.
-        gone: ids of chunks that do not exist any more.
-    """
+    """Return columns of chunks with ascending ids, of which those `gone` do not exist any more; see `Columns`."""
     alive = ~np.isin(ids, np.array(gone, np.int64)) if gone else np.ones(len(ids), np.bool_)
     narrow: NDArray[np.signedinteger] = ids
     if not len(ids) or ids[-1] <= np.iinfo(np.int32).max:
@@ -111,22 +91,14 @@ def made(
 
 
 def written(numbers: NDArray[np.signedinteger]) -> bytes:
-    """Encode ascending, non-negative numbers, mostly with one byte each.
-
-    Args:
-        numbers: shape (n,).
-    """
+    """Encode ascending, non-negative numbers, mostly with one byte each."""
     steps = numbers.copy()
     steps[1:] -= numbers[:-1]  # np.diff takes five times as long for a few hundred
     return steps.astype(np.uint8).tobytes() if steps.max(initial=0) < MORE else encoded(steps)[0]
 
 
 def encoded(steps: NDArray[np.signedinteger]) -> tuple[bytes, NDArray[np.int64]]:
-    """Encode the steps between ascending numbers; return the bytes, and the end of each step in them.
-
-    Args:
-        steps: shape (n,), not negative.
-    """
+    """Encode non-negative steps between ascending numbers; return the bytes, and the end of each step in them."""
     more = steps // MORE
     ends: NDArray[np.int64] = np.cumsum(more + 1)
     raw = np.full(int(ends[-1]) if len(ends) else 0, MORE, np.uint8)

@@ -1,4 +1,4 @@
-"""What the core asks of the index of a base, whatever engine holds it.
+"""The index of a base as the core sees it, whatever engine holds it.
 
 Two engines hold the same tables (`document`, `chunk`, `vector`, `property`, `link`, `problem`, `meta`, `vocabulary`).
 Reads of these are written once, in SQL that both understand; each engine has its own words for the few things that
@@ -54,7 +54,7 @@ _open_here = threading.local()
 
 @record
 class Snapshot:
-    """What one snapshot has read; it does not change even if other threads read later states."""
+    """The data read within one snapshot; it does not change even if other threads read later states."""
 
     connection: Any
     file: tuple[int, int] = (0, 0)
@@ -67,11 +67,9 @@ class Snapshot:
 
 
 class Index(ABC):
-    """Read the index of one base; thread-safe. Everything but `path` and `base` is read within a snapshot.
+    """Reader of one base's index; thread-safe. Everything but `path` and `base` is read within a snapshot.
 
-    Args:
-        path: identifies the index; files that belong to it lie beside it.
-        base: id of the base, for messages.
+    `path` identifies the index, and its files lie beside it; `base` is the base's id, for messages.
     """
 
     def __init__(self, path: Path, base: str) -> None:
@@ -86,12 +84,9 @@ class Index(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Run all reads inside on one state of the index.
+        """Run all reads inside on one state of the index; unexpected errors inside become IndexUnavailable.
 
-        What fails inside is a failure of this index, unless another one is read at the same time.
-
-        Raises:
-            IndexUnavailable: the index does not exist or cannot be read.
+        They count as failures of this index, unless another one is read at the same time.
         """
         indexes: list[Index] = _open_here.__dict__.setdefault("indexes", [])
         with self._snapshot():
@@ -119,12 +114,8 @@ class Index(ABC):
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """Run a statement on the base's tables.
 
-        Args:
-            statement: with `?` for each value, and `@word` for what engines write differently.
-            values: numbers, texts, None; for `@ids` what `numbers` returns, for `@texts` a list of texts.
-
-        Raises:
-            IndexUnavailable: the index cannot be read.
+        A statement has `?` for each value, and `@word` where engines differ. Values are numbers, texts, None; for
+        `@ids` the result of `numbers`, for `@texts` a list of texts.
         """
 
     @abstractmethod
@@ -136,7 +127,7 @@ class Index(ABC):
         """Return the error for an index that cannot be read, with what to do."""
 
     def failed(self, error: Exception) -> IndexUnavailable:
-        """Return the error for an unexpected one, which is logged."""
+        """Log an unexpected error, and return the one to raise."""
         log.error("base %r could not be read", self.base, exc_info=error)
         return self._unavailable(f"reading it failed: {type(error).__name__}: {str(error)[:MOST_SAID]}")
 
@@ -146,11 +137,11 @@ class Index(ABC):
 
     @abstractmethod
     def _read_columns(self, before: Columns | None) -> Columns:
-        """Return the columns of this snapshot, made of those of an earlier one."""
+        """Return the columns of this snapshot, extending those of an earlier one."""
 
     @abstractmethod
     def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
-        """Return the signatures of this snapshot's vectors, made of those of an earlier one."""
+        """Return the signatures of this snapshot's vectors, extending those of an earlier one."""
 
     @abstractmethod
     def _read_postings(self, term: Term, columns: Columns) -> Postings:
@@ -162,9 +153,7 @@ class Index(ABC):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the ids, ascending, and cosine similarities of those chunks that have a vector.
 
-        Args:
-            vector: as `vectors.quantise` returns it.
-            chunks: chunk ids, ascending.
+        The vector is a result of `vectors.quantise`; the chunk ids must ascend.
         """
 
     @abstractmethod
@@ -183,11 +172,7 @@ class Index(ABC):
         """Announce stems that will be looked up, so that an engine over a network fetches them at once."""
 
     def postings(self, term: Term) -> Postings:
-        """Look up a term.
-
-        Raises:
-            IndexUnavailable: the index cannot be read.
-        """
+        """Look up a term."""
         with self.sound():
             return self._read_postings(term, self.columns())
 
@@ -211,12 +196,7 @@ class Index(ABC):
         return value
 
     def remembered(self, name: str, read: Callable[[], T]) -> T:
-        """Cache a small value until the index generation changes.
-
-        Args:
-            name: name of the value.
-            read: computes it in this snapshot.
-        """
+        """Cache a small named value until the index generation changes."""
         generation, cached = self.generation(), self._remembered
         if cached[0] != generation:
             # A local reference, because a thread at another generation may replace the attribute.
@@ -227,11 +207,7 @@ class Index(ABC):
         return value
 
     def columns(self) -> Columns:
-        """Return the columns in this snapshot, updated from cached ones.
-
-        Raises:
-            IndexUnavailable: the index cannot be read.
-        """
+        """Return the columns in this snapshot, updated from cached ones."""
         seen = self._seen()
         if seen.columns is None:
             generation, cached = self.generation(), self._columns
@@ -249,15 +225,9 @@ class Index(ABC):
     def semantic(
         self, vector: NDArray[np.float32], limit: int, selection: Selection | None = None
     ) -> list[tuple[int, float]]:
-        """Find the chunks nearest to a vector.
+        """Return (chunk id, cosine similarity) of the chunks nearest to a unit vector, nearest first.
 
-        Args:
-            vector: shape (dimensions,), a unit vector.
-            limit: number of chunks.
-            selection: chunks that may be found; None for all.
-
-        Returns:
-            (chunk id, cosine similarity), nearest first; fewer if the base has fewer vectors.
+        A selection of None allows all chunks.
         """
         signatures, reachable = self.signed(selection, len(vector))
         near, quantised = signatures.nearest(reachable, vector, limit)
@@ -266,12 +236,7 @@ class Index(ABC):
         return list(zip(ids[best].tolist(), values[best].tolist(), strict=True))
 
     def signed(self, selection: Selection | None, dimensions: int) -> tuple[Signatures, NDArray[np.bool_]]:
-        """Return the signatures of the vectors, and a mask of the chunks that may be found.
-
-        Args:
-            selection: chunks that may be found; None for all.
-            dimensions: dimensions of the vector to compare.
-        """
+        """Return the signatures of vectors with these dimensions, and a mask of the selected chunks (None: all)."""
         columns = self.columns()
         signatures = self._signatures()
         if signatures.meant and len(signatures.mean) != dimensions:
@@ -342,13 +307,13 @@ class Index(ABC):
         return {path: (size, mtime) for path, size, mtime in rows}
 
     def has_below(self, folder: str) -> bool:
-        """Whether the index has anything below a folder of the base."""
+        """Return whether the index has anything below a folder of the base."""
         between = "path > ? AND path < ?"
         rows = f"SELECT 1 FROM document WHERE {between} UNION ALL SELECT 1 FROM problem WHERE {between} LIMIT 1"
         return bool(self.rows(rows, *(f"{folder}/", f"{folder}0") * 2))  # `0` is the character after `/`
 
     def text_keys(self, chunks: Sequence[int] | None = None) -> dict[int, int]:
-        """Return the keys of chunks' embedded texts, by chunk id; of all chunks if none are given."""
+        """Return the keys of chunks' embedded texts, by chunk id; of all chunks if None."""
         every = "SELECT chunk_id, key FROM vector"
         if chunks is None:
             return dict(self.rows(every))
@@ -379,7 +344,7 @@ class Index(ABC):
             return [document_of(row) for row in rows]
 
     def _signatures(self) -> Signatures:
-        """Give the signatures of the vectors as they are in this snapshot, made of those before it."""
+        """Return the signatures of the vectors in this snapshot, updated from cached ones."""
         seen = self._seen()
         if seen.signatures is None:
             columns, embedder, known = self.columns(), self.meta("embedder"), self._signed
@@ -396,11 +361,7 @@ class Index(ABC):
 
     @contextmanager
     def sound(self) -> Iterator[None]:
-        """Treat errors from invalid content as damage.
-
-        Raises:
-            IndexUnavailable: what is read inside is invalid.
-        """
+        """Treat errors from invalid content as damage: raise IndexUnavailable."""
         try:
             yield
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:

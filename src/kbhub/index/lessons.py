@@ -50,7 +50,7 @@ MOST_LESSONS = 500
 
 @struct
 class Lesson:
-    """A document was read after a question was asked in vain."""
+    """A document that was read after a question was asked in vain."""
 
     asked_id: int
     ref: str
@@ -68,8 +68,8 @@ def learn(
 ) -> None:
     """Link a document to the queries of a session that were asked in vain: the last one, and earlier wordings of it.
 
-    A query was asked in vain if its verdict was not `strong`, or the document was not among the first hits
-    (query chains: Radlinski, Joachims, KDD 2005).
+    A query was asked in vain if its verdict was not `strong`, or the document was not among the first hits (query
+    chains: Radlinski, Joachims, KDD 2005).
 
     Args:
         connection: to the log, in a transaction.
@@ -97,7 +97,7 @@ def learn(
 
 
 class Lessons:
-    """Reads lessons for every search. Thread-safe.
+    """Reader of lessons for every search. Thread-safe.
 
     The connection stays open: a new one reads the schema first, which takes half a millisecond.
     """
@@ -109,12 +109,7 @@ class Lessons:
         """The file of the connection: path, device and inode."""
 
     def latest(self, path: Path, model: str) -> list[Lesson]:
-        """Return the latest lessons, newest first; none if the log cannot be read.
-
-        Args:
-            path: the query log; it need not exist.
-            model: of the vectors to return.
-        """
+        """Return the latest lessons with the vectors of a model, newest first; none if the log cannot be read."""
         rows = self._rows(
             path,
             "SELECT lesson.asked_id, ref, at, remembered, session, vector "

@@ -1,4 +1,4 @@
-"""What the query log of a project has: queries, readings, and recurring questions."""
+"""Entries of a project's query log: queries, readings, and recurring questions."""
 
 from __future__ import annotations
 

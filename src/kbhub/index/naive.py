@@ -14,11 +14,7 @@ _WORD = re.compile(r"\w+")
 
 
 class NaiveIndex:
-    """Texts in memory, stemmed by FTS5's `porter` and otherwise unprocessed.
-
-    Args:
-        texts: the texts to search.
-    """
+    """Texts in memory, stemmed by FTS5's `porter` and otherwise unprocessed."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._connection = apsw.Connection(":memory:")
@@ -27,12 +23,7 @@ class NaiveIndex:
         self._connection.executemany("INSERT INTO naive(rowid, text) VALUES (?, ?)", rows)
 
     def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
-        """Return (number of the text, BM25 score), best first, of the texts with any word of a query.
-
-        Args:
-            query: any string.
-            limit: most texts to return.
-        """
+        """Return (number of the text, BM25 score), best first, of the texts with any word of a query."""
         words = dict.fromkeys(_WORD.findall(query))
         if not words:
             return []

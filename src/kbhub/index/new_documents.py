@@ -1,4 +1,4 @@
-"""Documents as an index takes them, whatever engine holds it."""
+"""Documents as input of an index, whatever engine holds it."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ class NewDocument:
 def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator[tuple[str, str | int | float]]:
     """Yield (key, value) for filters; keys and texts case-folded, one per element of a list.
 
-    Args:
-        front_matter: JSON-safe values; keys of nested mappings are joined by `.`.
-        tags: yielded under the key `tag`.
+    Keys of nested mappings are joined by `.`; tags have the key `tag`.
     """
     yield from (("tag", fold(tag)) for tag in tags)
     for key, value in front_matter.items():
@@ -77,7 +75,7 @@ def _flattened(key: str, value: Any) -> Iterator[tuple[str, str | int | float]]:
 
 
 def searched_texts(document: NewDocument) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield what is searched of each chunk, by column (`ranking.FTS_COLUMNS`)."""
+    """Yield the searched texts of each chunk, by column (`ranking.FTS_COLUMNS`)."""
     path = searchable(document.path.rpartition(".")[0] or document.path)
     tags = searchable(" ".join(document.tags))
     short: dict[str, str] = {}  # a title is mostly a heading, too, and one heading is above several chunks

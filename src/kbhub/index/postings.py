@@ -1,4 +1,4 @@
-"""Where a term occurs. Imports numpy, so import it lazily."""
+"""The occurrences of a term. Imports numpy, so import it lazily."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @struct
 class Postings:
-    """Where one term occurs in one index."""
+    """The chunks of one index in which a term occurs."""
 
     positions: NDArray[np.int64]
     """Positions of the chunks with the term, ascending; see `columns`."""

@@ -88,19 +88,16 @@ CREATE TABLE state(key TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
 
 
 class QueryLog:
-    """The query log of one project.
+    """The query log of one project; the file need not exist.
 
     All methods raise QueryLogUnavailable if the file cannot be read or written; a damaged file is set aside.
-
-    Args:
-        path: the file; it need not exist.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def exists(self) -> bool:
-        """Whether anything was ever logged."""
+        """Return whether anything was ever logged."""
         with self._translated():
             return self.path.exists()
 
@@ -122,12 +119,7 @@ class QueryLog:
                     _open(connection, entry)
 
     def recent(self, limit: int, since: float = float("-inf")) -> list[Asked]:
-        """Return the latest queries, newest first.
-
-        Args:
-            limit: how many; -1 for all.
-            since: only later queries, seconds since the epoch.
-        """
+        """Return the latest queries since a time (seconds since the epoch), newest first; a limit of -1 means all."""
         listed = "(SELECT json_group_array(ref) FROM (SELECT ref FROM listed WHERE asked_id = id {} ORDER BY place))"
         rows = self._rows(
             f"SELECT at, text, subject, key, mode, bases, verdict, score, client, {listed.format('')}, "
@@ -178,15 +170,7 @@ class QueryLog:
         return [Topic(*row[:8], *(tuple(json.loads(row[8])), *row[9:])) for row in rows]
 
     def put(self, topic: Topic, before: State | None = None) -> bool:
-        """Write a topic, unless its state has changed meanwhile.
-
-        Args:
-            topic: the new version.
-            before: its expected current state; None if it is new.
-
-        Returns:
-            Whether it was written.
-        """
+        """Write a topic, unless its state is no longer `before` (None if it is new); return whether it was written."""
         values = (
             *(topic.id, topic.kind, topic.key, topic.question, topic.state, topic.since, topic.count, topic.last),
             *(json.dumps(list(topic.clients)), topic.ref, topic.memory, topic.digest, topic.reopened),
@@ -211,7 +195,7 @@ class QueryLog:
     def expire(self, before: float, most: int) -> int:
         """Delete queries before a time, and the oldest beyond a number; return how many.
 
-        Of topics not asked since, only what must not come back is kept, without its wording.
+        Topics not asked since are deleted or, if they must not come back, lose their wording.
         """
         if not self.exists():
             return 0

@@ -1,4 +1,4 @@
-"""Identify documents and chunks: keys in an index, and refs as they are written."""
+"""Identities of documents and chunks: keys in an index, and refs as they are written."""
 
 from __future__ import annotations
 
@@ -48,12 +48,7 @@ def document_id(base: Base, path: str) -> str:
 
 
 def docid_in(place: str, path: str) -> str:
-    """Return the full docid of a document.
-
-    Args:
-        place: its folder; for a shared base, `team` and its name, the same for everybody.
-        path: its path in the base.
-    """
+    """Return the full docid of a document in a folder; for a shared base, `team` and its name replace the folder."""
     return hashlib.sha256(f"{place}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
@@ -83,17 +78,16 @@ class ParsedRef:
     """Characters of the first line to skip."""
 
     def names_lines(self) -> bool:
-        """Whether its line numbers are possible; a ref may contain 0, or end before it begins."""
+        """Whether the line numbers are possible; a ref may contain 0, or end before it begins."""
         return (self.start is None or self.start > 0) and (self.count is None or self.count > 0)
 
 
 def parse_reference(text: str) -> list[ParsedRef]:
     """Return the possible meanings of a ref, likeliest first; a file name may itself contain `:`, `#` or `@`.
 
-    Args:
-        text: `path`, `path:from`, `path:from:count`, `path:from-to`, `path:from+characters`, `path#Heading`,
-            `path::Heading > Heading`, each with an optional `id@` prefix, and with a title, an alias, a pattern or
-            `#docid` in place of the path.
+    A ref is `path`, `path:from`, `path:from:count`, `path:from-to`, `path:from+characters`, `path#Heading`,
+    `path::Heading > Heading`, each with an optional `id@` prefix, and with a title, an alias, a pattern or `#docid` in
+    place of the path.
     """
     # A file name may begin or end with a space, but a typed ref never means one.
     return list(dict.fromkeys(meaning for form in (text, text.strip()) for meaning in _meanings(form)))
@@ -116,11 +110,7 @@ def _meanings(text: str) -> list[ParsedRef]:
 
 
 def check_length(ref: str) -> None:
-    """Reject an overlong ref, which would take long to look up.
-
-    Raises:
-        UsageError: the ref is longer than any path with a heading.
-    """
+    """Raise UsageError for a ref longer than any path with a heading, which would take long to look up."""
     if len(ref) > LONGEST_REF:
         raise UsageError(
             f"A ref has at most {LONGEST_REF:,} characters; this one has {len(ref):,}. `search` finds refs."
@@ -144,13 +134,9 @@ def split_refs(text: str) -> list[str]:
 
 
 def expand_braces(text: str) -> list[str]:
-    """Expand braces: `{a,b}.md` → `a.md` and `b.md`; a ref without braces stands for itself.
+    """Expand braces, also nested ones: `{a,b}.md` → `a.md` and `b.md`; a ref without braces stands for itself.
 
-    Args:
-        text: a ref; braces may be nested.
-
-    Raises:
-        UsageError: there are more than `MOST_REFS` results.
+    More than `MOST_REFS` results raise UsageError.
     """
     refs: list[str] = []
     pending = [text]
@@ -216,12 +202,7 @@ def unknown_base(ref: str, bases: Iterable[Base]) -> str | None:
 
 
 def why_no_base(ref: str, discovery: Discovery) -> str:
-    """Return why a ref leads to no active base, without a full stop; empty if it does or names none.
-
-    Args:
-        ref: any string.
-        discovery: the active bases.
-    """
+    """Return why a ref leads to no active base, without a full stop; empty if it does or names none."""
     name = unknown_base(ref, discovery.bases)
     if name is None:
         return ""
@@ -231,12 +212,9 @@ def why_no_base(ref: str, discovery: Discovery) -> str:
 
 
 def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
-    """Return the ref of a document: its path in the project base, else `id@path`.
+    """Return the ref of a document: its path in the project base, else `id@path`, as for an ambiguous path.
 
-    Args:
-        base: its base.
-        path: its path in the base; an ambiguous path is prefixed with the base id as well.
-        bases: all bases that refs may name.
+    `bases` are all bases that refs may name.
     """
     plain = base.id == "project" and named_base(path, bases) is None
     return path if plain else f"{base.id}@{path}"

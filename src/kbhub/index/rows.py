@@ -65,11 +65,7 @@ _CHUNK_TYPES = (int, int, str, int, int, int, str)
 
 
 def document_of(row: Sequence[Any]) -> DocumentRow:
-    """Convert a row to a document.
-
-    Raises:
-        TypeError, ValueError: the values are invalid, as in a damaged file.
-    """
+    """Convert a row to a document; invalid values, as in a damaged file, raise TypeError or ValueError."""
     if tuple(map(type, row)) not in _DOCUMENT_TYPES or row[4] not in KINDS:
         raise TypeError("what it says of a document makes no sense")
     number, path, docid, title, kind, tags, aliases, *rest = row
@@ -91,21 +87,16 @@ def place_of(path: Any, line: Any) -> tuple[str, int]:
 
 
 def title_above(title: str, kind: str, start_line: int) -> str:
-    """Return the title under which a chunk is indexed.
+    """Return the title under which the chunk at a line (1-based) of a document is indexed.
 
-    A session's is mostly its first sentence, with which every turn would be found for the words of that one, so it
-    stands above the first turn alone.
-
-    Args:
-        title: of the document.
-        kind: of the document.
-        start_line: of the chunk, from 1.
+    A session's title is mostly its first sentence, which would make every turn a hit for its words, so it stands above
+    the first turn alone.
     """
     return "" if kind == "session" and start_line > 1 else title
 
 
 def texts_of(written: str) -> tuple[str, ...]:
-    """Parse a stored list of texts; raises like `document_of`. and RecursionError."""
+    """Parse a stored list of texts; raises like `document_of`, and RecursionError."""
     if written == "[]":  # of most documents; parsing 20,000 takes 0.1 s
         return ()
     texts = json.loads(written)
@@ -134,7 +125,7 @@ def mapping_of(written: str) -> dict[str, Any]:
 
 @struct
 class Selection:
-    """What a query may find in one index, within one snapshot."""
+    """The documents and chunks that a query may find in one index, within one snapshot."""
 
     chunks: array[int]
     """Ids of the chunks, ascending."""

@@ -1,4 +1,7 @@
-"""Select the documents that match a query's filters and exclusions, before ranking."""
+"""Selection of the documents that match a query's filters and exclusions, before ranking.
+
+All functions need an index within a snapshot; a selection of None is everything.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def select(
     now: float,
     elsewhere: Sequence[str] = (),
 ) -> Selection | None:
-    """Apply filters and exclusions to a base.
+    """Apply filters and exclusions to a base; return None if everything matches.
 
     Args:
         index: its index, in a snapshot.
@@ -58,12 +61,6 @@ def select(
         excluded: terms a document must not have in any chunk, its title, path or tags.
         now: seconds since the epoch, for `age:`.
         elsewhere: paths of documents that belong to another base.
-
-    Returns:
-        The selection; None if everything matches.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
     """
     if not selected_bases(filters, names):
         return Selection(array("q"), 0)
@@ -85,28 +82,12 @@ def select(
 
 
 def paths_of(index: Index, selection: Selection | None) -> list[str]:
-    """Return the paths of the selected documents.
-
-    Args:
-        index: the index, in a snapshot.
-        selection: the selection; None for all.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return the paths of the selected documents."""
     return list(index.paths_of(np.unique(_selected(index, selection)[1]).tolist()).values())
 
 
 def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
-    """Return the keys that occur in the front matter of an index's documents.
-
-    Args:
-        index: the index, in a snapshot.
-        keys: folded keys.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return those folded keys that occur in the front matter of an index's documents."""
     rows = index.rows(
         "SELECT DISTINCT key FROM property WHERE key IN @texts",
         sorted(keys),
@@ -115,18 +96,9 @@ def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
 
 
 def newest(index: Index, selection: Selection | None, limit: int) -> list[tuple[int, int]]:
-    """List documents for a query with filters but no terms: (id of the first chunk, seconds since the epoch).
+    """Return (id of the first chunk, seconds since the epoch) of the newest documents, ties by path.
 
-    Args:
-        index: an index, within a snapshot.
-        selection: the selection; None for all.
-        limit: most documents.
-
-    Returns:
-        Newest first, ties by path.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
+    This answers a query with filters but no terms.
     """
     chunks, documents = _selected(index, selection)
     numbered, first = np.unique(documents, return_index=True)
@@ -219,7 +191,7 @@ def _dated(value: FilterValue) -> Condition:
 
 
 def _ends(value: FilterValue) -> list[tuple[str, str]]:
-    """Return (comparison, end) for each end of a value; for an empty range, one that nothing matches."""
+    """Return (comparison, end) for each end of a value; for an empty range, an end that nothing matches."""
     if value.operator != "..":
         return [(value.operator, value.text)]
     return [(sign, end) for sign, end in ((">=", value.text), ("<=", value.upper)) if end] or [("=", "")]

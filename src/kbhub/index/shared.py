@@ -1,4 +1,4 @@
-"""What all hubs of a process share, however many workspaces it serves: models and open indexes."""
+"""State shared by all hubs of a process, however many workspaces it serves: models and open indexes."""
 
 from __future__ import annotations
 
@@ -49,16 +49,11 @@ class SharedState:
         """Indexes of shared bases by what names them."""
 
     def readers(self, bases: Iterable[Base]) -> threading.BoundedSemaphore:
-        """Return what limits concurrent searches and reads of some bases."""
+        """Return the limit on concurrent searches and reads of some bases."""
         return self._waiting if any(base.engine for base in bases) else self._readers
 
     def index(self, base: str, path: Path) -> Index:
-        """Return the index of a base, for reading.
-
-        Args:
-            base: its id.
-            path: path of the index.
-        """
+        """Return the index of a base, for reading."""
         with self._lock:
             index = self._indexes.get((base, path))
             if index is None:
@@ -66,12 +61,7 @@ class SharedState:
             return index
 
     def team_index(self, base: Base, env: Mapping[str, str]) -> Index:
-        """Return the index of a shared base, for reading.
-
-        Args:
-            base: the base.
-            env: environment variables, from which the database's credentials come.
-        """
+        """Return the index of a shared base, for reading; the database's credentials come from `env`."""
         # The driver takes 80 ms to load, and few have such a base.
         from kbhub.index.postgres import PostgresIndex, Server  # noqa: PLC0415
 
@@ -87,12 +77,8 @@ class SharedState:
     def embedder(self, settings: EmbedderSettings, env: Mapping[str, str]) -> Embedder | None:
         """Return the embedder of some settings, loaded once, or None if it is disabled.
 
-        Args:
-            settings: the embedder settings.
-            env: environment variables. A model on a server depends on them, costs nothing to open, and is not shared.
-
-        Raises:
-            EmbedderError: the embedder does not exist.
+        A model on a server depends on `env`, costs nothing to open, and is not shared. An unknown embedder raises
+        EmbedderError.
         """
         if settings.model and is_remote(settings.model):
             return open_embedder(settings.model, settings, env)

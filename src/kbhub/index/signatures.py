@@ -1,4 +1,4 @@
-"""Find candidate vectors by sign bits in memory; their exact similarity decides.
+"""Candidate vectors by sign bits in memory; their exact similarity decides.
 
 A chunk takes 64 bytes of bits: the signs of its vector less the mean of all, and of the same after a random rotation,
 which makes up for correlated components (Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC
@@ -81,15 +81,10 @@ class Signatures:
     def differing(
         self, asked: NDArray[np.uint64], reachable: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64] | None, NDArray[np.uint16]]:
-        """Count the differing bits between chunks and a query.
-
-        Args:
-            asked: the query's bits, shape (words,).
-            reachable: mask of the chunks.
+        """Count the differing bits between chunks in a mask and a query's bits, shape (words,).
 
         Returns:
-            Positions (None for all), and the differing bits of each: one more than possible for chunks outside the
-            mask.
+            Positions (None for all); the differing bits of each, one more than possible for chunks outside the mask.
         """
         size = int(np.count_nonzero(reachable))
         if size < NARROW * len(reachable):
@@ -103,26 +98,19 @@ class Signatures:
     def nearest(
         self, reachable: NDArray[np.bool_], vector: NDArray[np.float32], least: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-        """Return the positions of the chunks likely nearest to a vector, and the vector as stored ones are compared.
+        """Return the positions of the chunks in a mask likely nearest to a unit vector, and the quantised vector.
 
-        Args:
-            reachable: mask of the chunks.
-            vector: shape (dimensions,), a unit vector.
-            least: least number to return, if available.
+        There are `least` or more, if available.
         """
         (near,) = likely([(self, reachable)], vector, least)
         return near, quantise(vector)
 
     def estimated(self, vector: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Estimate the similarity of chunks to a vector, from its components and their bits.
+        """Estimate the similarity of the chunks at some positions to a unit vector, from its components and their bits.
 
         A bit is weighted by the distance of the component from 0, which is better than counting bits (Gordo, Perronnin,
         Gong, Lazebnik: "Asymmetric Distances for Binary Embeddings", TPAMI 2014). A chunk's deviation from the mean is
         assumed to have the average length of a normal distribution in each dimension.
-
-        Args:
-            vector: shape (dimensions,), a unit vector.
-            positions: positions of the chunks.
         """
         size = len(vector)
         numbers = np.zeros(64 * len(self.bits), np.float32)
@@ -140,12 +128,10 @@ class Signatures:
 def likely(
     asked: Sequence[tuple[Signatures, NDArray[np.bool_]]], vector: NDArray[np.float32], least: int
 ) -> list[NDArray[np.int64]]:
-    """Return the positions of the chunks likely nearest to a vector over all bases, in order per base.
+    """Return the positions of the chunks likely nearest to a unit vector, in order per base.
 
-    Args:
-        asked: the signatures of each base, and which of its chunks may be found.
-        vector: shape (dimensions,), a unit vector.
-        least: least number to return, if available.
+    There are `least` or more over all bases, if available. Each base comes with its signatures and a mask of the chunks
+    that may be found.
     """
     reachable = [signatures.signed & allowed for signatures, allowed in asked]
     total = sum(int(np.count_nonzero(mask)) for mask in reachable)
@@ -203,23 +189,14 @@ def sign(before: Signatures | None, ids: NDArray[np.int64], read: Read) -> Signa
 
 
 def roomy(words: int, size: int) -> NDArray[np.uint64]:
-    """Return zeroed signatures of shape (words, size) that `enlarged` can enlarge without copying them.
-
-    Args:
-        words: per signature.
-        size: number of chunks.
-    """
+    """Return zeroed signatures of shape (words, chunks) that `enlarged` can enlarge without copying them."""
     return np.zeros((words, size + size // SPARE), np.uint64)[:, :size]
 
 
 def enlarged(bits: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
-    """Return signatures followed by zeros, in the same memory if there is room.
+    """Return signatures, shape (words, chunks), followed by zeros up to a size; in the same memory if there is room.
 
-    Positions are never reassigned, so whoever still reads the smaller array sees no difference.
-
-    Args:
-        bits: shape (words, chunks).
-        size: number of chunks of the result, at least as many.
+    Positions are never reassigned, so readers of the smaller array see no difference.
     """
     whole = bits.base
     if isinstance(whole, np.ndarray) and whole.ndim == 2 and whole.shape[1] >= size:
@@ -283,12 +260,7 @@ def _mean(blobs: Sequence[bytes]) -> NDArray[np.float32]:
 
 
 def bits_of(blobs: Sequence[bytes], mean: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """Return the signatures of int8 vectors, shape (words, vectors).
-
-    Args:
-        blobs: the vectors.
-        mean: of all vectors of the base.
-    """
+    """Return the signatures of int8 vectors, shape (words, vectors), given the mean of all vectors of the base."""
     if not blobs:
         return np.zeros((_words(len(mean)), 0), np.uint64)
     parts = [_bits(_unit(blobs[start : start + BLOCK]), mean) for start in range(0, len(blobs), BLOCK)]

@@ -1,4 +1,7 @@
-"""Find outdated documents: by review or expiry date, status, or a successor."""
+"""Outdated documents: by review or expiry date, status, or a successor.
+
+All functions need the documents' index within a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -50,19 +53,9 @@ _MOST_WORDS = 120
 def outdated(
     index: Index, documents: Collection[DocumentRow], now: float, written: Mapping[int, str] | None = None
 ) -> dict[int, str]:
-    """Return the documents that declare themselves outdated, or are superseded by another.
+    """Return id → short reason of the documents that declare themselves outdated, or are superseded by another.
 
-    Args:
-        index: their index, in a snapshot.
-        documents: the documents to check.
-        now: seconds since the epoch.
-        written: their `written_statuses`, if those are known.
-
-    Returns:
-        Document id → reason, in a few words.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
+    `now` is in seconds since the epoch; `written` are the `written_statuses`, if known.
     """
     written = written_statuses(index, documents) if written is None else written
     reasons = {number: said for number, said in written.items() if not said.startswith(_ACCEPTED)}
@@ -82,18 +75,9 @@ def outdated(
 
 
 def settled(index: Index, documents: Collection[DocumentRow], written: Mapping[int, str]) -> set[int]:
-    """Return the decision records, which age alone does not make stale.
+    """Return the ids of decision records, which age alone does not make stale: by folder, or status `accepted`.
 
-    Args:
-        index: their index, in a snapshot.
-        documents: the documents to check.
-        written: their `written_statuses`.
-
-    Returns:
-        Ids of documents in a decision folder or with status `accepted`.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
+    `written` are their `written_statuses`.
     """
     ids = {document.id for document in documents if DECISION_FOLDERS & set(document.path.casefold().split("/")[:-1])}
     rows = index.rows(
@@ -105,15 +89,7 @@ def settled(index: Index, documents: Collection[DocumentRow], written: Mapping[i
 
 
 def written_statuses(index: Index, documents: Collection[DocumentRow]) -> dict[int, str]:
-    """Return the status of decision records from their text, by document id.
-
-    Args:
-        index: their index, in a snapshot.
-        documents: the documents to read.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return the status of decision records from their text, by document id."""
     rows = index.rows(
         "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
         "AND text @alike '%status%' ORDER BY start_line DESC",
@@ -130,7 +106,7 @@ def written_statuses(index: Index, documents: Collection[DocumentRow]) -> dict[i
 
 
 def _says(index: Index) -> bool:
-    """Whether any document of the base declares its validity."""
+    """Return whether any document of the base declares its validity."""
     return bool(index.rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
 
 

@@ -1,4 +1,7 @@
-"""Queries for the audit and the link graph: whole texts, content hashes, links, and differences from the files."""
+"""Queries for the audit and the link graph: whole texts, content hashes, links, and differences from the files.
+
+All functions need an index within a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,7 @@ class ContentRow:
 
 
 def contents(index: Index) -> list[ContentRow]:
-    """Return all documents with their content hashes, sorted by path.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return all documents with their content hashes, sorted by path."""
     rows = index.rows(
         "SELECT path, hash, coalesce(problem, ''), id IN (SELECT document_id FROM property WHERE key = 'title' AND "
         "trim(value) <> ''), tags <> '[]' FROM document ORDER BY path"
@@ -58,41 +54,18 @@ def contents(index: Index) -> list[ContentRow]:
 
 
 def unindexed(index: Index) -> list[tuple[str, str]]:
-    """Return (path, reason) of files that should be indexed but are not.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return (path, reason) of files that should be indexed but are not."""
     return index.rows("SELECT path, message FROM problem ORDER BY path")
 
 
 def bodies(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (path, text after the front matter) of documents, in the given order; blank lines may be missing.
-
-    Args:
-        index: an index, in a snapshot.
-        paths: documents.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Yield (path, text after the front matter) of documents, in the given order; blank lines may be missing."""
     for path, chunks in _chunks(index, paths):
         yield path, "\n".join(text[prose:] for _, _, prose, text in chunks)
 
 
 def texts(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (path, text) of documents, in the given order, with each line at its original number.
-
-    Args:
-        index: an index, in a snapshot.
-        paths: documents.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Yield (path, text) of documents, in the given order, with each line at its original number."""
     for path, chunks in _chunks(index, paths):
         lines: list[str] = []
         for start, end, _, text in chunks:
@@ -132,14 +105,7 @@ class LinkedDocument:
 
 
 def linked_documents(index: Index) -> dict[str, LinkedDocument]:
-    """Return path → document for every document, sorted by path.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return path → document for every document, sorted by path."""
     rows = index.rows("SELECT path, docid, title, kind, tags, aliases FROM document ORDER BY path")
     with index.sound():
         return {
@@ -149,14 +115,7 @@ def linked_documents(index: Index) -> dict[str, LinkedDocument]:
 
 
 def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:
-    """Return (document path, target, fragment, text, line, kind) of every link, in document order.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return (document path, target, fragment, text, line, kind) of every link, in document order."""
     return index.rows(
         "SELECT path, target, fragment, text, line, link.kind FROM link JOIN document ON document.id = document_id "
         "ORDER BY path, link.rowid"
@@ -164,15 +123,7 @@ def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:
 
 
 def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Return (path, front matter, its text) of every document with a text or number under a front-matter key.
-
-    Args:
-        index: an index, in a snapshot.
-        key: case-folded.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return (path, front matter, its text) of every document with a text or number under a case-folded key."""
     documents = index.rows(
         "SELECT id, path, front_matter FROM document "
         "WHERE id IN (SELECT document_id FROM property WHERE key IN @texts) ORDER BY path",
@@ -190,14 +141,7 @@ def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any
 
 
 def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
-    """Return (document path, int8 vector) of every chunk with a vector, by document.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: the index cannot be read.
-    """
+    """Return (document path, int8 vector) of every chunk with a vector, by document."""
     columns = index.columns()
     rows = index.rows("SELECT chunk_id, embedding FROM vector WHERE embedding IS NOT NULL ORDER BY chunk_id")
     documents = columns.documents[columns.positions([chunk for chunk, _ in rows])].tolist() if rows else []
@@ -207,19 +151,11 @@ def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
 
 
 def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str], list[str]]:
-    """Compare the documents of an index with files.
-
-    Args:
-        index: an index, in a snapshot.
-        files: path → (size in bytes, time in ns) of all files.
+    """Compare the documents of an index with all files: path → (size in bytes, mtime in ns).
 
     Returns:
-        Paths that are new or have another size or time; paths of files that were indexed so soon after a write that
-        they
-            may have changed within the same tick; paths of documents without a file. All unsorted.
-
-    Raises:
-        IndexUnavailable: it cannot be read, or is damaged.
+        Paths that are new or have another size or time; paths of files indexed so soon after a write that they may have
+        changed within the same tick; paths of documents without a file. All unsorted.
     """
     different, young, gone = list[str](), list[str](), list[str]()
     matched = 0

@@ -30,11 +30,9 @@ CREATE TABLE IF NOT EXISTS vector(key INTEGER PRIMARY KEY, embedding BLOB NOT NU
 
 
 class TransformerVectors:
-    """Vectors by the key of the text they are of (`references.chunk_key`). Safe for concurrent processes.
+    """Vectors by the key of their text (`references.chunk_key`), beside an index file. Safe for concurrent processes.
 
-    Args:
-        index: the index file of the base.
-        fingerprint: of the model; vectors of another are dropped by the next write and not read before.
+    Vectors of a model with another fingerprint are not read, and dropped by the next write.
     """
 
     def __init__(self, index: Path, fingerprint: str) -> None:
@@ -56,11 +54,7 @@ class TransformerVectors:
         return sum(number for (number,) in self._read("SELECT count(*) FROM vector") if isinstance(number, int))
 
     def put(self, vectors: Mapping[int, bytes]) -> bool:
-        """Store vectors.
-
-        Returns:
-            Whether they could be written.
-        """
+        """Store vectors; return whether they could be written."""
         return self._write("INSERT OR REPLACE INTO vector(key, embedding) VALUES (?, ?)", list(vectors.items()))
 
     def drop(self, keys: Collection[int]) -> bool:

@@ -44,8 +44,7 @@ class Use:
 class UseCounts:
     """Use counts by place (a folder of memories) and memory id. Safe for concurrent processes.
 
-    Args:
-        path: the file; it need not exist.
+    The file need not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,16 +63,7 @@ class UseCounts:
         return {str(memory): Use(int(str(uses)), float(str(last))) for memory, uses, last in rows}
 
     def count(self, place: str, memories: Iterable[str], now: float) -> bool:
-        """Count one use of each memory.
-
-        Args:
-            place: folder of the memories.
-            memories: their ids.
-            now: seconds since the epoch.
-
-        Returns:
-            Whether it was written.
-        """
+        """Count one use of each memory at a time in seconds since the epoch; return whether it was written."""
         ids = json.dumps(sorted(set(memories)))
         return self._write(
             lambda connection: connection.execute(

@@ -1,4 +1,4 @@
-"""BM25 arithmetic and what it weighs. Pure."""
+"""BM25 arithmetic and its weights. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,5 @@ Place = tuple[str, int, str]
 
 
 def inverse_document_frequency(rows: int, containing: int) -> float:
-    """Return the BM25 weight of a term.
-
-    Args:
-        rows: chunks in all bases.
-        containing: chunks that contain the term.
-    """
+    """Return the BM25 weight of a term that `containing` of all `rows` chunks contain."""
     return max(IDF_FLOOR, math.log((rows - containing + 0.5) / (containing + 0.5)))

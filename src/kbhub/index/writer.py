@@ -1,4 +1,4 @@
-"""What `sync` asks of the writer of an index, whatever engine holds it."""
+"""The writer of an index as `sync` uses it, whatever engine holds it."""
 # ruff: noqa: D102 - described in `sqlite.writer.IndexWriter`
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Writer(Protocol):
-    """What `sync` writes with, whatever engine holds the index; see `sqlite.writer.IndexWriter`."""
+    """A writer of an index, whatever engine holds it; see `sqlite.writer.IndexWriter`."""
 
     def transaction(self, *, content: bool = True) -> AbstractContextManager[None]: ...
 

@@ -5,11 +5,11 @@ read from the file, so people can edit or delete it freely. Only usage counts ar
 
 documents     the file format: schema, parsing, validation, edits
 store         reading, writing and trashing the files
-known         the current memories, from indexes and changed files
-likeness      equal wording; similar meaning
+catalog       the current memories, from indexes and changed files
+similarity    equal wording; similar meaning
 subjects      what a memory is about, and whether that changed since
 results       result types
-remember, changing (with forgetting), listing, moving, transfer     the operations
+remember, changes (with forgetting), lists, moves, transfer, trash     the operations
 memory_tool   Claude's memory tool, run on the memories of a project
 querylog      logged queries: gaps and promoted answers
 """

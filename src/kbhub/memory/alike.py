@@ -24,12 +24,7 @@ MOST_ALIKE = 20
 
 
 def alike(hub: Hub, memories: Sequence[StoredMemory]) -> list[tuple[StoredMemory, StoredMemory, float]]:
-    """Return pairs of memories that are near in meaning, nearest first; what another one replaces is left out.
-
-    Args:
-        hub: owner of the indexes, which are used as they are.
-        memories: the memories to compare.
-    """
+    """Return pairs of memories near in meaning, nearest first, without superseded ones; uses indexes as they are."""
     current = [memory for memory in memories if not memory.facts.superseded_by]
     vectors: dict[int, NDArray[np.float32]] = {}
     for base in {memory.shelf.base.id: memory.shelf.base for memory in current}.values():

@@ -73,12 +73,7 @@ def _team_shelves(hub: Hub) -> list[MemoryFolder]:
 
 
 def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
-    """Return the folder for new memories of a scope.
-
-    Raises:
-        UsageError: the scope is not available here, or not enabled.
-        OSError: the folder cannot be created.
-    """
+    """Return the folder for new memories of a scope, or raise `UsageError` if it is unavailable here or not enabled."""
     if scope != "team":
         return shelf_for_writing(hub.discovery(), hub.data, hub.config().settings, scope)
     shelves = _team_shelves(hub)
@@ -93,11 +88,7 @@ def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
 
 
 def known(hub: Hub, shelf: MemoryFolder) -> list[StoredMemory]:
-    """Return the memories of a folder, by path, as their files are now.
-
-    Raises:
-        BaseUnavailable: the folder cannot be listed.
-    """
+    """Return the memories of a folder, by path, as their files are now."""
     files, indexed = _listed(hub, shelf)
     index = hub.index(shelf.base)
     uses = uses_of(hub).all(shelf.place)
@@ -159,16 +150,9 @@ def all_known(hub: Hub, scope: Scope | None = None) -> list[StoredMemory]:
 def located(
     hub: Hub, name: str, scope: Scope | None = None, among: Sequence[StoredMemory] | None = None
 ) -> StoredMemory:
-    """Look up a memory by id, ref or file name.
+    """Look up a memory by id, ref or file name; raise `MemoryNotFound` if none matches, or several do.
 
-    Args:
-        hub: owner of the bases.
-        name: the id, ref or file name.
-        scope: only `project`, `user`, `shared` or `team`.
-        among: result of `all_known`, to save listing the folders for several lookups.
-
-    Raises:
-        MemoryNotFound: no memory matches, or several do.
+    `among`, a result of `all_known`, saves listing the folders for several lookups.
     """
     target = name.strip().removeprefix("#")
     base_id, mark, path = target.rpartition("@")
@@ -275,13 +259,7 @@ def count_read(hub: Hub, result: ReadResult) -> None:
 
 
 def known_as_stored(hub: Hub, stored: MemoryFile, uses: Mapping[str, Use] | None = None) -> StoredMemory:
-    """Describe a memory by its file alone.
-
-    Args:
-        hub: owner of the bases.
-        stored: the file.
-        uses: uses of its folder, if already loaded.
-    """
+    """Describe a memory by its file alone; `uses` are those of its folder, if already loaded."""
     content = stored.content
     use = (uses_of(hub).all(stored.shelf.place) if uses is None else uses).get(content.facts.id)
     title = content.title or title_of(content.body)

@@ -139,15 +139,8 @@ def _counted(
 def rewrite(hub: Hub, one: StoredMemory, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
     """Edit a memory's file under its lock, leaving the rest of the file as it is.
 
-    Args:
-        hub: owner of the bases.
-        one: the memory.
-        fields: maps the current facts to the front matter fields to change.
-        text: the new text; empty keeps the current one.
-
-    Raises:
-        MemoriesUnavailable: the file is gone, or its front matter cannot be parsed.
-        WriteRefused: the file cannot be changed without losing content.
+    `fields` maps the current facts to the front matter fields to change. An empty `text` keeps the current one. Raises
+    `WriteRefused` if the file cannot be changed without losing content.
     """
     with locked(hub.data, one.shelf.place):
         stored = read(one.shelf, one.path)
@@ -177,11 +170,7 @@ def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
 
 
 def supersede(hub: Hub, older: Iterable[StoredMemory], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Mark older memories as superseded, each in its own file.
-
-    Returns:
-        The ids that were marked, and messages about those that could not be.
-    """
+    """Mark older memories as superseded, each in its own file; return the marked ids, and messages about the others."""
     marked, notes = list[str](), list[str]()
     for memory in older:
         with locked(hub.data, memory.shelf.place):

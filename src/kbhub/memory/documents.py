@@ -116,11 +116,7 @@ class MemoryText:
 
 
 def checked_text(text: str) -> str:
-    """Return the text as it is stored: stripped, with LF line ends.
-
-    Raises:
-        UsageError: it is empty, too long or binary.
-    """
+    """Return the text as it is stored: stripped, with LF line ends; raise `UsageError` if empty, too long or binary."""
     if _BINARY.search(text):
         raise UsageError(
             "The text is binary: it contains control characters. Remember words, and name the file in `about`."
@@ -137,11 +133,7 @@ def checked_text(text: str) -> str:
 
 
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags in order, without `#` and duplicates.
-
-    Raises:
-        UsageError: a tag is invalid, or there are too many.
-    """
+    """Return the tags in order, without `#` and duplicates; raise `UsageError` if one is invalid, or for too many."""
     kept = dict.fromkeys(tag.strip().removeprefix("#") for tag in tags)
     for tag in kept:
         if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_CHARACTERS:
@@ -157,8 +149,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 def checked_namespace(namespace: str) -> str:
     """Return a normalised namespace, `a/b`, case-folded for comparison.
 
-    Raises:
-        UsageError: it is not made of segments of letters, digits and `_ - .`, separated by `/`.
+    Raises `UsageError` unless it consists of segments of letters, digits and `_ - .`, separated by `/`.
     """
     name = unicodedata.normalize("NFKC", namespace).strip().strip("/").casefold()
     if len(name) > MAX_NAMESPACE_CHARACTERS or not all(map(_SEGMENT.fullmatch, name.split("/"))):
@@ -193,12 +184,7 @@ def title_of(text: str) -> str:
 
 
 def new_file(fields: Mapping[str, Any], body: str) -> str:
-    """Return the content of a new memory's file.
-
-    Args:
-        fields: front matter; empty values are left out, keys of `FIELDS` come first.
-        body: the remembered text.
-    """
+    """Return the content of a new memory's file, without empty fields and with the keys of `FIELDS` first."""
     keys = [*(key for key in FIELDS if key in fields), *(key for key in fields if key not in FIELDS)]
     front = ""
     for key in keys:
@@ -209,11 +195,9 @@ def new_file(fields: Mapping[str, Any], body: str) -> str:
 
 
 def parse_memory(name: str, data: bytes) -> MemoryText:
-    """Parse a memory's file.
+    """Parse a memory's file; the id comes from its name if the front matter has none.
 
-    Args:
-        name: the file name, from which the id is taken if the front matter has none.
-        data: the whole file, or slightly more than `MAX_FILE_BYTES` of a longer one.
+    `data` is the whole file, or slightly more than `MAX_FILE_BYTES` of a longer one.
     """
     text = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
@@ -231,14 +215,8 @@ def parse_memory(name: str, data: bytes) -> MemoryText:
 def changed_file(ref: str, memory: MemoryText, fields: Mapping[str, Any], body: str | None = None) -> bytes:
     """Return a memory's file with some fields and the text replaced, and everything else untouched.
 
-    Args:
-        ref: the memory, for messages.
-        memory: the current file.
-        fields: key → new value; an empty value removes the key.
-        body: the new text, or None to keep the current one.
-
-    Raises:
-        WriteRefused: the file is too long or not text, or its front matter cannot be parsed or edited in isolation.
+    An empty value removes its key; a body of None keeps the text. Raises `WriteRefused` if the file is too long or not
+    text, or its front matter cannot be parsed or edited in isolation.
     """
     if len(memory.data) > MAX_FILE_BYTES:
         raise WriteRefused(

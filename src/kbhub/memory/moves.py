@@ -36,16 +36,7 @@ if TYPE_CHECKING:
 
 
 def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[str, str]) -> None:
-    """Update `supersedes` and `superseded_by` of memories to new ids.
-
-    Args:
-        hub: owner of the bases.
-        files: the memories, as folder and path in its base.
-        names: old id → new id.
-
-    Raises:
-        MemoriesUnavailable: the files cannot be written.
-    """
+    """Update `supersedes` and `superseded_by` of memories, as (folder, path), by a mapping of old to new ids."""
     if not names:
         return
     for shelf, path in files:
@@ -70,16 +61,7 @@ def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[s
 def refile(hub: Hub, name: str, scope: Scope) -> Memory:
     """Move a memory to another scope, with its id and its uses.
 
-    Args:
-        hub: owner of the bases.
-        name: its id, ref or file name.
-        scope: where it belongs from now on.
-
-    Raises:
-        MemoryNotFound: there is none of this name.
-        UsageError: it is there already, another memory there says the same, or the scope is not available.
-        WriteRefused: the settings allow no writing.
-        MemoriesUnavailable: it cannot be written.
+    Raises `UsageError` if it is there already, a memory there has its id, or the scope is not available.
     """
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
@@ -110,15 +92,9 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
 def move(hub: Hub, old: str) -> Moved:
     """Move the memories of another folder or project to this project.
 
-    Args:
-        hub: owner of the bases; its workspace is the target project.
-        old: path of the old folder, which need not exist any more, or the name under which its memories are filed:
-            their folder's name, the digest at its end, or the project's identity.
-
-    Raises:
-        UsageError: there are no memories for it, or it is this project.
-        WriteRefused: the settings forbid writing.
-        MemoriesUnavailable: the files cannot be moved.
+    `old` is the path of the old folder, which may be gone, or the name under which its memories are filed: their
+    folder's name, the digest at its end, or the project's identity. Raises `UsageError` if it has no memories or is
+    this project.
     """
     settings = hub.config().settings
     if settings.read_only:

@@ -83,13 +83,9 @@ def _word(part: str) -> str:
 
 
 def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float]]:
-    """Return the stored memories near to a new one, with cosine similarity, best first; none that was replaced.
+    """Return the stored memories near to a new file, with cosine similarity, best first and without superseded ones.
 
-    Args:
-        hub: owner of the indexes, which are used as they are.
-        shelves: folders to search; of equally near memories, those of the first come first.
-        name: name of the new file.
-        text: content of the new file.
+    Indexes are used as they are. Of equally near memories, those of the first folder come first.
     """
     document = parse_document(name, text.encode())
     texts = [

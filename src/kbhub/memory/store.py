@@ -55,14 +55,9 @@ class MemoryFile:
 
 @contextmanager
 def locked(data: Path, place: str) -> Iterator[None]:
-    """Lock a memory folder against writes by other processes.
+    """Lock a memory folder, a `MemoryFolder.place`, against other processes.
 
-    Args:
-        data: kbhub's data directory.
-        place: the folder, as in `MemoryFolder.place`.
-
-    Raises:
-        MemoriesUnavailable: another process held the lock too long, or the folder is not writable.
+    Raises `MemoriesUnavailable` if another process holds the lock too long, or the folder is not writable.
     """
     top = memories_folder(data)
     name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -83,15 +78,7 @@ def locked(data: Path, place: str) -> Iterator[None]:
 
 
 def read(shelf: MemoryFolder, path: str) -> MemoryFile | None:
-    """Read a memory's file, or return None if it does not exist.
-
-    Args:
-        shelf: its folder.
-        path: path in the base.
-
-    Raises:
-        PathNotContained: the path leads out of the base.
-    """
+    """Read a memory's file, or return None if it does not exist; raise `PathNotContained` if it is outside the base."""
     if shelf.files:
         if (file_of := shelf.files.read(path)) is None:
             return None
@@ -126,12 +113,7 @@ def with_id(shelf: MemoryFolder, name: str) -> MemoryFile | None:
 
 
 def taken_ids(data: Path, shelves: Iterable[MemoryFolder] = ()) -> set[str]:
-    """Return the ids in use in all folders, including other projects', judging by file names.
-
-    Args:
-        data: kbhub's data directory.
-        shelves: additional folders.
-    """
+    """Return the ids in use in all folders, other projects' and additional ones included, judging by file names."""
     every: list[str] = []
     for folder in {*project_folders(data), memories_folder(data) / USER_ID}:
         with suppress(OSError), os.scandir(folder) as entries:
@@ -154,19 +136,9 @@ def _names(shelf: MemoryFolder) -> list[str]:
 
 
 def create(shelf: MemoryFolder, name: str, text: str) -> str:
-    """Write a new file; the caller holds the lock.
+    """Write a new file and return its path in the base; the caller holds the lock.
 
-    Args:
-        shelf: its folder.
-        name: the file name.
-        text: the content.
-
-    Returns:
-        Its path in the base.
-
-    Raises:
-        FileExistsError: the name is taken.
-        OSError: it cannot be written; nothing is left behind.
+    Raises `FileExistsError` if the name is taken. A failed write leaves nothing behind.
     """
     if shelf.files:
         shelf.files.create(name, text.encode())
@@ -200,11 +172,7 @@ def sweep(shelf: MemoryFolder) -> None:
 
 
 def replace(stored: MemoryFile, data: bytes) -> None:
-    """Overwrite a file, keeping its mode; the caller holds the lock.
-
-    Raises:
-        OSError: it cannot be written; the old content is intact.
-    """
+    """Overwrite a file, keeping its mode; the caller holds the lock. A failed write leaves the old content intact."""
     if stored.shelf.files:
         stored.shelf.files.replace(stored.path, data)
         return
@@ -213,24 +181,12 @@ def replace(stored: MemoryFile, data: bytes) -> None:
 
 
 def label_of(shelf: MemoryFolder) -> str:
-    """Return the name of the folder in the trash for the memories of a shelf."""
+    """Return the name of a shelf's folder in the trash."""
     return f"{shelf.scope}-{shelf.base.path.name}" if shelf.scope in ("shared", "team") else shelf.place
 
 
 def discard(stored: MemoryFile, data: Path, now: float) -> Path:
-    """Move a file to the trash; the caller holds the lock.
-
-    Args:
-        stored: the memory.
-        data: kbhub's data directory.
-        now: seconds since the epoch.
-
-    Returns:
-        The folder in the trash.
-
-    Raises:
-        OSError: it cannot be moved; it stays where it was.
-    """
+    """Move a file to the trash and return its folder there; the caller holds the lock. On failure, the file stays."""
     path, files = _contained(stored), stored.shelf.files
     folder = private_directory(Path(os.path.realpath(data)) / TRASH / label_of(stored.shelf))
     target, number = folder / f"{path.stem}.{int(now)}{path.suffix}", 0
@@ -248,11 +204,7 @@ def discard(stored: MemoryFile, data: Path, now: float) -> Path:
 
 
 def remove(stored: MemoryFile) -> None:
-    """Delete a file that has been written elsewhere; the caller holds the lock.
-
-    Raises:
-        OSError: it cannot be deleted.
-    """
+    """Delete a file that has been written elsewhere; the caller holds the lock."""
     if stored.shelf.files:
         stored.shelf.files.remove(stored.path)
     else:
@@ -260,13 +212,7 @@ def remove(stored: MemoryFile) -> None:
 
 
 def empty_trash(data: Path, days: int, now: float) -> None:
-    """Delete expired files from the trash; files that cannot be deleted stay.
-
-    Args:
-        data: kbhub's data directory.
-        days: how long files are kept; 0 keeps none.
-        now: seconds since the epoch.
-    """
+    """Delete files older than some days (0 keeps none) from the trash; files that cannot be deleted stay."""
     trash = Path(os.path.realpath(data)) / TRASH
     for folder in trash.iterdir() if trash.is_dir() else ():
         if not folder.is_dir() or folder.is_symlink():

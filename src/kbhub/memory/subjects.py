@@ -42,14 +42,9 @@ _CLOSES = re.compile(r"\s*(?:[\])}]+[;,]?|end\b.*)\s*$")
 
 
 def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
-    """Return the current hash of each subject.
+    """Return the current hash of each subject; raise `UsageError` if one does not exist, or there are too many.
 
-    Args:
-        hub: hub that finds documents and code.
-        subjects: each `path.md`, `id@path.md`, either with `#Heading`, or `file` or `file::symbol` of the project.
-
-    Raises:
-        UsageError: a subject does not exist, or there are too many.
+    A subject is `path.md` or `id@path.md`, either with `#Heading`, or `file` or `file::symbol` of the project.
     """
     names = list(dict.fromkeys(subject.strip() for subject in subjects))
     if len(names) > MAX_SUBJECTS:
@@ -110,12 +105,7 @@ def subject_text(hub: Hub, subject: str) -> str | None:
 
 
 def definition(code: str, symbol: str) -> str | None:
-    """Return the lines that define a symbol, or None if there are none.
-
-    Args:
-        code: text of a file.
-        symbol: a name, or names separated by `.` or `::`, each nested in the one before.
-    """
+    """Return the lines that define a symbol, or None; in `a.b` or `a::b`, each name is nested in the one before."""
     lines = code.split("\n")
     names = [name for name in re.split(r"\.|::", symbol) if name.strip("() ")]
     for name in names:

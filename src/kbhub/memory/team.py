@@ -1,4 +1,4 @@
-"""Memories of a team, in a shared base: files that are in its database."""
+"""Memories of a team: files in the database of a shared base."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 
 class TeamFiles:
-    """The memories of a shared base, by path. Every write is one transaction.
-
-    Args:
-        hub: the hub in which the base is active.
-        base: the base.
-    """
+    """The memories of an active shared base, by path. Every write is one transaction."""
 
     def __init__(self, hub: Hub, base: Base) -> None:
         self._hub, self._base = hub, base
@@ -46,44 +41,26 @@ class TeamFiles:
             return []
 
     def read(self, path: str) -> tuple[bytes, float] | None:
-        """Return the bytes of a file and when it was written, seconds since the epoch; None if there is none.
-
-        Raises:
-            IndexUnavailable: the database cannot be read.
-        """
+        """Return the bytes of a file and when it was written (seconds since the epoch); None if there is none."""
         index = self._index()
         with index.snapshot():
             content, document = index.file(path), index.document(path)
         return (content, document.mtime_ns / 1e9) if content is not None and document else None
 
     def author(self) -> str:
-        """Return one's role in the database.
-
-        Raises:
-            EngineUnavailable: the database cannot be used.
-        """
+        """Return the user's role in the database."""
         return self._index().server.session().role
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new file.
-
-        Raises:
-            FileExistsError: the name is taken.
-            EngineUnavailable: the database cannot be used, or one may not write there.
-        """
+        """Write a new file; raise `FileExistsError` if the name is taken."""
         self._write(name, data, new=True)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file anew.
-
-        Raises:
-            WriteRefused: it is somebody else's.
-            EngineUnavailable: as for `create`.
-        """
+        """Overwrite a file; raise `WriteRefused` if it is somebody else's."""
         self._write(path, data, new=False)
 
     def remove(self, path: str) -> None:
-        """Remove a file; raises as `replace` does."""
+        """Remove a file; raise `WriteRefused` if it is somebody else's."""
         with self._writer(None) as writer:
             writer.remove(path)
             writer.tidy(0)
@@ -99,9 +76,7 @@ class TeamFiles:
             writer.tidy(0)
 
     def _vectors(self, writer: PostgresWriter, document: NewDocument) -> dict[int, bytes | None]:
-        """Return the vectors of a document, by the model whose vectors the base has; without them it is found by
-        words.
-        """
+        """Return a document's vectors by the base's model; without them it is found by words only."""
         try:
             embedder = self._hub.embedder()
             if embedder is None:

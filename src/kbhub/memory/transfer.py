@@ -65,12 +65,7 @@ MOST_PROBLEMS = 200
 
 
 def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
-    """Read a basic-memory folder.
-
-    Args:
-        folder: its Markdown files; links out of it are not followed.
-        problems: receives the files that could not be read.
-    """
+    """Read the Markdown of a basic-memory folder, adding unreadable files to `problems`; links out are not followed."""
     base = Base(id="import", path=folder.resolve(), origin="argument")
     files = scan(base, max_bytes=MAX_FILE_BYTES, max_files=MOST_FILES)
     problems += files.skipped
@@ -109,11 +104,9 @@ def is_memory_graph(text: str) -> bool:
 
 
 def memory_graph(text: str, problems: list[Problem]) -> list[Record]:
-    """Read the file of an MCP memory server.
+    """Read the file of an MCP memory server, adding unreadable lines to `problems`.
 
-    Args:
-        text: JSON objects, one per line, or one object with `entities` and `relations`.
-        problems: receives the lines that could not be read.
+    The text has JSON objects, one per line, or one object with `entities` and `relations`.
     """
     entities: dict[str, dict[str, Any]] = {}
     relations: dict[str, list[str]] = {}
@@ -186,12 +179,7 @@ def _json(text: str) -> Any:
 def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) -> Exported:
     """Return the active memories as one document, with all data from their files and uses.
 
-    What looks like a credential is replaced by its kind.
-
-    Args:
-        hub: owner of the bases.
-        scope: only `project`, `user` or `shared`.
-        allow_secret: leave credentials in.
+    Apparent credentials are replaced by their kind, unless `allow_secret`.
     """
     records = []
     for memory in all_known(hub, scope):
@@ -230,18 +218,9 @@ def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) 
 def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_secret: bool = False) -> Imported:
     """Import memories. Existing ones are left unchanged; a memory that cannot be imported does not stop the others.
 
-    Args:
-        hub: owner of the bases.
-        source: kbhub's own export (its text, or its file), the `.jsonl` file of the MCP reference memory server, or a
-            folder of basic-memory's Markdown.
-        scope: target scope; None keeps that of an export, and means `project` for the other formats.
-        allow_secret: take in also what seems to hold a credential.
-
-    Raises:
-        UsageError: the source has none of these formats.
-        WriteRefused: the settings forbid writing.
-        MemoriesUnavailable: the files cannot be written.
-        OSError: the source cannot be read.
+    `source` is kbhub's own export (its text or file), the `.jsonl` file of the MCP reference memory server, or a folder
+    of basic-memory's Markdown; anything else is a `UsageError`. A scope of None keeps that of an export, and means
+    `project` for the other formats. Apparent credentials are refused, unless `allow_secret`.
     """
     settings = hub.config().settings
     if settings.read_only or not settings.memory.enabled:

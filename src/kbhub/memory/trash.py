@@ -1,4 +1,4 @@
-"""Forgotten memories: what the trash has, and bringing one back."""
+"""The trash of forgotten memories, and their restoration."""
 
 from __future__ import annotations
 
@@ -46,17 +46,9 @@ def trashed(hub: Hub) -> tuple[Trashed, ...]:
 
 
 def restore(hub: Hub, name: str) -> Memory:
-    """Bring a forgotten memory back; how often it was used is not known any more.
+    """Restore a forgotten memory by its path in the trash or its id (the last forgotten of several), without its uses.
 
-    Args:
-        hub: owner of the bases.
-        name: its path in the trash, or its id; the last forgotten of several.
-
-    Raises:
-        MemoryNotFound: the trash has none.
-        UsageError: a memory with its id is there again.
-        WriteRefused: the settings allow no writing.
-        MemoriesUnavailable: it cannot be written.
+    Raises `UsageError` if a memory with its id exists again.
     """
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")

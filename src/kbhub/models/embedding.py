@@ -44,11 +44,7 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A string that changes whenever the vectors would.
-
-        Raises:
-            EmbedderError: the model runs on a server that does not answer.
-        """
+        """A string that changes whenever the vectors would; `EmbedderError` if it is on a server that fails."""
         ...
 
     @property
@@ -57,14 +53,10 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector per text.
+        """Return one vector per text; shape (len(texts), dimensions).
 
-        Args:
-            texts: any strings.
-
-        Returns:
-            Shape (len(texts), dimensions). Each row has length 1, or is all zero if the model does not know the text's
-            language and its vector would be noise.
+        Each row has length 1, or is all zero if the model does not know the text's language and its vector would be
+        noise.
 
         Raises:
             EmbedderError: the model cannot be loaded or does not answer.
@@ -72,13 +64,7 @@ class Embedder(Protocol):
         ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of a query, to be compared with those of texts.
-
-        Args:
-            text: any string.
-
-        Returns:
-            Shape (dimensions,), of length 1 or all zero, as from `embed`.
+        """Return the vector of a query, to be compared with those of texts; of length 1 or all zero, as from `embed`.
 
         Raises:
             EmbedderError: the model cannot be loaded, or does not answer within the time a search can wait.
@@ -89,10 +75,7 @@ class Embedder(Protocol):
 class StaticEmbedder:
     """A model2vec model, loaded at first use; a text's vector is the mean of its tokens' vectors.
 
-    Args:
-        source: folder of a model in model2vec's layout, or its id on the model hub.
-        name: its name in the index and in `status`.
-        fingerprint: see `Embedder.fingerprint`.
+    `source` is a folder in model2vec's layout, or an id on the model hub; `name` is shown in the index and in `status`.
     """
 
     def __init__(self, source: str, name: str, fingerprint: str) -> None:
@@ -120,11 +103,7 @@ class StaticEmbedder:
         return vector
 
     def queries(self) -> QueryVectors:
-        """Return the part of the packaged model that queries need, loaded at first use.
-
-        Raises:
-            EmbedderError: it cannot be loaded.
-        """
+        """Return the part of the packaged model that queries need, loaded at first use."""
         with self._loading:
             if self._queries is None:
                 # Imports numpy, which takes 0.1 s.
@@ -151,20 +130,15 @@ def packaged_embedder() -> StaticEmbedder:
 def open_embedder(
     model: str | None, settings: EmbedderSettings | None = None, env: Mapping[str, str] | None = None
 ) -> Embedder | None:
-    """Create the embedder that the setting `embedder.model` names.
+    """Create the embedder that the setting `embedder.model` names, without loading it.
 
-    Args:
-        model: None for the packaged model, `"none"` for no embedder, `ollama/…` or `openai/…` for a model on a server,
-            `"minilm"` for all-MiniLM-L6-v2, an existing folder with a model2vec model, or a model's id on the model
-            hub (the only case in which kbhub downloads a model).
-        settings: address and key of that server; None for the defaults.
-        env: environment variables, such as `OLLAMA_HOST`.
-
-    Returns:
-        The embedder, not loaded yet, or None if it is disabled.
+    None is the packaged model, `"none"` no embedder, `ollama/…` or `openai/…` a model on a server, `"minilm"`
+    all-MiniLM-L6-v2; anything else is a folder with a model2vec model, or a model's id on the model hub (the only case
+    in
+    which kbhub downloads a model).
 
     Raises:
-        EmbedderError: the folder contains no model, or the model's extra is not installed.
+        EmbedderError: the folder contains no model, the settings are incomplete, or the model's extra is not installed.
     """
     if model is None:
         return packaged_embedder()
@@ -200,12 +174,9 @@ def is_remote(model: str) -> bool:
 def own_model(model: str | None) -> str | None:
     """Return a key for a model chosen by the user, which identifies it without reading it.
 
-    Args:
-        model: as for `open_embedder`.
-
-    Returns:
-        None for the packaged model, for no embedder, and for a missing folder: then search is by keyword, in the index
-        that all of these share.
+    None for the packaged model, for no embedder, and for a missing folder: then search is by keyword, in the index that
+    all
+    of these share.
     """
     if model is None or model == NO_EMBEDDER:
         return None

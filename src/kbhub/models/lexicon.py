@@ -1,4 +1,4 @@
-"""Find the vectors of words of other languages than English, beside the packaged model's English pieces.
+"""Vectors of words of other languages than English, beside the packaged model's English pieces.
 
 A word list and a matrix of 4-bit numbers, both memory-mapped. A word is found by its hash, so that neither loading nor
 a query reads the whole list.
@@ -51,12 +51,7 @@ the beginning of a word stand for all words that share them."""
 
 
 class Lexicon:
-    """The words of other languages and their vectors.
-
-    Args:
-        tensors: of the model's file, with the names above.
-        first: token id of the first row; smaller ones belong to the tokenizer.
-    """
+    """The words of other languages and their vectors; token ids below `first` belong to the tokenizer."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]], first: int) -> None:
         self.first = first
@@ -81,13 +76,9 @@ class Lexicon:
         return vectors
 
     def tokens(self, words: Iterable[str]) -> dict[str, tuple[list[int], str]]:
-        """Look up words.
+        """Return word → its token ids, and the rest for the tokenizer; unknown words are left out.
 
-        Args:
-            words: without spaces; a run of several languages or with punctuation is taken apart.
-
-        Returns:
-            Word → its token ids, and what is left for the tokenizer. Words of which nothing is known are left out.
+        Words have no spaces; a run of several languages or with punctuation is taken apart.
         """
         parts_of = {word: units(word) for word in words}
         every = {unit for parts in parts_of.values() for unit in parts}
@@ -117,7 +108,7 @@ class Lexicon:
         }
 
     def _find(self, wanted: Iterable[str]) -> dict[str, int]:
-        """Key → row, for those that the list has."""
+        """Return key → row, for those that the list has."""
         if not (keys := list(dict.fromkeys(wanted))):
             return {}
         hashes = np.frombuffer(b"".join(map(word_hash, keys)), "<u8")
@@ -127,7 +118,7 @@ class Lexicon:
 
 
 def word_hash(key: str) -> bytes:
-    """Return the number by which a key is found, as 8 bytes, the lowest first."""
+    """Return the number by which a key is found, as 8 bytes, little-endian."""
     return hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest()
 
 
@@ -153,7 +144,7 @@ def characters(run: str) -> list[str]:
 
 
 def _forms(word: str) -> list[str]:
-    """Other keys under which a word may be listed, the nearest first."""
+    """Return other keys under which a word may be listed, the nearest first."""
     forms = [word[:end] for end in range(len(word) - 1, max(SHORTEST, len(word) - STRIPPED) - 1, -1)]
     return forms if word.isascii() else forms + stems(word)
 
@@ -164,12 +155,12 @@ def stems(word: str) -> list[str]:
 
 
 def _beginnings(word: str) -> list[str]:
-    """First halves of a compound, for each place where it may be joined, the longest first."""
+    """Return the first halves of a compound, for each place where it may be joined, the longest first."""
     return [word[:at] for at in range(len(word) - SHORTEST, SHORTEST - 1, -1)]
 
 
 def _two(halves: Iterable[tuple[str, Iterable[str]]], rows: Mapping[str, int]) -> list[int]:
-    """Rows of the halves of a compound, given its known first halves with the forms of the second ones."""
+    """Return rows of the halves of a compound, given its known first halves with the forms of the second ones."""
     for left, rights in halves:
         if (second := _first(rights, rows)) is not None and second != ENGLISH:
             return [rows[left], second]
@@ -184,7 +175,7 @@ def _first(keys: Iterable[str], rows: Mapping[str, int]) -> int | None:
 
 
 def _rest(word: str, taken: Mapping[str, list[int]], rows: Mapping[str, int]) -> str:
-    """What of a word is not known; single characters of Han and Kana are looked up for themselves."""
+    """Return the unknown part of a word; single characters of Han and Kana are looked up for themselves."""
     if word.isascii():
         return ""
 

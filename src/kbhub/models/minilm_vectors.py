@@ -1,4 +1,4 @@
-"""Compute vectors with all-MiniLM-L6-v2; imported on first use, as it imports numpy and ONNX Runtime."""
+"""Vectors of all-MiniLM-L6-v2; imported on first use, as it imports numpy and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -38,14 +38,7 @@ QUIET = 3
 
 
 class MiniLMVectors:
-    """The loaded model.
-
-    Args:
-        model: the model file.
-
-    Raises:
-        EmbedderError: it cannot be read, or its hash is not `MODEL_SHA256`.
-    """
+    """The loaded model, whose file must have the hash `MODEL_SHA256`."""
 
     def __init__(self, model: Path) -> None:
         try:
@@ -80,7 +73,7 @@ class MiniLMVectors:
         return self._read(text)[0]
 
     def _read(self, text: str) -> tuple[list[int], bool]:
-        """Tokens of a text, and whether the model knows enough of them."""
+        """Return tokens of a text, and whether the model knows enough of them."""
         valid = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates are no UTF-8
         packaged = self._tokenizer.encode(valid, add_special_tokens=False).ids[: MAX_TOKENS - 2]
         meaningful = sum(token in self._meaning for token in packaged)
@@ -89,7 +82,7 @@ class MiniLMVectors:
         return [BEGIN, *bert, END], known > 0 and known >= KNOWN_SHARE * meaningful
 
     def _vector(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """Normalised mean of the model's outputs for all tokens; there is no padding to mask."""
+        """Return the normalised mean of the model's outputs for all tokens; there is no padding to mask."""
         ids = np.array([tokens], np.int64)
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         try:
@@ -115,7 +108,7 @@ def _session(data: bytes) -> onnxruntime.InferenceSession:
 
 
 def _classify(vocabulary: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
-    """Ids of tokens that carry meaning, and of those that the model knows."""
+    """Return the ids of tokens that carry meaning, and of those that the model knows."""
     meaning = {number for token, number in vocabulary.items() if any(map(str.isalnum, token))}
     return frozenset(meaning), frozenset(
         number

@@ -40,11 +40,7 @@ INSTALL = (
 
 
 class MiniLMEmbedder:
-    """The model, loaded at first use.
-
-    Args:
-        model: the model file; None for the one in the package.
-    """
+    """The model, loaded at first use; without a `model` file, the one in the package."""
 
     name = NAME
     fingerprint = f"{MODEL_SHA256}:{MAX_TOKENS}"

@@ -1,4 +1,4 @@
-"""Embed queries with the packaged model without loading its tokenizer, which takes 0.1 s.
+"""Query vectors of the packaged model without its tokenizer, which takes 0.1 s to load.
 
 A query has a handful of words. Those of the lexicon are looked up there, and plain ASCII is split by BERT's rules, with
 lookups in a sorted list of tokens; any other text is left to the tokenizer. The vectors equal those of `StaticVectors`
@@ -58,14 +58,7 @@ _WORDS = re.compile(WORD_OR_MARK)
 
 
 class QueryVectors:
-    """The part of the packaged model that queries need. Thread-safe.
-
-    Args:
-        folder: the folder with its files.
-
-    Raises:
-        EmbedderError: they are missing or damaged.
-    """
+    """The part of the packaged model that queries need, read from its folder. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -91,27 +84,19 @@ class QueryVectors:
         return unit(self._rows(np.append(tokens[~unknown], words)).sum(0))
 
     def _rows(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Vectors of tokens, those of the lexicon last."""
+        """Return the vectors of tokens, those of the lexicon last."""
         if self._lexicon is None:
             return self._matrix.take(tokens, 0).astype(np.float32)
         tokens, words = self._lexicon.apart(tokens)
         return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), self._lexicon.vectors(words)])
 
     def longest(self, text: str) -> float | None:
-        """Return the length of the longest token vector of a text, relative to the median, or None if none is known.
-
-        Args:
-            text: as for `plain_tokens`.
-        """
+        """Return the length of the longest token vector of a text, relative to the median, or None if none is known."""
         tokens = self._known_tokens(text)
         return float(norms(self._rows(np.array(tokens, np.int64))).max()) / MEDIAN_NORM if tokens else None
 
     def cohesion(self, texts: Sequence[str]) -> float:
-        """Return the length of the mean of some texts' unit vectors, ignoring unknown texts.
-
-        Args:
-            texts: each as for `plain_tokens`.
-        """
+        """Return the length of the mean of some texts' unit vectors, ignoring unknown texts."""
         known = [tokens for text in texts if (tokens := self._known_tokens(text))]
         directions = [unit(self._rows(np.array(tokens, np.int64)).sum(0)) for tokens in known]
         return float(np.linalg.norm(np.mean(directions, 0))) if directions else 0.0
@@ -120,11 +105,7 @@ class QueryVectors:
         return [token for token in self.plain_tokens(text) or () if token != UNKNOWN_ID]
 
     def plain_tokens(self, text: str) -> list[int] | None:
-        """Return the token ids of a text of ASCII and of words of the lexicon, or None if it needs the tokenizer.
-
-        Args:
-            text: any string; case is ignored.
-        """
+        """Return the token ids of ASCII and words of the lexicon, ignoring case, or None if it needs the tokenizer."""
         if self._pieces is None or not text.isprintable():
             return None
         if "[" in text:  # which special tokens start with

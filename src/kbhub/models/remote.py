@@ -88,14 +88,7 @@ FORMATS = {
 
 
 def format_of(model: str) -> PromptFormat:
-    """Return the format of a model.
-
-    Args:
-        model: its name, such as `hf.co/Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0` or `embeddinggemma:latest`.
-
-    Returns:
-        The format; empty for models without prefixes, and for unknown ones.
-    """
+    """Return the prefixes of a model such as `hf.co/Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0`; none if it is unknown."""
     name = model.rpartition("/")[2].partition(":")[0].casefold().removeprefix("text-embedding-")
     return next((prompt for prefix, prompt in FORMATS.items() if name.startswith(prefix)), PromptFormat())
 
@@ -104,19 +97,11 @@ class EmbeddingServer(Protocol):
     """A server with a model."""
 
     def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
-        """Return one vector per text.
-
-        Raises:
-            ModelUnavailable: the request failed.
-        """
+        """Return one vector per text, or raise `ModelUnavailable`."""
         ...
 
     def version(self, deadline: Deadline) -> str:
-        """Return a string that changes whenever the name stands for another model.
-
-        Raises:
-            ModelUnavailable: the server does not answer, or has no such model.
-        """
+        """Return a string that changes whenever the name stands for another model, or raise `ModelUnavailable`."""
         ...
 
 
@@ -127,7 +112,7 @@ class OllamaEndpoint:
         self._server, self._model = server, model
 
     def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
-        """Return one vector per text; see `Endpoint.vectors`."""
+        """Return one vector per text; see `EmbeddingServer.vectors`."""
         return self._server.embed(self._model, texts, deadline)
 
     def version(self, deadline: Deadline) -> str:
@@ -138,12 +123,7 @@ class OllamaEndpoint:
 class RemoteEmbedder:
     """An `Embedder` whose model runs on a server.
 
-    Args:
-        endpoint: the server with its model.
-        name: the name in the setting; it has no host, so that an index stays valid if the server moves.
-        formats: prefixes that the model expects before texts.
-        pause: sleeps for a number of seconds.
-        clock: monotonic clock, in seconds.
+    Its name has no host, so that an index stays valid if the server moves. `pause` and `clock` count in seconds.
     """
 
     def __init__(
@@ -165,11 +145,7 @@ class RemoteEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """Model, its version on the server, and prompt format; contacts the server the first time.
-
-        Raises:
-            EmbedderError: the server does not answer, or has no such model.
-        """
+        """Model, its version on the server, and prompt format; contacts the server the first time."""
         if self._fingerprint is not None:
             return self._fingerprint
         with self._faults(waiting=True):
@@ -177,11 +153,7 @@ class RemoteEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector; loads the model the first time.
-
-        Raises:
-            EmbedderError: the server does not answer, or has no such model.
-        """
+        """Length of a vector; loads the model the first time."""
         return self._dimensions or self.embed([SAMPLE]).shape[1]
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -271,16 +243,7 @@ class RemoteEmbedder:
 
 
 def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) -> RemoteEmbedder:
-    """Create the embedder of a model on a server, without contacting it.
-
-    Args:
-        model: `ollama/MODEL` or `openai/MODEL`.
-        settings: address of the server, and the variable with its key.
-        env: environment variables.
-
-    Raises:
-        EmbedderError: the settings are incomplete.
-    """
+    """Create the embedder of `ollama/MODEL` or `openai/MODEL`, without contacting its server."""
     kind, _, name = model.partition("/")
     if not name.strip():
         raise EmbedderError(f"embedder.model: {model!r} names no model. Name one, such as `ollama/embeddinggemma`.")

@@ -1,4 +1,4 @@
-"""Load a model2vec model from its files, avoiding the library, which imports a hub client, and combine its vectors."""
+"""Model2vec models, loaded without the library, which imports a hub client, and their combined vectors."""
 
 from __future__ import annotations
 
@@ -74,14 +74,7 @@ class StaticModel:
 
 
 def load_model(source: str) -> StaticModel:
-    """Load a model.
-
-    Args:
-        source: folder of a model in a layout that model2vec reads, or its id on the model hub.
-
-    Raises:
-        EmbedderError: it cannot be loaded.
-    """
+    """Load a model from a folder in a layout that model2vec reads, or by its id on the model hub."""
     try:
         return _read(Path(source)) or _read_with_library(source)
     except Exception as error:  # safetensors and tokenizers raise plain exceptions
@@ -129,15 +122,11 @@ def _read_with_library(source: str) -> StaticModel:
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]] | None:
-    """Read the tensors of a safetensors file, memory-mapped where that is safe.
+    """Return name → array of a safetensors file, memory-mapped where that is safe.
 
-    The format is a length in 8 bytes, a JSON header of that length, and the data.
-
-    Args:
-        path: the file.
-
-    Returns:
-        Name → array; None if the file is damaged or has others than model2vec or kbhub writes.
+    The format is a length in 8 bytes, a JSON header of that length, and the data. None if the file is damaged or has
+    others
+    than model2vec or kbhub writes.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -182,10 +171,7 @@ def speaks_of_something(known: NDArray[np.bool_], meaning: NDArray[np.bool_], wo
 def mean_of(matrix: NDArray[Any], rows: NDArray[np.integer[Any]], weights: NDArray[Any] | None) -> NDArray[np.float32]:
     """Return the weighted sum of some rows, which has the direction of their mean; shape (dimensions,).
 
-    Args:
-        matrix: shape (rows, dimensions), int8 or floats.
-        rows: row index of each token.
-        weights: weight of each token; None if all are equal.
+    `matrix` has shape (rows, dimensions), int8 or floats; without `weights`, all rows count the same.
     """
     factors = np.ones(len(rows), np.float32) if weights is None else weights.astype(np.float32)
     mean: NDArray[np.float32] = factors @ matrix.take(rows, 0).astype(np.float32)

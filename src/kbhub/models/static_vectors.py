@@ -1,4 +1,4 @@
-"""Compute vectors with a model2vec model; imported on first use, as it imports numpy and a tokenizer."""
+"""Vectors of a model2vec model; imported on first use, as it imports numpy and a tokenizer."""
 
 from __future__ import annotations
 
@@ -31,14 +31,7 @@ BLOCK = 2048
 
 
 class StaticVectors:
-    """A loaded model.
-
-    Args:
-        source: folder of a model in model2vec's layout, or its id on the model hub.
-
-    Raises:
-        EmbedderError: it cannot be loaded.
-    """
+    """A loaded model, from a folder in model2vec's layout or by its id on the model hub."""
 
     def __init__(self, source: str) -> None:
         self.model = load_model(source)
@@ -65,7 +58,7 @@ class StaticVectors:
         return np.where(first, self.model.unk_token_id, tokens)[~later]
 
     def _mean(self, tokens: NDArray[np.int64]) -> NDArray[np.float32] | None:
-        """Unscaled mean of a text's token vectors; None if the model knows too few of them."""
+        """Return the unscaled mean of a text's token vectors; None if the model knows too few of them."""
         model, words = self.model, tokens[:0]
         if model.lexicon:
             tokens, words = model.lexicon.apart(tokens)
@@ -80,7 +73,7 @@ class StaticVectors:
 
 
 def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which tokens carry meaning, and which of those the model knows."""
+    """Return which tokens carry meaning, and which of those the model knows."""
     lengths = _all_norms(model.embedding)
     if model.token_mapping is not None:
         lengths = lengths[model.token_mapping]
@@ -95,7 +88,7 @@ def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.
 
 
 def _later_letters(model: StaticModel) -> NDArray[np.bool_]:
-    """Which tokens are letters after the first of a word that the tokenizer can only spell."""
+    """Return which tokens are letters after the first of a word that the tokenizer can only spell."""
     vocabulary = model.tokenizer.get_vocab()
     later = np.zeros(len(vocabulary), np.bool_)
     later[[number for name, number in vocabulary.items() if name.startswith(CONTINUED) and is_foreign_letter(name)]] = (

@@ -1,4 +1,4 @@
-"""Quantise and compare vectors; imported on first use, as it imports numpy."""
+"""Quantised vectors and their similarity; imported on first use, as it imports numpy."""
 
 from __future__ import annotations
 
@@ -22,12 +22,7 @@ def quantise(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
 
 
 def similarity(blobs: Sequence[bytes], vector: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Return the cosine similarity of stored vectors to `vector`, to the last bit as sqlite-vec computes it.
-
-    Args:
-        blobs: int8 vectors.
-        vector: int8, shape (dimensions,).
-    """
+    """Return the cosine similarity of stored int8 vectors to an int8 one, to the last bit as sqlite-vec computes it."""
     if not blobs:
         return np.zeros(0)
     # Integers below 2^24 are exact as float32, so the order of summation does not matter.

@@ -1,4 +1,4 @@
-"""Tokenize texts with a cache of words, as nine words of ten are repetitions."""
+"""A tokenizer with a cache of words, as nine words of ten are repetitions."""
 
 from __future__ import annotations
 
@@ -48,11 +48,9 @@ _OTHER_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f"
 
 
 class WordTokens:
-    """Tokenizes texts exactly as a tokenizer does, without special tokens, but for the words of a lexicon.
+    """Tokenizes exactly as a tokenizer does, without special tokens, but for the words of a lexicon.
 
-    Args:
-        tokenizer: any tokenizer; if it follows BERT's rules, each word is only looked up once.
-        lexicon: words with tokens of their own; only with a tokenizer that follows BERT's rules.
+    If the tokenizer follows BERT's rules, each word is looked up only once; a lexicon needs one that does.
     """
 
     def __init__(self, tokenizer: Tokenizer, lexicon: Lexicon | None = None) -> None:
@@ -64,14 +62,7 @@ class WordTokens:
         self._busy = threading.Lock()
 
     def blocks(self, texts: Sequence[str]) -> Iterator[list[NDArray[np.int64]]]:
-        """Tokenize texts.
-
-        Args:
-            texts: strings of valid Unicode.
-
-        Yields:
-            Block by block, the token ids of each text.
-        """
+        """Yield, block by block, the token ids of each text; texts are valid Unicode."""
         for start in range(0, len(texts), TEXTS):
             block = texts[start : start + TEXTS]
             if self._words is None or (self._lexicon is None and len(texts) == 1):
@@ -130,11 +121,9 @@ class _Cache:
     def tokens(
         self, texts: Iterable[Sequence[str]], look_up: Callable[[set[str]], dict[str, list[int]]]
     ) -> list[NDArray[np.int64]]:
-        """Return the tokens of each text. New words are cached until it is full; if this fails, it is unusable.
+        """Return the tokens of each text, given its words, and cache new words until the cache is full.
 
-        Args:
-            texts: the words of each; those of one text at a time take some MB less than those of a block.
-            look_up: returns the tokens of words.
+        If this fails, the cache is unusable. The words of one text at a time take some MB less than those of a block.
         """
         numbers, known = self._numbers, len(self._numbers)
         counts = [0]
@@ -184,7 +173,7 @@ class _Cache:
 
 
 def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[int]]:
-    """Word → its tokens; ASCII words are tokenized in batches, joined by bars."""
+    """Return word → its tokens; ASCII words are tokenized in batches, joined by bars."""
     alone = [word for word in words if word == _BAR or not word.isascii()]
     tokens = dict(zip(alone, _encoded(tokenizer, alone), strict=True))
     plain = list(words.difference(alone))

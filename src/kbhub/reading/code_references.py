@@ -52,8 +52,7 @@ class RefFault:
 class Sources:
     """The files of one project, for checking refs; caches what it sees, so create a new one each time.
 
-    Args:
-        root: git root, absolute, symlinks resolved.
+    The root is the git root, absolute, with symlinks resolved.
     """
 
     def __init__(self, root: Path) -> None:
@@ -65,11 +64,7 @@ class Sources:
         self._nearest = Nearest(())
 
     def fault(self, entry: str) -> RefFault | None:
-        """Return the problem with an entry of `refs`, or None if what it names exists.
-
-        Args:
-            entry: as written.
-        """
+        """Return the problem with an entry of `refs`, or None if what it names exists."""
         path, *symbols = (part.strip() for part in entry.split("::"))
         symbols = [symbol for symbol in symbols if symbol]
         path = path.removeprefix("./").replace("\\", "/").rstrip("/") or "."

@@ -92,10 +92,7 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
 def typed_into(here: Path | None, path: str, bases: Iterable[Base]) -> list[tuple[Base, str]]:
     """Return the bases that a path leads into, each with the path in it, innermost first.
 
-    Args:
-        here: directory the path is relative to; without one (None) it leads nowhere.
-        path: any string.
-        bases: all bases it may lead into.
+    The path may be any string, relative to the directory `here`; without one (None) it leads nowhere.
     """
     if here is None or not path or "\0" in path:
         return []
@@ -137,10 +134,8 @@ class Documents(Model):
 def list_documents(hub: Hub, place: str | None = None) -> Documents:
     """List the documents of a base, of a folder in one, or of all active bases.
 
-    Args:
-        hub: the hub of the workspace.
-        place: BASE, BASE/PATH, BASE@PATH, a path in the project base, or one relative to the shell's directory; the
-            path may be a folder, a document or, in a base, a pattern as in `.gitignore`. None lists everything.
+    A place is BASE, BASE/PATH, BASE@PATH, a path in the project base, or one relative to the shell's directory; the
+    path may be a folder, a document or, in a base, a pattern as in `.gitignore`. None lists everything.
 
     Raises:
         UsageError: the path leads out of its base.
@@ -168,11 +163,7 @@ def list_documents(hub: Hub, place: str | None = None) -> Documents:
 
 
 def short_docids(docids: Iterable[str]) -> dict[str, str]:
-    """Return the short forms of docids that are unique among them: full docid → `#` and digits.
-
-    Args:
-        docids: all full docids of the active bases, in any order.
-    """
+    """Return full docid → unique short form, `#` and digits, given all full docids of the active bases."""
     ordered = sorted(set(docids))
     short = {}
     for place, docid in enumerate(ordered):

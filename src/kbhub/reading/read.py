@@ -62,21 +62,12 @@ NO_LINES = (
 
 
 def make_cursor(query: Query, offset: int) -> str:
-    """Return the cursor of a query's page.
-
-    Args:
-        query: the query.
-        offset: hits before the page.
-    """
+    """Return the cursor of the page of a query that begins after `offset` hits."""
     return _encoded(offset, _fingerprint(query))
 
 
 def offset_of(cursor: str, query: Query) -> int:
-    """Return the offset of a cursor.
-
-    Args:
-        cursor: a result of `make_cursor`.
-        query: the current query; its offset, limit and trace may differ.
+    """Return the offset of a query's cursor; the query's own offset, limit and trace may differ.
 
     Raises:
         UsageError: the cursor is invalid, or of another query.
@@ -96,11 +87,7 @@ def reading_cursor(refs: str | Sequence[str], offset: int) -> str:
 
 
 def offset_of_reading(cursor: str, refs: str | Sequence[str]) -> int:
-    """Return the document number of a cursor.
-
-    Args:
-        cursor: a result of `reading_cursor`.
-        refs: the current refs.
+    """Return the document number of a cursor from `reading_cursor`.
 
     Raises:
         UsageError: the cursor is invalid, or of other refs.
@@ -155,11 +142,8 @@ class ReadOptions:
 def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
     """Read documents or parts of them, as they are on disk now.
 
-    Args:
-        hub: the hub.
-        refs: `path.md`, `id@path.md` or `#docid`, each with `:from-to` or `#Heading` for a part; a string contains one,
-            or several separated by commas.
-        options: how much to read, and which page.
+    A ref is `path.md`, `id@path.md` or `#docid`, each with `:from-to` or `#Heading` for a part; a string contains one,
+    or several separated by commas.
     """
     with hub.readers:
         return Library(resolver_of(hub), hub.config().settings.contexts).read(refs, options)
@@ -176,12 +160,7 @@ class _Wanted:
 
 
 class Library:
-    """Reads the documents of all active bases.
-
-    Args:
-        resolver: finds documents by name.
-        contexts: contexts of the global config, for every base.
-    """
+    """The reader of the documents of all active bases; `contexts` are those of the global config, for every base."""
 
     def __init__(self, resolver: Resolver, contexts: Mapping[str, str] | None = None) -> None:
         self._resolver = resolver
@@ -190,13 +169,8 @@ class Library:
     def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
         """Read documents or parts of them, as they are on disk now.
 
-        Args:
-            refs: each string contains one ref, or several separated by commas; see `parse_reference`. `{a,b}.md` and
-                `runbooks/*.md` stand for several documents.
-            options: how much to read, and which page.
-
-        Raises:
-            UsageError: the cursor belongs to other refs.
+        Each string contains one ref, or several separated by commas; see `parse_reference`. `{a,b}.md` and
+        `runbooks/*.md` stand for several documents. Raises `UsageError` if the cursor belongs to other refs.
         """
         options = options or ReadOptions()
         refs = refs if isinstance(refs, str) else tuple(refs)
@@ -311,12 +285,7 @@ class Library:
 
 
 def by_index(refs: str | Sequence[str], result: ReadResult) -> bool:
-    """Return whether refs may lead elsewhere after a sync: patterns may, and missing documents may be new.
-
-    Args:
-        refs: the refs that were read.
-        result: the result of reading them.
-    """
+    """Return whether refs may lead elsewhere after a sync: patterns may, and missing documents may be new."""
     return bool(result.unread) or any(map(is_pattern, _listed(refs)))
 
 
@@ -327,10 +296,7 @@ def _listed(refs: str | Sequence[str]) -> Sequence[str]:
 def fit(lines: Sequence[str], room: int, extra: int = 0) -> tuple[list[str], int]:
     """Take as many whole lines as fit; cut a line if whole ones would leave half of the room empty.
 
-    Args:
-        lines: without line endings.
-        room: UTF-8 bytes.
-        extra: overhead of each line in bytes.
+    Lines have no line endings. `room` and `extra`, the overhead of each line, are in UTF-8 bytes.
 
     Returns:
         The lines (at least one if there is any), and the number of characters taken of the last line if it was cut,

@@ -64,12 +64,8 @@ _DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
 def closest(target: str, refs: Iterable[str], names: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the refs that were most probably meant, likeliest first.
 
-    A document with exactly the same file name comes before similar ones, whatever its folder.
-
-    Args:
-        target: the ref as typed.
-        refs: all existing refs.
-        names: case-folded title or alias → refs of the documents with it.
+    A document with exactly the same file name comes before similar ones, whatever its folder. `names` maps case-folded
+    titles and aliases to refs.
     """
     target = target[:PARTS_FROM]
     based = "@" in target
@@ -134,10 +130,7 @@ def resolver_of(hub: Hub) -> Resolver:
 class Resolver:
     """The documents of all active bases, findable by name.
 
-    Args:
-        indexes: each base with its index; the project base first.
-        opener: opens their files.
-        hub: their hub.
+    The index of the project base must come first.
     """
 
     def __init__(self, indexes: Sequence[tuple[Base, Index]], opener: Opener, hub: Hub) -> None:
@@ -170,10 +163,6 @@ class Resolver:
 
         A ref is tried as a path or docid, then as a title, then as a path of the shell, then as BASE/PATH, then as the
         end of a path.
-
-        Raises:
-            AmbiguousReference: several documents match.
-            UsageError: the ref is too long.
         """
         check_length(ref)
         meanings = parse_reference(ref)
@@ -207,20 +196,14 @@ class Resolver:
             return short_docid(place.docid, ())
 
     def open(self, place: ResolvedDocument) -> Opened:
-        """Open a document, as it is now.
-
-        Raises:
-            PathNotContained, OSError: the document cannot be read.
-        """
+        """Open a document, as it is now; raise `PathNotContained` or `OSError` if it cannot be read."""
         index = next((index for base, index in self._opened if base is place.base), None)
         return self._opener.open(place.base, place.path, index)
 
     def not_found(self, ref: str, *, suggest: bool = True) -> DocumentNotFound:
         """Explain why a ref leads nowhere (a rule, a path outside, an unknown base, a folder) and suggest others.
 
-        Args:
-            ref: the ref as typed.
-            suggest: whether to look for suggestions, which takes some ten milliseconds.
+        Looking for suggestions takes some ten milliseconds.
         """
         meanings = parse_reference(ref)
         reason, refs = self._why_not(meanings), self._refs()

@@ -64,12 +64,7 @@ class Skill:
 
 
 def skills_of(bases: Iterable[Base], limits: Limits) -> list[Skill]:
-    """Return the skills of bases, by base and path; folders with a faulty `SKILL.md` are left out.
-
-    Args:
-        bases: the bases; those without a folder have none.
-        limits: the limits of a walk.
-    """
+    """Return the skills of bases with a folder, by base and path; folders with a faulty `SKILL.md` are left out."""
     found = []
     for base in _with_folder(bases):
         try:
@@ -82,15 +77,7 @@ def skills_of(bases: Iterable[Base], limits: Limits) -> list[Skill]:
 
 
 def skill_at(uri: str, bases: Iterable[Base]) -> Skill:
-    """Return the skill whose `SKILL.md` has an address.
-
-    Args:
-        uri: the address; untrusted.
-        bases: as for `skills_of`.
-
-    Raises:
-        DocumentNotFound: there is none.
-    """
+    """Return the skill whose `SKILL.md` has an untrusted address; raise `DocumentNotFound` if there is none."""
     base, path = _located(uri, bases)
     folder, _, name = path.rpartition("/")
     skill = _skill(base, folder) if name == FILE else None
@@ -100,11 +87,7 @@ def skill_at(uri: str, bases: Iterable[Base]) -> Skill:
 
 
 def read_skill_file(uri: str, bases: Iterable[Base]) -> bytes:
-    """Return the content of a file of a skill.
-
-    Raises:
-        DocumentNotFound: there is none, or it belongs to no skill.
-    """
+    """Return the content of a skill's file; raise `DocumentNotFound` if there is none, or it belongs to no skill."""
     base, path = _located(uri, bases)
     if any(path in _paths(base, folder) for folder in _skill_folders(base, path)):
         try:
@@ -115,11 +98,7 @@ def read_skill_file(uri: str, bases: Iterable[Base]) -> bytes:
 
 
 def children_of(uri: str, bases: Iterable[Base]) -> list[tuple[str, bool]]:
-    """Return what a folder of a skill holds: addresses, and whether each is a folder.
-
-    Raises:
-        DocumentNotFound: it is no folder of a skill.
-    """
+    """Return (address, whether it is a folder) of all that a skill's folder holds, or raise `DocumentNotFound`."""
     base, path = _located(uri.rstrip("/"), bases)
     held: dict[str, bool] = {}
     for folder in _skill_folders(base, f"{path}/{FILE}"):

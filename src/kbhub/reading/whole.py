@@ -25,7 +25,7 @@ COMMITS = 10
 
 @struct
 class Whole:
-    """A document with what is known of it."""
+    """A document and facts about it."""
 
     ref: str
     docid: str
@@ -45,12 +45,9 @@ class Whole:
 
 
 def open_whole(hub: Hub, ref: str) -> Whole:
-    """Open a document.
+    """Open a document by a ref as for `read`.
 
-    Args:
-        hub: the hub.
-        ref: as for `read`, of one document. A heading may be given as the anchor that GitHub makes of it; one that
-            does not exist stands for the whole document.
+    A heading may be given as the anchor that GitHub makes of it; one that does not exist stands for the whole document.
 
     Raises:
         DocumentNotFound, PathNotContained: it does not exist, or cannot be read.

@@ -79,9 +79,7 @@ def answer_for_model(answer: Answer) -> str:
 def answer_text(answer: Answer, draw: Callable[[str, int], str] | None = None) -> str:
     """Return an answer for a person: the text, the cited sources, then the others.
 
-    Args:
-        answer: the answer.
-        draw: lays Markdown out for a terminal, given the columns of indentation; None keeps the Markdown.
+    `draw` lays Markdown out for a terminal, given the columns of indentation; None keeps the Markdown.
     """
     laid_out = draw or _as_it_stands
     if answer.outcome == "passages":

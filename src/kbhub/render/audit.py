@@ -41,12 +41,7 @@ _FIELDS = (
 
 
 def audit_text(report: AuditReport, paint: Painter) -> str:
-    """Return the fixes, the findings by document with their remedies, and the totals per check.
-
-    Args:
-        report: the report, with only the findings to show.
-        paint: adds colours.
-    """
+    """Return the fixes, the findings by document with their remedies, and the totals per check."""
     parts = ["\n".join(_fixed_lines(report.fixed))] if report.fixed else []
     for (_, ref), findings in groupby(report.findings, key=lambda finding: (finding.severity, finding.ref)):
         parts.append("\n".join([one_line(ref), *(line for finding in findings for line in _lines(finding, paint))]))
@@ -56,14 +51,10 @@ def audit_text(report: AuditReport, paint: Painter) -> str:
 
 
 def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
-    """Return the findings for a model: a line each with its remedy, grouped by severity.
+    """Return the findings for a model, grouped by severity, and the report with only the findings that fit.
 
-    Args:
-        report: the report, with only the findings to show.
-
-    Returns:
-        At most `FULL_ANSWER_BYTES` of UTF-8, which count the findings that are not shown, and the report with only the
-        findings that fit.
+    Each has a line with its remedy. The text, at most `FULL_ANSWER_BYTES` of UTF-8, counts the findings that do not
+    fit.
     """
     lines = [f"- not checked: {one_line(note)}" for note in report.notes]
     lines += [f"- skipped {one_line(skip.base)}: {one_line(skip.reason)}" for skip in report.skipped]

@@ -49,7 +49,7 @@ def renamed_text(done: Renamed) -> str:
 
 
 def trash_text(entries: Sequence[TrashEntry], *, emptied: bool) -> str:
-    """List the entries of the trash, or how many were removed from it."""
+    """List the entries of the trash, or return how many were removed from it."""
     if emptied:
         return f"Deleted {counted(len(entries), 'document')} for good."
     if not entries:

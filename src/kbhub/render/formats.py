@@ -55,14 +55,9 @@ class Listing:
 
 
 def formatted(listing: Listing, form: Format) -> str:
-    """Render a listing in a machine-readable format, with a final newline.
+    """Render a listing in a machine-readable format (any but `text`), with a final newline.
 
-    Args:
-        listing: the records.
-        form: any format but `text`, which each command renders itself.
-
-    Raises:
-        UsageError: the format is `files`, but the records are not files.
+    Raises `UsageError` if the format is `files`, but the records are not files.
     """
     return _WRITERS[form](listing)
 

@@ -90,11 +90,7 @@ def tags_notes(result: Tags) -> list[str]:
 
 
 def related_answer(result: Related) -> tuple[str, Related]:
-    """Return the answer to `related` for a model.
-
-    Returns:
-        At most `ANSWER_BYTES` of UTF-8, and the result with only the neighbours and links that fit into it.
-    """
+    """Return the answer to `related`, at most `ANSWER_BYTES` of UTF-8, and the part of the result in it."""
     fields = [ref_or_docid(result.ref, result.docid), result.docid, quoted(result.title, TITLE_BYTES)]
     if result.tags:
         fields.append(bare(" ".join(f"#{tag}" for tag in result.tags), SENTENCE_BYTES))
@@ -117,14 +113,9 @@ def related_answer(result: Related) -> tuple[str, Related]:
 
 
 def tags_answer(result: Tags, *, whole: bool = False) -> tuple[str, Tags]:
-    """Return the answer to `tags` for a model.
+    """Return the answer to `tags` for a model, and the part of the result in it.
 
-    Args:
-        result: what was found.
-        whole: whether it may be longer than `ANSWER_BYTES`, for who asked for everything.
-
-    Returns:
-        The text, and the result with the tags or documents that are in it.
+    With `whole`, it may be longer than `ANSWER_BYTES`.
     """
     lines: list[tuple[str, TagCount | TaggedDocument | None]]
     if result.names:

@@ -21,7 +21,7 @@ _WIDTH = 96
 
 
 def state_text(state: HooksState) -> str:
-    """Return what hooks do in a project."""
+    """Return the state of the hooks in a project."""
     clients = ", ".join(state.clients) or "none; register them with `kbhub setup --hooks`"
     speaks = "yes" if state.allowed else "only memories that you wrote; allow the rest with `kbhub trust --documents`"
     lines = [f"clients   {one_line(clients)}", f"allowed   {speaks}", f"delivered {summary_line(state)}"]
@@ -38,7 +38,7 @@ def state_text(state: HooksState) -> str:
 
 
 def summary_line(state: HooksState) -> str:
-    """Return what was delivered and read, on a line."""
+    """Return a line on what was delivered and read."""
     if not state.deliveries:
         return f"nothing in the last {state.days} days"
     sessions = counted(state.sessions, "session")
@@ -57,7 +57,7 @@ def inbox_text(inbox: Inbox) -> str:
 
 
 def settled_text(done: Settled) -> str:
-    """Return what became of proposals."""
+    """Return the outcome of proposals."""
     lines = [f"Remembered {one.memory.ref}: {one_line(one.memory.title)}" for one in done.accepted]
     if done.dismissed:
         lines.append(f"Dismissed {', '.join(done.dismissed)}")
@@ -69,9 +69,7 @@ def settled_text(done: Settled) -> str:
 def replayed_text(replayed: Replayed, budget: int) -> str:
     """Return what would have been said, event by event; silent events are counted.
 
-    Args:
-        replayed: the session.
-        budget: tokens that a session may take.
+    `budget` is the maximum of tokens per session.
     """
     blocks, silent = [], 0
     for one in replayed.events:

@@ -34,8 +34,7 @@ _MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•]|\d+\.) +")
 def cell_width(text: str) -> int:
     """Return the width of a text in terminal columns: two for wide characters, none for combining ones.
 
-    Args:
-        text: text without control characters.
+    The text must have no control characters.
     """
     if text.isascii():
         return len(text)
@@ -45,32 +44,24 @@ def cell_width(text: str) -> int:
 def fitted(text: str, width: int) -> str:
     """Wrap lines that are wider than the terminal; continuation lines keep the indentation.
 
-    Args:
-        text: text without control characters except newlines, tabs and SGR sequences.
-        width: columns of the terminal.
+    The only control characters allowed in the text are newlines, tabs and SGR sequences.
     """
     return "\n".join(piece for line in text.split("\n") for piece in _broken(line, width))
 
 
 def wrapped(text: str, width: int, *, first: int | None = None) -> list[str]:
-    """Wrap a line at words; a word that is too long is split after a slash, or at the width.
+    """Wrap a line without colours at words; a word that is too long is split after a slash, or at the width.
 
-    Args:
-        text: one line, without colours.
-        width: columns of a line.
-        first: columns of the first line, if different.
+    `first` is the width of the first line, if different.
     """
     return [text[start:end] for start, end in _slices(text, width, width if first is None else first)] or [""]
 
 
 def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), width: int | None = None) -> list[str]:
-    """Align rows in columns, by terminal width of the characters.
+    """Align rows, of equally many cells, in columns, by terminal width of the characters.
 
-    Args:
-        rows: the cells, with the same number in every row.
-        right: indexes of right-aligned columns.
-        width: columns of the terminal, if the table has to fit: cells are wrapped at words or, if that is not enough,
-            the rows are not aligned at all.
+    `right` has the indexes of right-aligned columns. To fit into `width`, cells are wrapped at words or, if that is not
+    enough, the rows are not aligned at all.
     """
     columns = list(zip(*rows, strict=True))
     room = None if width is None else width - BETWEEN * (len(columns) - 1)
@@ -93,9 +84,7 @@ def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(),
 def column_widths(columns: Sequence[Sequence[str]], room: int | None) -> list[int] | None:
     """Return the widths of a table's columns, or None if it cannot fit without breaking words.
 
-    Args:
-        columns: the cells of each column.
-        room: total width, if limited; the widest columns are narrowed until they fit.
+    To fit into `room`, their total, the widest columns are narrowed.
     """
     widths = [max(map(cell_width, column)) for column in columns]
     if room is None:

@@ -88,12 +88,7 @@ def bases_listing(bases: Sequence[KnownBase]) -> Listing:
 
 
 def change_text(change: BaseChange, verb: str) -> str:
-    """Return the result of changing a base, and where the base is active.
-
-    Args:
-        change: the change.
-        verb: `Added`, `Removed` or `Renamed`.
-    """
+    """Return the result of a change (`Added`, `Removed` or `Renamed`), and where the base is active."""
     place = shown_url(change.engine) if change.engine else change.path
     lines = [one_line(f"{f'{verb} ' if change.changed else ''}{change.id}: {place}")]
     if verb != "Removed":

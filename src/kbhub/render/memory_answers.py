@@ -41,12 +41,8 @@ def remembered_answer(done: Remembered) -> str:
 def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList]:
     """Return the answer to `memories`: each with its id and text, and what to call next.
 
-    Args:
-        found: a page of memories.
-        offset: memories before this page.
-
-    Returns:
-        At most `ANSWER_BYTES` of UTF-8, and the page with only the memories that fit into it.
+    It has at most `ANSWER_BYTES` of UTF-8, and comes with the page of only the memories that fit. `offset` counts the
+    memories before this page.
     """
     if not found.memories:
         if offset and found.total:

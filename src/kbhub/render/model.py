@@ -81,14 +81,8 @@ def search_answer(
 ) -> tuple[str, SearchResult]:
     """Return the answer to a search: the first hit verbatim, the others as refs, the next calls, and notes.
 
-    Args:
-        result: the search result.
-        query: the query, for the heading and the call for the next page.
-        cursor: returns the cursor for an offset.
-        full: whether to quote every hit in full.
-
-    Returns:
-        At most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES`, and the result with only the hits that fit into it.
+    It has at most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES` with `full`, which quotes every hit in full, and
+    comes with the result of only the hits that fit. `cursor` returns the cursor for an offset.
     """
     footer = _limits_of(result)
     if not result.hits:
@@ -133,12 +127,10 @@ def _empty_handed(result: SearchResult, query: Query, footer: Sequence[str]) -> 
 
 
 def cut_lines(lines: Sequence[tuple[str, T | None]], limit: int, advice: str) -> tuple[str, list[T]]:
-    """Join as many lines as fit, count the rest, and return the text with the items of the joined lines.
+    """Join as many lines as fit into `limit` bytes, and return the text with the items of these lines.
 
-    Args:
-        lines: each with the item of the result it describes, or None for headings and the like.
-        limit: maximum of UTF-8 bytes.
-        advice: what to do about lines that do not fit.
+    A line has the item of the result that it describes, or None for headings and the like. The rest is counted;
+    `advice` says what to do about it.
     """
     room, texts, items = limit - SENTENCE_BYTES, list[str](), list[T]()
     for line, item in lines:
@@ -154,10 +146,7 @@ def cut_lines(lines: Sequence[tuple[str, T | None]], limit: int, advice: str) ->
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:
     """Return the answer to `read`: each document below a line with its name, then what could not be read.
 
-    Args:
-        result: the documents.
-        refs: the requested refs, for the call for the next page.
-        line_numbers: whether to number the lines.
+    `refs` are the requested ones, for the call for the next page.
     """
     parts = [_reading(reading, line_numbers=line_numbers) for reading in result.readings]
     parts += [
@@ -294,9 +283,7 @@ def _search_call(query: Query, cursor: str, *, full: bool) -> str:
 def reworded(call: str, text: str) -> str:
     """Return the next step after a weak answer, or none: the call with other wordings to fill in.
 
-    Args:
-        call: as far as the name of the argument with the question.
-        text: the question.
+    `call` ends before the name of the argument with the question.
     """
     return _REWORD.format(call, _written(text))
 

@@ -76,15 +76,10 @@ THEME = Theme(
 
 
 def drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...] = ()) -> str:
-    """Lay Markdown out for a terminal; front matter is only wrapped.
+    """Lay Markdown out for a terminal of `width` columns, highlighting the terms of a query.
 
-    Text that is very long, or starts or ends within a code block, is only wrapped, too.
-
-    Args:
-        text: Markdown of a document, or a part of it.
-        width: width of the terminal in columns.
-        colour: whether to use colours; without them, headings and inline code keep their markup.
-        terms: terms of a query, to be highlighted.
+    Front matter, and text that is very long or starts or ends within a code block, is only wrapped. Without colour,
+    headings and inline code keep their markup.
     """
     lines = neutralised(text).split("\n")
     front = _front_matter_end(lines)

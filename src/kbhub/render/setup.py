@@ -102,13 +102,7 @@ def _summary(diagnosis: Diagnosis) -> str:
 
 
 def plan_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
-    """Return a paragraph for each planned step.
-
-    Args:
-        steps: the planned steps.
-        home: the home directory, shown as `~`.
-        paint: adds colours, if they are wanted.
-    """
+    """Return a paragraph for each planned step, with the home directory as `~`."""
     return "\n".join(_paragraph(step, _PLANNED, home, paint) for step in steps)
 
 

@@ -45,12 +45,7 @@ def status_answer(status: Status) -> str:
 
 
 def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> str:
-    """Return the answer for a workspace without bases: where they were looked for, and what to do.
-
-    Args:
-        discovery: the workspace.
-        notes: further sentences for the model.
-    """
+    """Return the answer for a workspace without bases: where they were looked for, and what to do."""
     off = f"No knowledge is searched here: {one_line(discovery.looked_for[-1], NAME_BYTES)}." if discovery.off else ""
     head = off or _nothing(discovery.looked_for)
     return "\n".join([head, *sentences("Note", notes), *_problems(discovery.problems)])

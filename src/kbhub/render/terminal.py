@@ -83,12 +83,8 @@ def search_text(
 ) -> str:
     """Return the hits, a block each; empty if there are none.
 
-    Args:
-        result: the search result.
-        paint: adds colours.
-        whole: whether to show excerpts in full; otherwise all but the first are shortened.
-        verbatim: whether to keep the lines of the file.
-        width: columns of the terminal for which excerpts are laid out, or None for plain Markdown.
+    Unless `whole`, all excerpts but the first are shortened. `verbatim` keeps the lines of the file. `width` is the
+    columns for which excerpts are laid out, or None for plain Markdown.
     """
     terms = terms_of(result.terms)
     if empty_handed(result) and not whole:
@@ -113,11 +109,8 @@ def empty_handed(result: SearchResult) -> bool:
 def search_notes(result: SearchResult, *, offset: int, page: int, reworded: bool = False) -> list[str]:
     """Return notes on an answer: its limits, the skipped bases, why nothing was found. Excludes `LEADING_NOTES`.
 
-    Args:
-        result: the search result.
-        offset: hits before this page.
-        page: number of this page, from 1.
-        reworded: whether other wordings were given.
+    `offset` counts the hits before this page, `page` is its number, from 1, and `reworded` says whether other wordings
+    were given.
     """
     notes = [note for note in result.notes if note not in LEADING_NOTES]
     near_only = NEAR_ONLY in result.notes
@@ -145,13 +138,9 @@ def search_notes(result: SearchResult, *, offset: int, page: int, reworded: bool
 def read_text(
     readings: Sequence[Reading], *, headers: bool, verbatim: bool, draw: Callable[[str], str] = neutralised
 ) -> str:
-    """Return documents, or parts of them.
+    """Return documents, or parts of them; with `headers`, each below a line with its name.
 
-    Args:
-        readings: the documents.
-        headers: whether to put a line with the name before each.
-        verbatim: whether to keep the text as in the file, including control characters.
-        draw: lays text out for a terminal if `verbatim` is false.
+    `verbatim` keeps the text as in the file, including control characters; otherwise `draw` lays it out.
     """
     blocks = []
     for reading in readings:
@@ -182,12 +171,7 @@ def status_text(
 ) -> str:
     """Return the status of a workspace: configuration, bases, problems.
 
-    Args:
-        status: the status.
-        now: the current time, with its time zone, for ages.
-        paint: adds colours.
-        verbose: whether to list all places where knowledge was looked for.
-        width: columns of the terminal, if tables have to fit it.
+    `now`, with its time zone, is for ages. `verbose` lists all places where knowledge was looked for.
     """
     workspace = status.workspace
     where = f"{workspace.directory} ({workspace.source})" if workspace.directory else NO_PROJECT
@@ -235,10 +219,7 @@ def status_text(
 def no_bases(looked_for: Sequence[str], *, fresh: bool = True, verbose: bool = False) -> str:
     """Return the text for a workspace without bases: where they were looked for, and what to do.
 
-    Args:
-        looked_for: the places.
-        fresh: whether there is a project that has no knowledge yet, so that `kbhub init` helps.
-        verbose: whether to list all places.
+    `fresh` says whether there is a project without knowledge, so that `kbhub init` helps; `verbose` lists all places.
     """
     remedy = "\nRun `kbhub init` to choose or create some." if fresh else ""
     return _looked_for("No knowledge here", looked_for, verbose=verbose) + remedy
@@ -256,13 +237,7 @@ def init_text(made: Initialised) -> str:
 
 
 def trust_text(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool) -> str:
-    """Return what pointers are trusted to reach.
-
-    Args:
-        grants: the new grants, or all grants.
-        revoked: pointers that are no longer trusted.
-        listed: whether `grants` are all grants.
-    """
+    """Return what pointers are trusted to reach: all grants if `listed`, else only the new and the revoked ones."""
     if listed and not grants:
         return "Nothing is trusted."
     lines = [] if listed else [f"{one_line(str(path))} is no longer trusted." for path in revoked]

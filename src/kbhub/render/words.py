@@ -72,11 +72,7 @@ def message_of(problem: Problem) -> str:
 
 
 def verdict_words(verdict: str) -> str:
-    """Return a sentence with the verdict, for formats that have no field for it.
-
-    Args:
-        verdict: `strong`, `weak` or `none`.
-    """
+    """Return a sentence with the verdict, for formats that have no field for it."""
     meaning = ", the bases may not cover this" if verdict == "weak" else ""
     return f"Verdict: {verdict}{meaning}."
 
@@ -102,8 +98,7 @@ def warnings_text(warnings: Sequence[Problem]) -> str:
 def passed_over_text(counts: Mapping[str, int]) -> str:
     """Return how many files of which kinds are not indexed and how to include them, empty if there are none.
 
-    Args:
-        counts: file name suffix → number of files.
+    `counts` maps a file name suffix to a number of files.
     """
     remedies: dict[str, list[str]] = {}
     for suffix, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):

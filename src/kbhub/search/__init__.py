@@ -1,5 +1,4 @@
-"""A query and open indexes → hits.
+"""Search: from a query and open indexes to a `SearchResult` with ranked hits, their scores and the verdict.
 
-Comes in: a query. Goes out: `SearchResult`: ranked hits, their scores, the verdict.
-Must not know: how files came into an index, nor who asks.
+It must not know how files came into an index, nor who asks.
 """

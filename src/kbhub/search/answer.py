@@ -42,14 +42,8 @@ if TYPE_CHECKING:
 def answer(hub: Hub, query: Query | str) -> SearchResult:
     """Search all selected bases as last indexed (see `sync` to index them first).
 
-    A base that fails is listed in `skipped`; the others still answer.
-
-    Args:
-        hub: the hub.
-        query: the query; a string is searched with the mode and limit of the settings.
-
-    Raises:
-        BaseNotFound: the query names a base that is not active.
+    A base that fails is listed in `skipped`; the others still answer. A string is searched with the mode and limit of
+    the settings. Raises `BaseNotFound` if the query names a base that is not active.
     """
     if isinstance(query, str):
         defaults = hub.config().settings.search
@@ -107,12 +101,9 @@ def weighted_terms(hub: Hub, names: Iterable[str], text: str) -> Sequence[Weight
 
 
 def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) -> Dependencies:
-    """Build what `find` needs besides open indexes.
+    """Build what `find` needs besides open indexes; without an embedder, for keyword search only.
 
-    Args:
-        hub: the hub.
-        embedder: embeds the query; None for keyword search only.
-        limitations: filled during the search with reasons why the answer is limited.
+    `limitations` is filled during the search with reasons why the answer is limited.
     """
 
     def embed(text: str) -> NDArray[np.float32] | None:
@@ -164,7 +155,7 @@ def _embedder(hub: Hub, limitations: list[str]) -> Embedder | None:
 def _opened(
     hub: Hub, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, limitations: list[str]
 ) -> tuple[list[OpenBase], list[Skipped], list[tuple[Base, list[str]]]]:
-    """Open the indexes; return the bases to search, those to skip, and those without a first index: what it has."""
+    """Open the indexes; return the bases to search, those to skip, and those without a first index, with its paths."""
     searched, skipped, lacking = [], [], []
     fingerprint = embedder.fingerprint if embedder else None
     for base in bases:
@@ -199,7 +190,7 @@ def _scanned(
     stack: ExitStack,
     embedder: Embedder | None,
 ) -> dict[str, UnindexedScan]:
-    """Scan the files that first indexes lack, and add what was found to what is searched; return base → its scan."""
+    """Scan the files that first indexes lack, and add what was found to `searched`; return base → its scan."""
     # The parsers take 50 ms to load, and a first index is made once.
     from kbhub.search.unindexed import scan  # noqa: PLC0415
 

@@ -90,9 +90,6 @@ def outside(hub: Hub) -> tuple[str, ...]:
     """Return sentences on the project's Markdown outside all bases and how to include it.
 
     Where the project has no base, or an empty one, they name the folders that look like knowledge, if there are any.
-
-    Args:
-        hub: of the workspace.
     """
     root, discovery = _root(hub), hub.discovery()
     if root is None:
@@ -121,9 +118,6 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
 
     These are the folders that look like it, `docs/` if that is searched without having been chosen, the whole project
     if it has other Markdown, and a new folder. If the project has no Markdown, there is nothing to choose.
-
-    Args:
-        hub: of the workspace.
     """
     root, discovery = _root(hub), hub.discovery()
     project = _project(discovery)
@@ -153,10 +147,7 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
 def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> NotesFolder:
     """Count the Markdown files of a folder outside all bases, filtered as in a base.
 
-    Args:
-        root: the folder, symlinks resolved.
-        bases: the active bases.
-        steps: folders in it whose subfolders may look like knowledge by their name.
+    Symlinks in `root` are resolved. `steps` are folders in it whose subfolders may look like knowledge by their name.
     """
     taken = [part for base in bases for part in _parts(base, root)]
     if "" in taken:
@@ -225,12 +216,7 @@ def _project(discovery: Discovery) -> Base | None:
 
 
 def is_empty(hub: Hub, base: Base) -> bool:
-    """Return whether a base has no document but the one that `kbhub init` creates.
-
-    Args:
-        hub: of the workspace.
-        base: the project base.
-    """
+    """Return whether a project base has no document but the one that `kbhub init` creates."""
     if has_documents(base.path):
         return False
     index = hub.index(base)

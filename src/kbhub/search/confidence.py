@@ -83,13 +83,8 @@ def confidence(supports: Iterable[ChunkSupport], terms: int, cohesion: float, mo
     """Return the probability that a query has an answer, which is that of its best-supporting chunk.
 
     Every value belongs to one chunk, its base and the query, so a chunk's probability does not depend on which other
-    bases are searched.
-
-    Args:
-        supports: of the examined chunks.
-        terms: number of terms of the query.
-        cohesion: as `rarity.cohesion` returns it.
-        model: the model that made the cosines; without weights of its own (or None), keyword weights are used.
+    bases are searched. `cohesion` is that of the query's words. A model without weights of its own, or None, gets the
+    keyword weights.
     """
     weights = MODELS.get(model or "", WORDS)
     return max((_confidence(support, terms, cohesion, weights) for support in supports), default=0.0)

@@ -1,4 +1,4 @@
-"""Signals of conversations: words that stand in one turn, and what was said right before and after."""
+"""Signals of conversations: words within one turn, and what was said right before and after."""
 
 from __future__ import annotations
 
@@ -37,12 +37,7 @@ _TURN = re.compile(r"[ \t>*_-]*([^\W\d_][\w .'’-]{0,40})(?:[*_]* ?[(\[][^()\[\
 
 
 def is_conversation(chunk: ChunkRow, document: DocumentRow) -> bool:
-    """Return whether a chunk is of a session's log, or its lines begin with speakers.
-
-    Args:
-        chunk: the chunk.
-        document: its document.
-    """
+    """Return whether a chunk is of a session's log, or its lines begin with speakers."""
     if document.kind == "session":
         return True
     prose = chunk.text[chunk.prose :]
@@ -61,16 +56,10 @@ def conversation_parts(
     spoken: Collection[Key],
     without: Collection[str] = (),
 ) -> dict[Key, list[SignalPart]]:
-    """Return what the signals of conversations add to each examined chunk.
+    """Return what the signals of conversations add to each examined chunk, except the signals in `without`.
 
-    They count for all chunks of an answer or for none, so that they favour no kind of document.
-
-    Args:
-        examined: the chunks, with what other signals add.
-        evidence: what their texts have of the query.
-        texts: the chunks and their documents.
-        spoken: those that are of conversations.
-        without: signals to leave out.
+    They count for all chunks of an answer or for none, so that they favour no kind of document. `spoken` are the chunks
+    of conversations.
     """
     share = (len(spoken) / max(1, len(evidence)) - LEAST_SHARE) / (1 - LEAST_SHARE)
     if share <= 0:
@@ -91,7 +80,7 @@ def conversation_parts(
 def _beside(
     scores: Mapping[Key, float], texts: Mapping[Key, tuple[ChunkRow, DocumentRow]]
 ) -> dict[Key, dict[str, float]]:
-    """Return for each chunk the score of the chunk before or after it, and of the sessions before and after its own."""
+    """Return each chunk's signals from its neighbours: adjacent chunks, and the sessions before and after its own."""
     by_document: dict[Key, list[Key]] = {}
     for key in sorted(texts, key=lambda key: (key[0], texts[key][0].start_line)):
         by_document.setdefault((key[0], texts[key][0].document_id), []).append(key)

@@ -1,4 +1,4 @@
-"""Days that documents have, and days that questions ask for. Pure."""
+"""Dates of documents, and times that questions ask for. Pure."""
 
 from __future__ import annotations
 
@@ -86,24 +86,16 @@ class AskedTime:
     """Whether it is counted from now (`last week`), so that its words are not those of the documents."""
 
     def nearness(self, when: float) -> float:
-        """Return 1 for a time within, falling evenly to 0 at `NEAR_DAYS` before or after.
-
-        Args:
-            when: seconds since the epoch.
-        """
+        """Return 1 for a time (seconds since the epoch) within, falling evenly to 0 at `NEAR_DAYS` before or after."""
         apart = max(self.start - when, when - self.end, 0.0)
         return max(0.0, 1 - apart / (NEAR_DAYS * DAY_SECONDS))
 
 
 def own_time(chunk: ChunkRow, document: DocumentRow) -> float | None:
-    """Return when something was written by its own word, in seconds since the epoch, or None.
+    """Return when something was written by its own account, in seconds since the epoch, or None.
 
     That is the day in the heading of a session's turn, else the document's `updated` or `date`, else a day in its title
     or its file name. Commits and file times are of the copy, so they do not count.
-
-    Args:
-        chunk: the chunk.
-        document: its document.
     """
     turn = written_day(chunk.headings[-1]) if document.kind == "session" and chunk.headings else None
     if turn is not None:
@@ -115,13 +107,9 @@ def own_time(chunk: ChunkRow, document: DocumentRow) -> float | None:
 
 
 def written_day(text: str) -> float | None:
-    """Return the first full date in a text, such as `2023-05-08`, `8 May, 2023` or `May 8th, 2023`.
+    """Return the first full date in a text, such as `2023-05-08`, `8 May, 2023` or `May 8th, 2023`, or None.
 
-    Args:
-        text: a title, heading or file name.
-
-    Returns:
-        The beginning of that day in UTC, in seconds since the epoch; None if there is none.
+    The date is the beginning of that day in UTC, in seconds since the epoch.
     """
     match = _FULL_DATE.search(text)
     return _moment(*_full(match)) if match else None
@@ -135,13 +123,10 @@ def month_of(name: str) -> int:
 def asked_time(text: str, now: float) -> AskedTime | None:
     """Return the time that a question in English asks for, or None.
 
-    It knows full dates, months and years (`on 8 May, 2023`, `in May`, `in 2023`), and what is counted from now
-    (`yesterday`, `last week`, `two weeks ago`, `in the past three days`, `on Monday`). A month or weekday without a
-    year is the latest one. Words in quotes, and dates in paths and names, are not meant.
-
-    Args:
-        text: the question, as typed.
-        now: seconds since the epoch; days are those of UTC.
+    It knows full dates, months and years (`on 8 May, 2023`, `in May`, `in 2023`), and times relative to `now`, in
+    seconds since the epoch (`yesterday`, `last week`, `two weeks ago`, `in the past three days`, `on Monday`). Days are
+    those of UTC. A month or weekday without a year is the latest one. Words in quotes, and dates in paths and names, do
+    not count.
     """
     plain = _QUOTED.sub(" · ", text)
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -157,14 +142,9 @@ def asked_time(text: str, now: float) -> AskedTime | None:
 
 
 def without_time(terms: tuple[Term, ...], text: str, now: float) -> tuple[Term, ...]:
-    """Leave out the words of a time that is counted from now (`last week`), if others remain.
+    """Leave out the words of a time relative to `now` (`last week`), if others remain.
 
     A text of that time has no reason to have them, and one of another time may.
-
-    Args:
-        terms: of the question.
-        text: as for `asked_time`.
-        now: as for `asked_time`.
     """
     asked = asked_time(text, now)
     if asked is None or not asked.counted:

@@ -61,35 +61,23 @@ _LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"'
 
 @lru_cache(maxsize=WORDS)
 def rarity(word: str) -> float:
-    """Return the rarity of a word, from `COMMONEST` to some 1.7.
-
-    Args:
-        word: a word or a phrase; its rarest part counts.
-    """
+    """Return the rarity of a word, or of the rarest part of a phrase, from `COMMONEST` to some 1.7."""
     model = _model()
     length = model.longest(word.strip(_MARKS)) if model else None
     return UNKNOWN if length is None else max(COMMONEST, length)
 
 
 def cohesion(words: Iterable[str]) -> float:
-    """Return how related words are, from 0 to 1; 1 for a single word, 0 if the model knows none.
+    """Return how related a query's words are, from 0 to 1; 1 for a single word, 0 if the model knows none.
 
     A question of closely related words is near every text of that field, so its cosines mean less.
-
-    Args:
-        words: of a query.
     """
     model = _model()
     return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
 
 
 def likeness(one: str, other: str) -> float:
-    """Return the cosine of two sentences by the packaged model, 0 if it is missing.
-
-    Args:
-        one: a sentence.
-        other: another one.
-    """
+    """Return the cosine of two sentences by the packaged model, 0 if it is missing."""
     try:
         return float(packaged().embed_query(one) @ packaged().embed_query(other))
     except EmbedderError:
@@ -138,11 +126,7 @@ class Evidence:
     """Stems of the document's title and the chunk's own heading."""
 
     def parts(self, without: Collection[str] = ()) -> list[SignalPart]:
-        """Return what each signal adds to the score, leaving out zeros.
-
-        Args:
-            without: signals to leave out.
-        """
+        """Return what each signal adds to the score, leaving out zeros and the signals in `without`."""
         values = self.phrase, self.identifier, self.definition, self.title, self.about
         return [
             SignalPart(signal, value, amount * value)
@@ -152,11 +136,7 @@ class Evidence:
 
 
 class QueryTerms:
-    """What a query looks for, prepared once to examine many texts.
-
-    Args:
-        terms: in the order of the query.
-    """
+    """The terms of a query, in its order, prepared once to examine many texts."""
 
     def __init__(self, terms: Sequence[WeightedTerm] = ()) -> None:
         sequence = [stem for term in terms for stem in term.stems]
@@ -183,11 +163,7 @@ class QueryTerms:
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
         """Compute the text signals of a chunk.
 
-        Args:
-            text: the chunk's.
-            headings: above it, outermost first.
-            title: of its document.
-            names: other names of its document: path, tags, aliases.
+        The headings above it come outermost first; `names` are other names of its document: path, tags, aliases.
         """
         text = text[:MOST_CHARACTERS]
         words, near = _found(text, self._stems, self._pairs)
@@ -291,9 +267,7 @@ def _shares(terms: Sequence[tuple[tuple[str, ...], float]]) -> dict[str, float]:
 def _together(words: Sequence[tuple[int, str]], shares: Mapping[str, float]) -> float:
     """Return the largest rarity of stems that stand together, each counted once.
 
-    Args:
-        words: (where it stands, stem), in order.
-        shares: rarity of each.
+    Words are (position, stem), in order.
     """
     best = total = 0.0
     counts: dict[str, int] = {}

@@ -61,16 +61,11 @@ class _Answer(BaseModel):
 
 
 def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache: Path) -> Expansion:
-    """Ask a model for other wordings of a query.
+    """Ask a model for other wordings of a query; on any failure, return an empty expansion with a note.
 
-    Args:
-        text: the query, as the user wrote it; its filters and exclusions are not shown to the model.
-        settings: model and timeout; `enabled` is for the caller to check.
-        env: environment variables; `OLLAMA_HOST` says where Ollama is.
-        cache: kbhub's cache directory, where answers are stored by model, prompt and query.
-
-    Returns:
-        The other wordings; on any failure an empty expansion with a note.
+    Filters and exclusions of the query are not shown to the model. The caller checks `settings.enabled`. `OLLAMA_HOST`
+    in `env` says where Ollama is; `cache` is kbhub's cache directory, where answers are stored by model, prompt and
+    query.
     """
     question = _question(text)
     if not question:
@@ -98,16 +93,7 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
 
 
 def search_expanding(hub: Hub, query: Query, settings: ExpansionSettings) -> SearchResult:
-    """Search; unless the hits are strong, ask a model for other wordings and search for them, too.
-
-    Args:
-        hub: what to search; its environment configures Ollama.
-        query: the query.
-        settings: model and timeout.
-
-    Raises:
-        BaseNotFound: the query names a base that is not active.
-    """
+    """Search; unless the hits are strong, ask a model for other wordings and search for them, too."""
     result = search(hub, query)
     if is_strong(result):
         return result.model_copy(update={"notes": (*result.notes, ALREADY_STRONG)})
@@ -120,30 +106,18 @@ def search_expanding(hub: Hub, query: Query, settings: ExpansionSettings) -> Sea
 
 
 def expansion_prompt(question: str) -> Prompt:
-    """Build the prompt for the model; deterministic, since it is part of the cache key.
-
-    Args:
-        question: the query without filters.
-    """
+    """Build the prompt for a question without filters; deterministic, since it is part of the cache key."""
     mark = fence_mark([question])
     return Prompt(f"{_TASK} {quoting_rule(mark)}", quoted(question, mark, "query"))
 
 
 def is_strong(result: SearchResult) -> bool:
-    """Return whether a first search is so good that expanding the query can only do harm.
-
-    Args:
-        result: of the query as it stands.
-    """
+    """Return whether a first search is so good that expanding the query can only do harm."""
     return result.verdict == "strong" and bool(result.hits)
 
 
 def plain_words(text: str) -> str:
-    """Strip quotes, leading dashes and colons, so that a text is not parsed as phrases, exclusions or filters.
-
-    Args:
-        text: any string, such as a model's output.
-    """
+    """Strip quotes, leading dashes and colons, so that a text is not parsed as phrases, exclusions or filters."""
     words = (word.lstrip("-") for word in normalise(text).replace('"', " ").replace(":", " ").split())
     return " ".join(word for word in words if word)
 

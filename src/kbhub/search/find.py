@@ -72,12 +72,9 @@ HALF_LIFE_DAYS = 180.0
 
 
 def selections_of(searched: Sequence[OpenBase], asked: ParsedQuery, now: float) -> list[Selection | None]:
-    """Select what a query may find in each base.
+    """Select what a query may find in each base; each index is within a snapshot.
 
-    Args:
-        searched: the bases, each index within a snapshot.
-        asked: the query, with its filters and exclusions.
-        now: seconds since the epoch, for `age:`.
+    `now`, for `age:`, is in seconds since the epoch.
     """
     selections: dict[int, Selection | None] = {}
     # Deepest first, so that inner bases are selected before the bases around them.
@@ -96,7 +93,7 @@ def selections_of(searched: Sequence[OpenBase], asked: ParsedQuery, now: float) 
 
 @struct
 class Dependencies:
-    """What a search needs to know besides the indexes."""
+    """Dependencies of a search besides the indexes."""
 
     now: float
     """Seconds since the epoch, for ages."""
@@ -121,13 +118,9 @@ class Dependencies:
 def find(
     query: Query, searched: Sequence[OpenBase], dependencies: Dependencies, *, everything: bool = True
 ) -> RankedPage:
-    """Rank the chunks of open indexes for a query and describe the best ones.
+    """Rank the chunks of open indexes, each within a snapshot, for a query and describe the best ones.
 
-    Args:
-        query: the query.
-        searched: the bases, each index within a snapshot.
-        dependencies: clock, embedder and the like.
-        everything: whether no requested base is missing here; only then can the answer say what occurs nowhere.
+    `everything` says that no requested base is missing here; only then can the answer say what occurs nowhere.
     """
     complete = everything and bool(searched) and all(base.complete for base in searched)
     indexes, now = [base.index for base in searched], dependencies.now
@@ -194,9 +187,7 @@ def find(
 def understand(text: str, indexes: Sequence[Index]) -> ParsedQuery:
     """Parse a query; `key:value` is a filter only if some document has that key in its front matter.
 
-    Args:
-        text: any string.
-        indexes: of all bases searched, each within a snapshot.
+    `indexes` are those of all bases searched, each within a snapshot.
     """
     query = parsed(text)
     if not query.keys:
@@ -394,11 +385,9 @@ def _uneven(query: Query, documents: ReadCache) -> bool:
 
 
 def recency(age: float, weight: float) -> float:
-    """Return the recency factor for an age.
+    """Return the recency factor for an age in days.
 
-    Args:
-        age: days.
-        weight: from 0, where age does not matter, to 1, where it halves the score every `HALF_LIFE_DAYS`.
+    A weight of 0 ignores age; 1 halves the score every `HALF_LIFE_DAYS`.
     """
     return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
 
@@ -409,7 +398,7 @@ def _by_texts(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedTerm
 
 
 def _reranker(query: Query, understood: ParsedQuery, dependencies: Dependencies) -> Rerank | None:
-    """Return what reranks by a transformer, or None for a query with names of programs, of which it knows none."""
+    """Return the transformer's reranking, or None for a query with names of programs, which it does not know."""
     if query.mode != "hybrid" or SECOND_LOOK in query.without or any(is_name(term.text) for term in understood.terms):
         return None
     return dependencies.rerank

@@ -46,24 +46,17 @@ def fuse(
     coverage: float = 1.0,
     also: Ranking | None = None,
 ) -> list[Fused]:
-    """Join the rankings of one query.
+    """Join the rankings of one query, `keyword` and `semantic`, over all bases; return all their chunks, best first.
 
     `convex` adds the signals' values, each divided by its largest (Bruch, Gai, Ingber: "An Analysis of Fusion
     Functions for Hybrid Retrieval", TOIS 2023), so that it matters how much better a chunk is, not only that it
     is. A chunk without a comparable vector counts as if its semantic value were as good as its keyword value. `rrf`
     adds reciprocals of the ranks.
 
-    Args:
-        rankings: `keyword` and `semantic` → its ranking over all bases. One that did not run is left out.
-        compared: chunks with a comparable vector, including ones outside the ranking; ascending.
-        similarities: their cosines.
-        places: positions of chunks, which break ties.
-        fusion: how to join them.
-        coverage: largest share of the query's terms, by weight, that a single chunk has.
-        also: further chunks to include, with what is known of them.
-
-    Returns:
-        All chunks of all rankings, best first.
+    A signal that did not run has no ranking. `compared` are the chunks with a comparable vector, ascending, including
+    ones outside the ranking, and `similarities` their cosines. `places` break ties. `coverage` is the largest share of
+    the query's terms, by weight, that a single chunk has. `also` holds further chunks to include, with what is known of
+    them.
     """
     included = [*rankings.values(), *([also] if also else [])]
     chunks, first = np.unique(np.concatenate([ranking.chunks for ranking in included]), return_index=True)
@@ -105,11 +98,7 @@ def _column(ranking: Ranking, chunks: NDArray[np.int64]) -> _Column:
 
 
 def semantic_share(coverage: float) -> float:
-    """Return the share of the semantic signal.
-
-    Args:
-        coverage: as for `fuse`.
-    """
+    """Return the share of the semantic signal for a coverage as in `fuse`."""
     missing = (HIGH_COVERAGE - coverage) / (HIGH_COVERAGE - LOW_COVERAGE)
     return SEMANTIC_SHARE + (MOST_SEMANTIC_SHARE - SEMANTIC_SHARE) * min(1.0, max(0.0, missing))
 

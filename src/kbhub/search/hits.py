@@ -133,12 +133,9 @@ class ReadCache:
 
 
 def grouped(fused: Sequence[Fused], evidence: Mapping[Key, Evidence], *, by_document: bool) -> list[Group]:
-    """Group chunks by document under the best one, and duplicate documents under the best of them.
+    """Group chunks, best first, by document under the best one, and duplicate documents under the best of them.
 
-    Args:
-        fused: best first.
-        evidence: of the examined chunks.
-        by_document: whether a hit is a document rather than a chunk.
+    `by_document` makes a hit of each document rather than of each chunk.
     """
     groups: dict[Key, Group] = {}
     # By title and heading: only chunks that share both can be duplicates.

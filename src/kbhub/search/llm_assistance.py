@@ -1,4 +1,4 @@
-"""Search with the optional help of a language model: other wordings before, its order of the hits after."""
+"""Search with the optional help of a language model: other wordings before, reordered hits after."""
 
 from __future__ import annotations
 
@@ -38,14 +38,7 @@ NO_LLM = LlmOptions()
 def search_assisted(hub: Hub, query: Query, wanted: LlmOptions = NO_LLM) -> SearchResult:
     """Search with the requested help, or what the settings enable.
 
-    Args:
-        hub: what to search.
-        query: the query.
-        wanted: the help to use.
-
-    Raises:
-        BaseNotFound: the query names a base that is not active.
-        UsageError: the client gives too many queries.
+    Raises `UsageError` if the client gives too many queries.
     """
     settings = hub.config().settings
     expands = settings.expansion.enabled if wanted.expand is None else wanted.expand

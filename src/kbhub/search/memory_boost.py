@@ -47,43 +47,28 @@ USES_NAME = "uses.db"
 
 
 def decay(days: float) -> float:
-    """Return the decay since the last confirmed use, falling linearly from 1 to `LEAST_DECAY`.
+    """Return the decay after days without a confirmed use, falling linearly from 1 to `LEAST_DECAY`.
 
-    Args:
-        days: since that use, or since it was written; negative values (another machine's clock) count as 0.
+    Negative values (another machine's clock) count as 0.
     """
     return max(LEAST_DECAY, 1 - max(0.0, days) / FADING_DAYS)
 
 
 def confidence(source: Source, uses: int) -> float:
-    """Return the confidence in a memory.
-
-    Args:
-        source: who vouches for it.
-        uses: how often it was read, cited or confirmed.
-    """
+    """Return the confidence in a memory by who vouches for it, and how often it was read, cited or confirmed."""
     return CONFIDENCE[source] + min(MOST_FROM_USE, PER_DOUBLING * math.log2(1 + max(0, uses)))
 
 
 def strength(source: Source, uses: int, last_use: float, now: float) -> float:
     """Return the strength of a memory, from 0.03 to 1.
 
-    Args:
-        source: who vouches for it.
-        uses: how often it was read, cited or confirmed.
-        last_use: time of the last use, or of writing; seconds since the epoch.
-        now: seconds since the epoch.
+    `last_use` is the time of the last use, or of writing; times are in seconds since the epoch.
     """
     return decay((now - last_use) / DAY_SECONDS) * confidence(source, uses)
 
 
 def strength_factor(strength: float, *, superseded: bool = False) -> float:
-    """Return the factor on a hit's score: from `LEAST_FACTOR` (less if superseded) to 1.
-
-    Args:
-        strength: of the memory, 0 to 1.
-        superseded: whether another memory replaced it.
-    """
+    """Return the factor on a hit's score for a strength: from `LEAST_FACTOR` (less if superseded) to 1."""
     factor = LEAST_FACTOR + (1 - LEAST_FACTOR) * min(1.0, max(0.0, strength))
     return factor * SUPERSEDED_FACTOR if superseded else factor
 
@@ -120,13 +105,7 @@ class Facts:
 
 
 def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts:
-    """Read a memory's front matter; an invalid value counts as missing.
-
-    Args:
-        name: the file name.
-        values: the front matter, JSON-safe.
-        tags: the parsed tags.
-    """
+    """Read a memory's JSON-safe front matter; an invalid value counts as missing."""
     # Keys are matched case-insensitively when they are changed, so also here.
     values = {**{key.strip().casefold(): value for key, value in values.items()}, **values}
     source = values.get("source")
@@ -194,17 +173,9 @@ def uses_of(hub: Hub) -> UseCounts:
 
 
 def standings(index: Index, base: Base, uses: UseCounts, paths: Sequence[str], now: float) -> dict[str, Standing]:
-    """Return the standing of memories with one read of the index and one of the use counts.
+    """Return path → standing of the memories at some paths; other documents are left out.
 
-    Args:
-        index: of the base, in a snapshot.
-        base: a base that holds memories.
-        uses: the counts.
-        paths: of the memories, relative to the base.
-        now: seconds since the epoch.
-
-    Returns:
-        Path → standing; other documents are left out.
+    It reads the index, within a snapshot, and the use counts once each. `now` is in seconds since the epoch.
     """
     counted: Mapping[str, Use] = uses.all(place_of(base))
     result = {}

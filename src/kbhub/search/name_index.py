@@ -29,11 +29,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class Nearest:
-    """An index of names to find the one most similar to another.
-
-    Args:
-        names: the names; case-sensitive.
-    """
+    """An index to find the most similar of many names, case-sensitively."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._having: dict[str, list[str]] = defaultdict(list)
@@ -43,13 +39,9 @@ class Nearest:
         self._known: dict[tuple[str, float], str] = {}
 
     def closest(self, name: str, likeness: float) -> str:
-        """Return the most similar name, or an empty string if none is similar enough.
+        """Return the most similar name, or an empty string if none reaches `likeness` (difflib's ratio, 0 to 1).
 
         Names with different numbers are not candidates: whoever wrote `step-12` did not mean `step-13`.
-
-        Args:
-            name: any text.
-            likeness: minimum similarity, 0 to 1 (difflib's ratio).
         """
         key = (name[:LETTERS], likeness)
         if key not in self._known:

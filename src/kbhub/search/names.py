@@ -55,22 +55,18 @@ def is_name(text: str) -> bool:
 
 @lru_cache(maxsize=PATHS)
 def words_of(path: str) -> str:
-    """Return a path without its extension, followed by its words split at separators, case and digits.
+    """Return a relative path without its extension, followed by its words split at separators, case and digits.
 
-    Args:
-        path: relative, with `/`; `runbooks/kafkaRestart.md` → `runbooks/kafkaRestart runbooks kafka Restart`.
+    `runbooks/kafkaRestart.md` → `runbooks/kafkaRestart runbooks kafka Restart`.
     """
     name = str(PurePosixPath(path).with_suffix(""))
     return " ".join([name, *_words(name)])
 
 
 def named_first(fused: list[Fused], text: str, paths: Callable[[Iterable[Key]], Mapping[Key, str]]) -> list[Fused]:
-    """Lift the documents that a query names by their file names: `EIP-1559 base fee` means `eip-1559.md`.
+    """Lift the documents that a query, without filters, names by their file names.
 
-    Args:
-        fused: best first.
-        text: of the query, without filters.
-        paths: returns the paths of documents.
+    `EIP-1559 base fee` means `eip-1559.md`. `fused` comes best first.
     """
     name = _name(text)
     if not name:

@@ -67,11 +67,7 @@ def leading_notes(found: RankedPage) -> list[str]:
 def notes_on(found: RankedPage, chosen: Sequence[str], query: Query, active: Discovery) -> list[str]:
     """Return notes on how a query was understood, where that differs from what was typed.
 
-    Args:
-        found: what the query found.
-        chosen: the query's filters and exclusions, as understood.
-        query: the query.
-        active: the available bases.
+    `chosen` are its filters and exclusions, as understood; `active` are the available bases.
     """
     understood, notes = found.understood, list[str]()
     if understood.unread:
@@ -124,13 +120,8 @@ def unfinished(
 ) -> list[str]:
     """Return notes on searched bases whose indexes are behind their files.
 
-    Args:
-        searched: the bases.
-        scans: base → how the files were searched that its first index lacks.
-        progress: base → (files done, files to do), for bases being indexed.
-        behind: base → number of changed files not yet indexed.
-        failed: base → why it could not be indexed.
-        hits: what was found.
+    The mappings are by base: `scans` of the files that its first index lacks, `progress` as (files done, files to do)
+    while it is being indexed, `behind` as the number of changed files not yet indexed, `failed` as why indexing failed.
     """
     notes = [_scanned(scan, hits) for scan in scans.values()]
     for name, complete in {base.base.id: base.complete for base in searched}.items():

@@ -1,4 +1,4 @@
-"""Where the query log of a project lies, and which session its entries belong to."""
+"""Location of a project's query log, and the session of its entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_PROJECT = "no-project"
 
 
 class _Log:
-    """Where the log of a hub's project lies."""
+    """The location of the log of a hub's project."""
 
     found: tuple[Discovery, Path] | None = None
     """The discovery whose workspace the path was found for, and the path: telling which project it is may take git."""

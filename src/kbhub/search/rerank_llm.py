@@ -55,12 +55,9 @@ _TASK = (
 
 
 def with_part(hit: Hit, score: float, part: Signal) -> Hit:
-    """Return a hit with a new score, and a trace that still adds up to it.
+    """Return a hit with a new score, cut off at 1, and a trace that still adds up to it.
 
-    Args:
-        hit: the original hit.
-        score: its new score; cut off at 1.
-        part: what changed the score; its contribution is computed here.
+    The contribution of `part`, which changed the score, is computed here.
     """
     rounded = round(min(1.0, max(0.0, score)), SCORE_DIGITS)
     if hit.trace is None:
@@ -87,11 +84,7 @@ class Grades:
     """Why some are ungraded."""
 
     def note(self, passages: int) -> str | None:
-        """Return a sentence on what is missing, or None.
-
-        Args:
-            passages: number of passages to grade.
-        """
+        """Return a sentence on what is missing of the grades of so many passages, or None."""
         if self.fault is None:
             return None
         if not self.grades:
@@ -100,18 +93,10 @@ class Grades:
 
 
 def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSettings) -> SearchResult:
-    """Reorder the best hits of a search by a model's grades.
+    """Reorder the best hits of a search, which start at the first, by a model's grades.
 
-    Hits beyond the candidates keep their places. Scores keep their scale.
-
-    Args:
-        hub: its environment configures Ollama, its cache keeps grades.
-        query: the query.
-        result: the hits, from the first on.
-        settings: model, number of candidates, timeout.
-
-    Returns:
-        The same hits, with a note if not all could be graded; unchanged if none could.
+    Hits beyond the candidates keep their places. Scores keep their scale. The result has a note if not all could be
+    graded, and is unchanged if none could.
     """
     hits = result.hits[: settings.candidates]
     if len(hits) <= 1:
@@ -128,17 +113,7 @@ def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSetting
 def search_reranked(
     hub: Hub, query: Query, settings: RerankSettings, search: Callable[[Query], SearchResult] | None = None
 ) -> SearchResult:
-    """Search and rerank the candidates of the settings, whichever page is requested.
-
-    Args:
-        hub: what to search.
-        query: the query.
-        settings: model, number of candidates, timeout.
-        search: the search to run; the plain search if None.
-
-    Raises:
-        BaseNotFound: the query names a base that is not active.
-    """
+    """Search, by default plainly, and rerank the candidates of the settings, whichever page is requested."""
     search = search or partial(search_bases, hub)
     if query.offset >= settings.candidates:
         return search(query)
@@ -151,14 +126,9 @@ def search_reranked(
 def grade(
     query: str, passages: Sequence[str], settings: RerankSettings, server: Ollama, stored: StoredAnswers
 ) -> Grades:
-    """Let a model grade passages one by one until the deadline.
+    """Let a model grade passages one by one, the most promising first, until the timeout for all together.
 
-    Args:
-        query: the query; its filters and exclusions are not shown to the model.
-        passages: the most promising first.
-        settings: model, and timeout for all passages together.
-        server: where the model runs.
-        stored: earlier grades.
+    Filters and exclusions of the query are not shown to the model. `stored` holds earlier grades.
     """
     deadline = Deadline(settings.seconds, "rerank.seconds")
     grades: dict[int, int] = {}
@@ -185,28 +155,17 @@ def grade(
 
 
 def grading_prompt(query: str, passage: str) -> Prompt:
-    """Build the prompt that grades a passage, fenced off so that its text cannot pose as instructions.
-
-    Args:
-        query: the query.
-        passage: untrusted text.
-    """
+    """Build the prompt that grades an untrusted passage, fenced off so that its text cannot pose as instructions."""
     query, passage = query[:QUERY_CHARACTERS], passage[:PASSAGE_CHARACTERS]
     mark = fence_mark([query, passage])
     return Prompt(f"{_TASK} {quoting_rule(mark)}", f"{quoted(query, mark, 'query')}\n{quoted(passage, mark)}")
 
 
 def blended(relevance: Sequence[float], grades: Mapping[int, int]) -> list[float]:
-    """Blend retrieval scores and a model's grades; at the top ranks the retrieval counts for more.
+    """Blend retrieval scores and a model's grades to values from 0 to 1; at the top, the retrieval counts for more.
 
-    An ungraded hit gets the mean grade.
-
-    Args:
-        relevance: retrieval score of each hit from 0 to 1, best first.
-        grades: number of the hit, from 0 → 0 to `BEST_GRADE`; at least one.
-
-    Returns:
-        A value from 0 to 1 for each hit.
+    `relevance` has the score of each hit from 0 to 1, best first; `grades` maps at least one hit's number, from 0, to
+    its grade, 0 to `BEST_GRADE`. An ungraded hit gets the mean grade.
     """
     mean = sum(grades.values()) / len(grades)
     return [

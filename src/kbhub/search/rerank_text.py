@@ -47,13 +47,9 @@ def rerank(
     texts: Mapping[Key, tuple[ChunkRow, DocumentRow]],
     without: Collection[str] = (),
 ) -> Ranked:
-    """Rerank the best chunks by what their texts contain.
+    """Rerank chunks, given best first, by what their texts contain, without the signals in `without`.
 
-    Args:
-        fused: best first.
-        terms: the terms of the query.
-        texts: chunks of the first `LOOKED_AT` with their documents.
-        without: signals to leave out.
+    `texts` has the chunks of the first `LOOKED_AT` with their documents.
     """
     sought = QueryTerms(terms)
     evidence = {
@@ -78,13 +74,9 @@ def answer_confidence(
 ) -> float:
     """Return the probability that the bases answer a query.
 
-    Args:
-        ranked: the ranking after the texts were examined.
-        terms: of the query, as typed.
-        sizes: chunks in each base.
-        model: the model of the cosines; None if they are not calibrated.
-        as_asked: whether each searched term is one of the query's own rather than a substitute.
-        absent: whether a name in the query occurs nowhere.
+    `terms` are those of the query as typed, and `sizes` the numbers of chunks in the bases. A model of None means that
+    the cosines are not calibrated. `as_asked` says that each searched term is one of the query's own rather than a
+    substitute, `absent` that a name in the query occurs nowhere.
     """
     supports = [
         ChunkSupport(

@@ -37,27 +37,16 @@ LEAST_KNOWN = 0.5
 
 
 class TransformerRanking:
-    """Compare chunks with a query by their transformer vectors.
-
-    Args:
-        embedder: the model.
-        note: called with a sentence if it fails.
-    """
+    """A comparison of chunks with a query by their transformer vectors; `note` gets a sentence if it fails."""
 
     def __init__(self, embedder: Embedder, note: Callable[[str], None]) -> None:
         self._embedder, self._note = embedder, note
 
     def __call__(self, text: str, searched: Sequence[OpenBase], chunks: Iterable[Key]) -> dict[Key, float]:
-        """Return the cosines of chunks to a query.
+        """Return chunk → cosine to a query and its other wordings, for chunks with a vector.
 
-        Args:
-            text: the query and its other wordings.
-            searched: the bases, each index within a snapshot.
-            chunks: to compare.
-
-        Returns:
-            Chunk → cosine, for chunks with a vector; empty if too few have one, or if the query is not in the model's
-            language.
+        The result is empty if too few have one, or if the query is not in the model's language. Each index is within a
+        snapshot.
         """
         wanted = list(chunks)
         vectors = self._vectors(searched, wanted)
@@ -95,27 +84,16 @@ def candidates(rankings: Iterable[Ranking]) -> list[Key]:
 
 
 def share(coverage: float) -> float:
-    """Return the share of the transformer in the scores of the candidates.
-
-    Args:
-        coverage: largest share of the query's terms, by weight, that a single chunk has.
-    """
+    """Return the transformer's share in the scores of the candidates, for a coverage as in `fusion.fuse`."""
     missing = (HIGH_COVERAGE - coverage) / (HIGH_COVERAGE - LOW_COVERAGE)
     return LEAST_SHARE + (MOST_SHARE - LEAST_SHARE) * min(1.0, max(0.0, missing))
 
 
 def mix(fused: Sequence[Fused], similarities: Mapping[Key, float], weight: float) -> list[Fused]:
-    """Mix cosines into the scores of chunks.
+    """Mix cosines into the scores of chunks and return them best first; those with a cosine have an additional part.
 
-    The cosines are stretched to the range of these chunks' scores, and the new score is a weighted mean of both.
-
-    Args:
-        fused: best first.
-        similarities: cosines of candidates.
-        weight: of the cosines in that mean.
-
-    Returns:
-        The same chunks, best first; those with a cosine have an additional part.
+    The cosines are stretched to the range of these chunks' scores, and the new score is the mean of both, with `weight`
+    for the cosines.
     """
     sums = {hit.key: sum(part.amount for part in hit.parts) for hit in fused if hit.key in similarities}
     values = [similarities[key] for key in sums]

@@ -114,14 +114,10 @@ def keyword_ranking(
     Document count, document frequencies and mean length are summed over the bases, so the ranking does not depend on
     how a corpus is split into bases.
 
-    Args:
-        indexes: one per base, each within a snapshot; chunk keys contain the position in this sequence.
-        terms: the terms to search for.
-        selections: what may be found in each base; empty for everything.
-        each: limit of chunks per document; None for no limit.
-        others: terms of each other wording; a term counts once for every wording that has it. Terms that occur
-            nowhere are ignored.
-        passage: terms of a made-up answer. They rank as those of another wording, and are not in the result.
+    Each index is within a snapshot; chunk keys contain its position. Empty `selections` select everything. `each`
+    limits the chunks per document; None means no limit. `others` are the terms of each other wording: a term counts
+    once for every wording that has it, and those that occur nowhere are ignored. `passage` has the terms of a made-up
+    answer, which rank as those of another wording, and are not in the result.
     """
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
@@ -168,14 +164,11 @@ def semantic_ranking(
     others: NDArray[np.int64] = NO_CHUNKS,
     each: int | None = EACH,
 ) -> SemanticRanking:
-    """Rank the chunks of all bases by cosine similarity to a query's vector.
+    """Rank the chunks of all bases by cosine similarity to a vector of shape (dimensions,) and length 1.
 
-    Args:
-        indexes: as for `keyword_ranking`; None for a base with vectors of another embedder.
-        vector: shape (dimensions,), of length 1.
-        selections: as for `keyword_ranking`; `LEAST_SIMILARITY` does not apply to filtered selections.
-        others: chunks to compare in any case, keyed as by `rankings.numbered`.
-        each: as for `keyword_ranking`.
+    Arguments are as for `keyword_ranking`, with an index of None for a base with vectors of another embedder.
+    `LEAST_SIMILARITY` does not apply to filtered selections. `others` are chunks to compare in any case, keyed as by
+    `rankings.numbered`.
     """
     allowed = selections or [None] * len(indexes)
     comparable = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
@@ -211,8 +204,8 @@ def _counted(
 ) -> tuple[list[tuple[list[Postings], int]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
     """Look up each term in each base; a term that occurs nowhere is replaced by its words.
 
-    The postings per base of each term that occurs, and how many wordings have it; all terms with weights; terms that
-        occur nowhere; names of which only words occur.
+    Returns the postings per base of each term that occurs, and how many wordings have it; all terms with weights; terms
+    that occur nowhere; names of which only words occur.
     """
     counted: dict[str, list[Postings]] = {}
     stems = dict.fromkeys(term.tokens[0] for wording in (terms, *others, passage) for term in wording if term.plain)

@@ -41,12 +41,8 @@ class SignalPart(NamedTuple):
 class Fused:
     """A chunk with its score and the parts and factors it is made of.
 
-    Args:
-        key: the chunk.
-        document: id of its document in its base.
-        parts: the parts of the score, or a function that computes them on first access.
-        factors: (name, factor), applied to the sum of the parts.
-        score: the sum of the parts times the factors, if known.
+    `document` is the id in its base. `parts` may be a function that computes them on first access. `factors` are
+    (name, factor), applied to the sum of the parts.
     """
 
     __slots__ = ("_parts", "document", "factors", "key", "score")

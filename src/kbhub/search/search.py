@@ -15,14 +15,8 @@ if TYPE_CHECKING:
 def search(hub: Hub, query: Query | str) -> SearchResult:
     """Search all selected bases as last indexed (see `sync` to index them first).
 
-    A base that fails is listed in `skipped`; the others still answer.
-
-    Args:
-        hub: the hub.
-        query: the query; a string is searched with the mode and limit of the settings.
-
-    Raises:
-        BaseNotFound: the query names a base that is not active.
+    A base that fails is listed in `skipped`; the others still answer. A string is searched with the mode and limit of
+    the settings. Raises `BaseNotFound` if the query names a base that is not active.
     """
     # numpy costs 15 MB and 60 ms, and many servers never get a query.
     from kbhub.search.answer import answer  # noqa: PLC0415
@@ -31,13 +25,7 @@ def search(hub: Hub, query: Query | str) -> SearchResult:
 
 
 def term_weights(hub: Hub, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
-    """Return the query's terms weighted over the given bases; with equal weights if an index is damaged.
-
-    Args:
-        hub: the hub.
-        names: ids of the bases.
-        text: the query.
-    """
+    """Return the query's terms weighted over the given bases; with equal weights if an index is damaged."""
     from kbhub.search.answer import weighted_terms  # noqa: PLC0415 - as above
 
     return weighted_terms(hub, names, text)

@@ -81,20 +81,10 @@ class Respelling:
 
 
 def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Respelling, ...]:
-    """Correct terms that occur nowhere.
+    """Return corrections of terms that occur in no base, in their order; terms without one are left out.
 
     Only words of letters are corrected, at most `MOST`: no identifiers, digits, capitals, quotes, Han or Kana, and no
-    word in the vocabulary of the packaged model, which is assumed right.
-
-    Args:
-        indexes: of all bases searched, each within a snapshot.
-        missing: terms that none of them has.
-
-    Returns:
-        In the order of the terms; terms without a correction are left out.
-
-    Raises:
-        IndexUnavailable: an index cannot be read.
+    word in the vocabulary of the packaged model, which is assumed right. Each index is within a snapshot.
     """
     enough = REPEATED if sum(index.size()[0] for index in indexes) >= MANY_CHUNKS else 1
     words = [(term, word) for term in missing if (word := correctable(term))]
@@ -135,15 +125,9 @@ def correctable(term: Term) -> str:
 
 
 def distance(left: str, right: str, most: int) -> int:
-    """Count the typos between two words: an extra, missing or wrong letter, or two adjacent ones swapped.
+    """Return the optimal string alignment distance of two words, or `most + 1` if it is larger than `most`.
 
-    Args:
-        left: a word.
-        right: a word.
-        most: larger distances are reported as `most + 1`.
-
-    Returns:
-        The optimal string alignment distance.
+    It counts typos: an extra, missing or wrong letter, or two adjacent ones swapped.
     """
     if abs(len(left) - len(right)) > most:
         return most + 1

@@ -65,21 +65,9 @@ def scan(
 ) -> tuple[UnindexedScan, OpenBase | None]:
     """Find the files with words of a query that an index lacks, and index them for as long as a search takes.
 
-    Files that are converted before they can be read, such as PDFs, are not scanned.
-
-    Args:
-        base: the base.
-        indexed: paths that its index has.
-        query: the query.
-        limits: size limits on its files.
-        embedder: computes the vectors; None for keyword search only.
-        stack: at its end, nothing is left of the temporary index.
-
-    Returns:
-        How far the scan came, and what to search in addition, if there is anything.
-
-    Raises:
-        BaseUnavailable: the folder of the base is gone.
+    Files that are converted before they can be read, such as PDFs, are not scanned. `indexed` are the paths that the
+    index has. The temporary index is deleted when `stack` ends. Returns how far the scan came, and what to search in
+    addition, if anything.
     """
     listed = scan_base(base, DeletedTexts(None, base), limits)
     lacking = [listed.entry(path) for path in sorted(listed.files.keys() - set(indexed))]

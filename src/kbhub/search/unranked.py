@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 class Remaining:
     """The hits that follow the ranked ones, best first.
 
-    They are ordered by keyword score only, scaled so that none exceeds the last ranked hit.
-
-    Args:
-        matches: all chunks with a word of the query, per base.
-        fused: the ranking, best first.
-        by_document: whether a hit is a document rather than a chunk.
+    They are ordered by keyword score only, scaled so that none exceeds the last ranked hit. `matches` has all chunks
+    with a word of the query, per base; `by_document` makes a hit of each document rather than of each chunk.
     """
 
     def __init__(self, matches: Sequence[Matches], fused: Sequence[Fused], *, by_document: bool) -> None:
@@ -53,12 +49,7 @@ class Remaining:
     ) -> tuple[list[Group], int]:
         """Return the hits of a page, ranked and remaining, and the number of all.
 
-        Args:
-            query: which page, and the minimum score.
-            ranked: the ranked hits.
-            scale: factor for scores.
-            places: positions of chunks, which break ties.
-            weigh: None if no factors of bases and documents apply.
+        `scale` is a factor for scores; `places` break ties. `weigh` is None if no factors of bases and documents apply.
         """
         start, stop, count = query.offset - len(ranked), query.offset + query.limit - len(ranked), len(self)
         ordered, smaller = list[Fused](), 1.0

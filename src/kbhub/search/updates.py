@@ -71,14 +71,8 @@ def newer_first(
 ) -> tuple[list[Fused], dict[Key, list[Key]]]:
     """Lift the newer of two statements about the same thing right above the older one.
 
-    Args:
-        ranked: best first.
-        texts: the examined chunks of conversations and memories, and their documents.
-        terms: of the query.
-        question: the query as typed.
-
-    Returns:
-        The ranking, and chunk → older chunks that it replaces.
+    `texts` has the examined chunks of conversations and memories. Returns the ranking, best first, and chunk → older
+    chunks that it replaces.
     """
     if _PAST.search(question) or not terms:
         return list(ranked), {}

@@ -1,4 +1,4 @@
-"""What was learned by use: documents that were read after a similar question was asked in vain.
+"""Learning by use: documents that were read after a similar question was asked in vain.
 
 Everything comes from the query log of the project, which is on this machine only.
 """
@@ -81,12 +81,8 @@ def learned(hub: Hub, text: str, now: float) -> list[UsageRecord]:
     """Return the documents that were read after questions like this one, those that count most first.
 
     A document counts after two occasions in different sessions, `APART_SECONDS` apart, or after one in which a memory
-    was written about it. Documents read after the same query share it. Occasions fade as memories do.
-
-    Args:
-        hub: hub of the project.
-        text: the question, without filters.
-        now: seconds since the epoch.
+    was written about it. Documents read after the same query share it. Occasions fade as memories do. The question
+    comes without filters; `now` is in seconds since the epoch.
     """
     if not hub.config().settings.log.queries or not logs_folder(hub).is_dir():
         return []
@@ -171,14 +167,7 @@ def found_again(
     known: Sequence[UsageRecord],
     bases: Sequence[Base],
 ) -> list[UsageMatch]:
-    """Return the learned documents that exist, are searched and pass the filters.
-
-    Args:
-        searched: the bases, each index within a snapshot.
-        selections: what may be found in each base.
-        known: the learned documents.
-        bases: all bases that a ref may name.
-    """
+    """Return the learned documents that exist, are searched and pass the filters; each index is within a snapshot."""
     found = []
     for lesson in known:
         for number, (base, selection) in enumerate(zip(searched, selections, strict=True)):
@@ -211,12 +200,7 @@ def best_of(known: Sequence[UsageMatch], near: SemanticRanking) -> Ranking | Non
 
 
 def lifted(fused: list[Fused], known: Sequence[UsageMatch]) -> list[Fused]:
-    """Add the signal to the best chunk of each learned document.
-
-    Args:
-        fused: best first.
-        known: the learned documents.
-    """
+    """Add the signal to the best chunk of each learned document; `fused` comes best first."""
     lessons_by_key = {(one.number, one.document): one.lesson for one in known}
     if not lessons_by_key:
         return fused

@@ -65,23 +65,12 @@ def page_at(address: str) -> list[ReadResourceContents] | None:
 
 
 def with_hits(answer: CallToolResult, result: SearchResult) -> CallToolResult:
-    """Return the answer of `search` with what its view shows.
-
-    Args:
-        answer: the answer.
-        result: what was found, with traces.
-    """
+    """Return the answer of `search` with the data of its view; the result must have traces."""
     return _filled(answer, _views().hits(result))
 
 
 def with_memories(answer: CallToolResult, hub: Hub, found: MemoryList) -> CallToolResult:
-    """Return the answer of `memories` with what its view shows.
-
-    Args:
-        answer: the answer.
-        hub: whose memories they are.
-        found: the memories.
-    """
+    """Return the answer of `memories` with the data of its view."""
     writable = not hub.config().settings.read_only
     return _filled(answer, _views().memories(hub, found, writable=writable))
 

@@ -26,7 +26,7 @@ def offers_model(context: Context[Any, Any] | ServerRequestContext[Any, Any] | N
 
 
 def asks_user(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None) -> bool:
-    """Return whether the client asks its user a question of the server's (elicitation), and can be asked to."""
+    """Return whether the client can ask its user a question of the server (elicitation)."""
     capabilities = _capabilities(context)
     return capabilities is not None and capabilities.elicitation is not None and _can_be_asked(context)
 

@@ -1,4 +1,4 @@
-"""Ask the user through the client (elicitation): before all memories are forgotten, and what a pointer may reach."""
+"""Questions to the user through the client (elicitation): whether to forget all memories, where a pointer may lead."""
 
 from __future__ import annotations
 
@@ -37,16 +37,10 @@ _CHOICE: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 async def confirm(context: Context[Any, Any], key: str, question: str) -> Reply | InputRequiredResult | None:
-    """Ask the user a question of yes or no.
+    """Ask the user a question of yes or no; `key` tells questions apart, and the SDK seals it.
 
-    Args:
-        context: the call that needs the answer.
-        key: tells questions apart; the SDK seals it.
-        question: the question, in sentences.
-
-    Returns:
-        What the user said, `cancel` if nothing in time; the result for the call to return so that the client asks and
-        calls again; or None if the client asks its user nothing.
+    Returns the reply, `cancel` without one in time; the result for the call to return so that the client asks and calls
+    again; or None if the client cannot ask its user.
     """
     if not asks_user(context):
         return None
@@ -67,21 +61,15 @@ async def confirm(context: Context[Any, Any], key: str, question: str) -> Reply 
 
 
 class TrustQuestion:
-    """Asks whether the project's pointer may lead out of the project: once a connection, and never after a no."""
+    """The question whether the project's pointer may lead out of it: asked once a connection, never after a no."""
 
     def __init__(self) -> None:
         self._asked: tuple[Path, Path] | None = None
 
     async def ask(self, context: Context[Any, Any], hub: Hub, wanted: tuple[Path, Path]) -> InputRequiredResult | None:
-        """Ask, unless that was done, and keep the answer.
+        """Ask whether the pointer may lead to its target, unless that was done, and store the answer.
 
-        Args:
-            context: the call that comes first.
-            hub: the hub; knows the new base afterwards.
-            wanted: the pointer, and where it leads.
-
-        Returns:
-            The result for the call to return, if the client is to call again with the answer.
+        Returns the result for the call to return, if the client is to call again with the answer.
         """
         # The answer comes with the question's state, and is of no use for another pointer or place.
         key = f"trust {wanted[0]} {wanted[1]}"

@@ -86,11 +86,7 @@ class Frames:
 
 
 class FrameOutline:
-    """Finds the id of a message that is not parsed, in constant memory.
-
-    Args:
-        begun: its first bytes.
-    """
+    """Finds the id of a message that is not parsed, in constant memory; `begun` are its first bytes."""
 
     _QUOTED = re.compile(rb'["\\]')
     _TOP = re.compile(rb'["{}\[\],:]')
@@ -169,11 +165,7 @@ def frames(pieces: Iterable[bytes]) -> Iterator[Frame]:
 
 
 def read(line: bytes) -> Frame:
-    """Parse one line.
-
-    Args:
-        line: without its end; UTF-8 with or without byte order mark, invalid bytes are replaced.
-    """
+    """Parse a line without its end: UTF-8 with or without byte order mark; invalid bytes are replaced."""
     line = line.removeprefix(_MARK).strip()
     if not line:
         return Frame()
@@ -197,23 +189,13 @@ def read(line: bytes) -> Frame:
 
 
 def refusal(reason: str, identifier: Any, code: int = INVALID_REQUEST) -> Frame:
-    """Return the error for a message that is not served.
-
-    Args:
-        reason: a sentence.
-        identifier: id of the message, None if it has none that can be returned.
-        code: the error code.
-    """
+    """Return the error for a message that is not served; its id is None if none can be returned."""
     error = {"code": code, "message": reason}
     return Frame(refusal={"jsonrpc": "2.0", "id": identifier, "error": error})
 
 
 def too_much(line: bytes) -> str:
-    """Return which JSON limit a line exceeds, judged before parsing; empty if none.
-
-    Args:
-        line: its text.
-    """
+    """Return which JSON limit a line exceeds, judged before parsing; empty if none."""
     if sum(map(line.count, (b"[", b"{"))) <= DEEPEST and line.count(b",") <= MOST_VALUES:
         return ""
     bare = _STRING.sub(b"", _ESCAPED.sub(b"", line))

@@ -1,4 +1,4 @@
-"""Answers what the hooks of clients send, with a hub of the session's directory."""
+"""Answers to the hooks of clients, each from a hub of the session's directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_HUBS = 16
 
 
 class HookMessage(NamedTuple):
-    """What the command was called with."""
+    """The arguments and input of the hook command."""
 
     event: str
     client: str
@@ -34,11 +34,7 @@ class HookMessage(NamedTuple):
 
 
 class Hooking:
-    """Hubs for the events of several sessions. Thread-safe.
-
-    Args:
-        shared: models and indexes shared with other hubs of the process.
-    """
+    """Hubs for the events of several sessions, with shared models and indexes. Thread-safe."""
 
     def __init__(self, shared: SharedState | None = None) -> None:
         self._shared = shared
@@ -46,16 +42,9 @@ class Hooking:
         self._lock = threading.Lock()
 
     def answered(self, told: HookMessage, env: Mapping[str, str], cwd: str = "") -> str:
-        """Return what the client reads; empty for nothing.
+        """Return the output for the client, empty for nothing; raise `ValueError` if it sent no JSON.
 
-        Args:
-            told: what the command was called with.
-            env: its environment variables.
-            cwd: its working directory, if the client names none that exists.
-
-        Raises:
-            ValueError: the client sent no JSON.
-            KbhubError: whatever keeps kbhub from answering.
+        `cwd` counts if the client names no directory that exists.
         """
         name = next((name for name in EVENTS if name == told.event), None)
         client = next((client for client in CLIENTS if client == told.client), None)

@@ -48,9 +48,6 @@ class Announcer:
     Clients of 2026-07-28 receive what they subscribed to on the bus. Those of the handshake era are notified through
     the session of their last message: the SDK makes one per message, and a notification through any of them uses the
     connection's own channel. Over HTTP one server has several of them.
-
-    Args:
-        hub: the hub whose bases and settings are tracked.
     """
 
     def __init__(self, hub: Hub) -> None:
@@ -91,11 +88,7 @@ class Announcer:
         return await call_next(ctx)
 
     def follow_documents(self) -> None:
-        """Start tracking documents; do not call it on the event loop's thread.
-
-        Raises:
-            KbhubError: the configuration is invalid.
-        """
+        """Start tracking documents; do not call it on the event loop's thread."""
         self._documents.begin()
 
     def look(self) -> None:
@@ -121,7 +114,7 @@ class Announcer:
             log.debug("Nobody is left to be told of a change.")
 
     def _made_of(self) -> tuple[object, object] | None:
-        """Return what the lists of tools and of resources depend on; None while the configuration is invalid."""
+        """Return the states behind the lists of tools and resources; None while the configuration is invalid."""
         try:
             tools, bases = offered(self._hub), self._hub.discovery().bases
         except KbhubError:  # every answer reports it; the lists stay as they were
@@ -192,13 +185,7 @@ class Announcer:
 
 
 def _among(subscribed: Iterable[str], changes: Changes, names: Mapping[str, str]) -> list[str]:
-    """Return the subscribed addresses, as the client wrote them, of changed documents.
-
-    Args:
-        subscribed: subscribed addresses.
-        changes: changed documents.
-        names: name of a base → its id.
-    """
+    """Return the subscribed addresses of changed documents as the client wrote them; `names` maps bases to ids."""
     if not changes.documents:
         return []
 

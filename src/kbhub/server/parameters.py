@@ -49,32 +49,24 @@ _NAME = 60
 def brief(text: str = "") -> Schema:
     """Return `json_schema_extra` of a field whose description is for people only.
 
-    Args:
-        text: what models get instead; empty if the parameter's name says enough, since every conversation pays for the
-            words. The schema files and the reference have the whole description.
+    Models get `text` instead; empty if the parameter's name says enough, since every conversation pays for the words.
+    The schema files and the reference have the whole description.
     """
     return {BRIEF: text}
 
 
 def compact(schema: Schema, *, whole: bool = False) -> Schema:
-    """Return an input schema without what costs a model tokens but tells it nothing.
+    """Return an input schema from pydantic without what costs a model tokens but tells it nothing.
 
-    Removes titles, null alternatives and empty defaults, inlines references, and excludes unknown parameters.
-
-    Args:
-        schema: JSON Schema of an object, from pydantic.
-        whole: whether to keep descriptions for people instead of the shorter ones for models.
+    Removes titles, null alternatives and empty defaults, inlines references, and excludes unknown parameters. `whole`
+    keeps descriptions for people instead of the shorter ones for models.
     """
     compacted: Schema = _said(_compacted(schema, schema.get("$defs", {})), whole=whole)
     return {**compacted, "additionalProperties": False}
 
 
 def check_names(tool: str, schema: Schema, arguments: Iterable[str]) -> None:
-    """Reject unknown parameters.
-
-    Raises:
-        UsageError: names the first one and the most similar valid one.
-    """
+    """Reject unknown parameters: name the first one and the most similar valid one."""
     known = list(schema.get("properties", {}))
     for name in arguments:
         if name not in known:
@@ -82,16 +74,7 @@ def check_names(tool: str, schema: Schema, arguments: Iterable[str]) -> None:
 
 
 def check_tool(name: str, tools: Sequence[str], why_not: Callable[[ToolName], str | None]) -> None:
-    """Reject an unavailable tool and name the right one.
-
-    Args:
-        name: the called tool.
-        tools: the offered tools.
-        why_not: returns why one of our tools is not offered.
-
-    Raises:
-        UsageError: names the equivalent or most similar tool.
-    """
+    """Reject an unavailable tool and name the right one; `why_not` says why one of our tools is not offered."""
     if name in tools:
         return
     listed = f"Tools: {', '.join(tools)}."
@@ -107,13 +90,7 @@ def check_tool(name: str, tools: Sequence[str], why_not: Callable[[ToolName], st
 
 
 def bad_argument(tool: str, schema: Schema, error: ValidationError) -> UsageError:
-    """Return a readable sentence about invalid arguments.
-
-    Args:
-        tool: name of the tool.
-        schema: its input schema, compacted.
-        error: pydantic's error; the first one is reported.
-    """
+    """Return a readable sentence about the first invalid argument, by the tool's compacted schema."""
     first = error.errors(include_url=False)[0]
     path, expected_schema = _descend(schema, first["loc"])
     name = ".".join(path)
@@ -129,7 +106,7 @@ def bad_argument(tool: str, schema: Schema, error: ValidationError) -> UsageErro
 
 
 def expected(schema: Schema) -> str:
-    """Describe in words what a schema admits."""
+    """Describe in words the values that a schema admits."""
     if "anyOf" in schema:
         return " or ".join(expected(branch) for branch in schema["anyOf"])
     if "enum" in schema:
@@ -261,11 +238,7 @@ class Arguments(FuncMetadata):
     """
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Parse the strings that stand for lists and objects.
-
-        Args:
-            data: the raw arguments.
-        """
+        """Parse strings among the raw arguments that stand for lists and objects."""
         return {name: self._read(name, value) for name, value in data.items()}
 
     def _read(self, name: str, value: Any) -> Any:

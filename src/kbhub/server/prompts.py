@@ -20,12 +20,7 @@ Offered = Callable[[], Sequence[str]]
 
 
 def prompts_of(hub: Hub, tools: Offered | None = None) -> tuple[Prompt, ...]:
-    """Return all prompts.
-
-    Args:
-        hub: the hub they are about.
-        tools: returns the tools they may name; by default those offered.
-    """
+    """Return all prompts; `tools` returns the tools they may name, by default those offered."""
     texts = _Texts(tools or (lambda: offered(hub)))
     return (
         Prompt.from_function(texts.search_first, title="Search before you answer"),

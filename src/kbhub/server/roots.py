@@ -26,8 +26,7 @@ _KEY = "roots"
 class RootsQuestion:
     """The request for a client's roots: sent at most once, and only if the client can answer.
 
-    Args:
-        again: whether an earlier answer is outdated.
+    `again` means that an earlier answer is outdated.
     """
 
     def __init__(self, *, again: bool = False) -> None:
@@ -36,15 +35,9 @@ class RootsQuestion:
         self._done = anyio.Event()
 
     async def ask(self, context: Context[Any, Any]) -> tuple[str, ...] | InputRequiredResult:
-        """Get the URIs of the client's roots.
+        """Get the URIs of the client's roots, or the result with which the client calls again.
 
-        Args:
-            context: the call that needs them.
-
-        Returns:
-            The URIs (empty if the client has none or was asked before), after which `settle` must be called; or the
-            result for the
-                call to return so that the client calls again with the answer.
+        The URIs are empty if the client has none or was asked before; after them, `settle` must be called.
         """
         capabilities = context.client_capabilities
         if capabilities is None or capabilities.roots is None:

@@ -76,11 +76,8 @@ ROOTS_CHANGED = "notifications/roots/list_changed"
 class KbhubServer(MCPServer[None]):
     """An MCP server for one hub.
 
-    Args:
-        hub: the hub.
-        structured: whether tools publish output schemas and add structured content to their text.
-        request_state: seals what a client of 2026-07-28 returns with the answer to a question; None for a key that
-            lasts as long as the process.
+    With `structured`, tools publish output schemas and add structured content to their text. `request_state` seals what
+    a client of 2026-07-28 returns with the answer to a question; None for a key that lasts as long as the process.
     """
 
     def __init__(
@@ -171,15 +168,7 @@ class KbhubServer(MCPServer[None]):
         return text_result(model.error_answer(str(failure)), is_error=True)
 
     async def waits_for(self, params: CallToolRequestParams, seconds: float) -> str | None:
-        """Wait a while for the first index that a call needs.
-
-        Args:
-            params: the call.
-            seconds: how long.
-
-        Returns:
-            What is still going on, in words; None if the call may start.
-        """
+        """Wait some seconds for the first index that a call needs; return what is pending, None if it may start."""
         if params.name not in definitions.WAITING:
             return None
         try:
@@ -219,11 +208,7 @@ class KbhubServer(MCPServer[None]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Render a prompt.
-
-        Raises:
-            MCPError: there is no such prompt, or an argument is missing or unknown.
-        """
+        """Render a prompt; raise `MCPError` for an unknown one, or for a missing or unknown argument."""
         prompts = {prompt.name: prompt for prompt in await self.list_prompts()}
         if name not in prompts:
             message = f"Unknown prompt {name!r}. Prompts: {', '.join(prompts)}."
@@ -245,11 +230,7 @@ class KbhubServer(MCPServer[None]):
         return ours | {tool.name: tool for tool in others if tool.name not in ours}
 
     def _ready(self, name: str, *, samples: bool) -> None:
-        """Check that a tool is offered, and load it.
-
-        Raises:
-            KbhubError: it is not offered; says what to do instead.
-        """
+        """Check that a tool is offered, else raise an error that says what to do instead, and load it."""
         check_tool(name, self._offered(samples=samples), partial(why_not, self.hub, samples=samples))
         self._register([name])
 
@@ -281,7 +262,7 @@ class KbhubServer(MCPServer[None]):
             return self._session
 
     def _begin(self) -> None:
-        """Load what a first search needs, then start indexing and watching."""
+        """Load what the first search needs, then start indexing and watching."""
         calls = self._opened().calls
         self._register([name for name in ("search", "read") if name in self._offered()])
         if self._connected:
@@ -329,8 +310,7 @@ class KbhubServer(MCPServer[None]):
     def _offered(self, *, samples: bool = False) -> tuple[str, ...]:
         """Return the offered tools; while the configuration is invalid, the last ones.
 
-        Args:
-            samples: whether the client offers its model.
+        `samples` means that the client offers its model.
         """
         try:
             self._last_offered = offered(self.hub, samples=samples)
@@ -357,12 +337,9 @@ class KbhubServer(MCPServer[None]):
 def create_server(
     hub: Hub, *, structured: bool = False, request_state: RequestStateSecurity | None = None
 ) -> KbhubServer:
-    """Create the MCP server of a hub; loads no index and no model.
+    """Create the MCP server of a hub, with the options of `KbhubServer`; loads no index and no model.
 
-    Args:
-        hub: the hub. A wrong configuration does not stop the server: every tool reports it until it is fixed.
-        structured: whether tools publish output schemas and add structured content to their text.
-        request_state: as for `KbhubServer`.
+    A wrong configuration does not stop the server: every tool reports it until it is fixed.
     """
     return KbhubServer(hub, structured=structured, request_state=request_state)
 

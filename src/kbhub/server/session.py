@@ -38,13 +38,7 @@ CLASSES = (Searching, ReadTool, Asking, GraphTools, Statuses, Memories, Writing,
 
 
 class ServerSession:
-    """Answers the requests of a connection.
-
-    Args:
-        hub: the hub.
-        announcer: notifies clients of changes.
-        structured: whether results carry structured content beside their text.
-    """
+    """Answers the requests of a connection; `structured` adds structured content to the text of results."""
 
     def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool) -> None:
         self.calls = Calls(hub, announcer, structured=structured)
@@ -59,7 +53,7 @@ class ServerSession:
         return prompts_of(self.calls.hub, offered)
 
     def arguments(self, metadata: FuncMetadata) -> Arguments:
-        """Return how the arguments of a tool are read, where the SDK has its own way."""
+        """Return the parser of a tool's arguments, which replaces the SDK's."""
         return Arguments.model_construct(**dict(metadata))
 
 
@@ -90,11 +84,6 @@ class Tool:
 
 
 def tools_of(calls: Calls, names: Sequence[str] = ALL) -> tuple[Tool, ...]:
-    """Return tools in list order.
-
-    Args:
-        calls: shared state of the connection's calls.
-        names: which tools.
-    """
+    """Return the tools with these names, in list order."""
     classes = {name: kind for kind in CLASSES for name in ALL if hasattr(kind, name)}
     return tuple(Tool(name, TOOLS[name].title, getattr(classes[name](calls), name)) for name in ALL if name in names)

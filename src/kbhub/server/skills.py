@@ -31,11 +31,7 @@ class FolderParams(PaginatedRequestParams):
 
 
 class Skills(Extension):
-    """Serves the skills of a hub's bases; those of a project only after `kbhub trust --documents`.
-
-    Args:
-        hub: the hub.
-    """
+    """Serves the skills of a hub's bases; those of a project only after `kbhub trust --documents`."""
 
     identifier = "io.modelcontextprotocol/skills"
 
@@ -43,7 +39,7 @@ class Skills(Extension):
         self._hub = hub
 
     def settings(self) -> dict[str, Any]:
-        """Say that folders of skills are listed, too."""
+        """Announce that folders of skills are listed, too."""
         return {"directoryRead": True}
 
     def methods(self) -> Sequence[MethodBinding]:
@@ -64,11 +60,7 @@ class Skills(Extension):
 
 
 async def read_skill(hub: Hub, uri: str) -> list[ReadResourceContents]:
-    """Return a file of a skill.
-
-    Raises:
-        MCPError: no skill that is served has it.
-    """
+    """Return a file of a skill."""
     contents: list[ReadResourceContents] = await _requests().read_skill(hub, uri)
     return contents
 

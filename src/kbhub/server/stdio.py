@@ -41,12 +41,7 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Streams:
-    """The client on standard input and output.
-
-    Args:
-        source: stream from the client, unbuffered.
-        sink: stream to the client, unbuffered.
-    """
+    """The client on unbuffered standard input and output."""
 
     def __init__(self, source: RawIOBase, sink: RawIOBase) -> None:
         self._source, self._sink, self._ended = source, sink, False
@@ -84,7 +79,7 @@ class Streams:
 
 
 def _writable(sink: int) -> "select.poll | None":
-    """Return what tells whether a descriptor takes `PIPE_BUF` bytes at once; None if nothing does."""
+    """Return a poll for whether a descriptor takes `PIPE_BUF` bytes at once; None where there is none."""
     # POSIX guarantees it of pipes. Node gives its children Unix sockets, which are writable while three quarters of
     # their buffer are free on Linux, and 2,048 bytes, four times `PIPE_BUF`, on macOS.
     kind = os.fstat(sink).st_mode
@@ -98,13 +93,7 @@ def _writable(sink: int) -> "select.poll | None":
 def serve(options: HubOptions, *, structured: bool = False, protocol: str = "auto") -> NoReturn:
     """Serve MCP on standard input and output until the client closes it or a signal comes, then end the process.
 
-    Args:
-        options: options of the hub.
-        structured: whether tools publish output schemas and add structured content to their text.
-        protocol: one of `PROTOCOLS`.
-
-    Raises:
-        UsageError: there is no such protocol.
+    `structured` is as for `KbhubServer`. Raises `UsageError` if the protocol is none of `PROTOCOLS`.
     """
     if protocol not in PROTOCOLS:
         raise UsageError(f"KBHUB_PROTOCOL is {protocol!r}; it must be `auto` or `legacy`.")

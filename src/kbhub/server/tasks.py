@@ -113,9 +113,8 @@ class Task:
 class Tasks(Extension):
     """Turns calls that must wait into tasks, for clients that declare the extension.
 
-    Args:
-        run: runs a call.
-        waits: waits up to some seconds for what a call needs, and returns what is still going on, or None.
+    `run` runs a call. `waits` waits up to some seconds for what a call needs, and returns what is still going on, or
+    None.
     """
 
     identifier = IDENTIFIER
@@ -160,7 +159,7 @@ class Tasks(Extension):
         return {"resultType": "task", **task.wire()}
 
     def _has_room(self) -> bool:
-        """Drop tasks that nobody may ask for any more; return whether there is room for another."""
+        """Drop expired tasks; return whether there is room for another."""
         now = datetime.now(UTC)
         self._tasks = {name: task for name, task in self._tasks.items() if now - task.created < KEPT}
         return len(self._tasks) < MOST_TASKS

@@ -72,10 +72,7 @@ class Transport(Protocol):
 async def converse(server: KbhubServer, client: Transport, protocol: str) -> None:
     """Serve one client of either era until it ends the conversation. Every line with an id is answered.
 
-    Args:
-        server: a server for this client only.
-        client: the client.
-        protocol: one of `PROTOCOLS`.
+    The server must be for this client only; `protocol` is one of `PROTOCOLS`.
     """
     received, read = anyio.create_memory_object_stream[Any](0)
     write, sent = anyio.create_memory_object_stream[Any](0)
@@ -182,13 +179,9 @@ def _line(message: JSONRPCMessage) -> bytes:
 
 
 async def serve_messages(server: KbhubServer, read: Any, write: Any, protocol: str) -> None:
-    """Serve one client of either era until it ends the conversation.
+    """Serve one client of either era, by messages instead of bytes, until it ends the conversation.
 
-    Args:
-        server: a server for this client only.
-        read: messages from the client.
-        write: messages to it.
-        protocol: one of `PROTOCOLS`.
+    The server must be for this client only; `protocol` is one of `PROTOCOLS`.
     """
     low = server._lowlevel_server
     async with low.lifespan(low) as state, anyio.create_task_group() as group:

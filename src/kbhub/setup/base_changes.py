@@ -75,15 +75,8 @@ class NewBase:
 def add_base(hub: Hub, new: NewBase) -> BaseChange:
     """Add a folder or a shared base to the global config and activate it. Does nothing if it is already there.
 
-    Whether agents may remember in a shared base is taken over from its database, if that answers.
-
-    Args:
-        hub: the hub whose config is edited.
-        new: the base to add.
-
-    Raises:
-        UsageError: the folder or id is invalid, or the config uses either of them for another base.
-        ConfigError: the config cannot be read or written.
+    Whether agents may remember in a shared base is taken over from its database, if that answers. Raises `UsageError`
+    if the folder or id is invalid, or the config uses either of them for another base.
     """
     home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
     places = tuple(_real_folder(place, home, cwd) for place in new.places)
@@ -125,12 +118,7 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
 
 
 def remove_base(hub: Hub, name: str) -> BaseChange:
-    """Remove a base from the global config. Its documents stay, and its index stays until `kbhub cleanup`.
-
-    Raises:
-        UsageError: the config has no such base.
-        ConfigError: the config cannot be read or written.
-    """
+    """Remove a base from the global config. Its documents stay, and its index stays until `kbhub cleanup`."""
     path = config_file(hub)
     entry = _entry(hub, name)
 
@@ -154,12 +142,7 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
 
 
 def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
-    """Change the id of a base in the global config, keeping its index.
-
-    Raises:
-        UsageError: the config has no base `old`, or has a base `new`, or `new` cannot be an id.
-        ConfigError: the config cannot be read or written.
-    """
+    """Change the id of a base in the global config, keeping its index."""
     path = config_file(hub)
     entry = _entry(hub, old)
     _check_id(new)

@@ -31,17 +31,9 @@ def config_file(hub: Hub) -> Path:
 
 
 def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
-    """Edit the global config in force and reload it; invalid content is never written.
+    """Edit the global config in force and reload it; return whether anything changed.
 
-    Args:
-        hub: hub of the workspace.
-        edit: returns the new text for the old text and its parsed settings.
-
-    Returns:
-        Whether anything changed.
-
-    Raises:
-        ConfigError: the file is or would become invalid, or cannot be written.
+    `edit` gets the text and its parsed settings. Invalid content is never written.
     """
     path, home = config_file(hub), hub.options.home
 
@@ -57,11 +49,7 @@ def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
 
 
 def team_engine() -> Any:
-    """Return the module that publishes and manages shared bases.
-
-    Raises:
-        UsageError: its driver is not installed.
-    """
+    """Return the module that publishes and manages shared bases; `UsageError` if its driver is not installed."""
     try:
         from kbhub.sync import publish  # noqa: PLC0415 - the driver is an extra
     except ModuleNotFoundError as error:
@@ -149,11 +137,7 @@ def list_bases(hub: Hub) -> KnownBases:
 
 
 def show_base(hub: Hub, name: str) -> KnownBase:
-    """Return the base of `list_bases` with an id, or with an alias if the base is active.
-
-    Raises:
-        UsageError: no base has this id.
-    """
+    """Return the base of `list_bases` with an id, or with an alias if the base is active."""
     bases = {base.id: base for base in list_bases(hub).bases}
     if name in bases:
         return bases[name]

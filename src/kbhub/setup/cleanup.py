@@ -97,11 +97,7 @@ class Cleanup(Model):
 def examine_cache(hub: Hub) -> Cleanup:
     """Find what can be deleted, without deleting anything.
 
-    Args:
-        hub: the hub whose cache directory and global config are used.
-
-    Raises:
-        ConfigError: the global config is invalid, so the bases in use are unknown.
+    Raises `ConfigError` if the global config is invalid, as the bases in use are unknown then.
     """
     removables = (*_unused_index_files(hub), *_rebuildable_caches(hub))
     total = sum(removable.bytes for removable in removables)
@@ -109,12 +105,7 @@ def examine_cache(hub: Hub) -> Cleanup:
 
 
 def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
-    """Delete what `examine_cache` found, unless it came into use since.
-
-    Args:
-        hub: the hub whose cache directory is cleaned.
-        cleanup: the result of `examine_cache`; nothing else is deleted.
-    """
+    """Delete what `examine_cache` found, and nothing else, unless it came into use since."""
     deleted: list[Path] = []
     kept: list[Problem] = []
     freed = 0

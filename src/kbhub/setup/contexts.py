@@ -66,9 +66,7 @@ class ContextTarget:
 def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context, ...]:
     """Return the contexts of the active bases and of those in the global config.
 
-    Args:
-        hub: the hub whose bases and config are read.
-        place: return only the contexts that apply to this place or to something below it.
+    With `place`, only those that apply to it or to something below it.
     """
     settings, file = hub.config().settings, config_file(hub)
     contexts = [Context(base=None, path=path, context=text, file=file) for path, text in settings.contexts.items()]
@@ -96,14 +94,7 @@ def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context
 def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
     """Write a description of a place, replacing any previous one.
 
-    Args:
-        hub: the hub whose files are changed.
-        place: a base or a path in one, from `parse_place`.
-        text: the description.
-
-    Raises:
-        UsageError: the text is empty, the base unknown, or there is no file to write to.
-        ConfigError: the file cannot be read or written.
+    Raises `UsageError` if the text is empty, the base unknown, or there is no file to write to.
     """
     text = clean({"": text})[""]
     if not text:
@@ -119,12 +110,7 @@ def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
 
 
 def remove_context(hub: Hub, place: ContextTarget) -> ContextChange:
-    """Remove the description of a place.
-
-    Raises:
-        UsageError: there is none, or it is in a file that kbhub must not change.
-        ConfigError: the file cannot be read or written.
-    """
+    """Remove the description of a place; `UsageError` if there is none, or kbhub must not change its file."""
     home = _home_of(hub, place)
     entries = {plain(key): (key, text) for key, text in home.contexts.items()}
     if place.path not in entries:
@@ -144,13 +130,9 @@ def _shown(base: str | None, path: str) -> str:
 def parse_place(hub: Hub, text: str | None) -> ContextTarget:
     """Parse a place as typed on the command line.
 
-    Args:
-        hub: the hub whose bases are looked up.
-        text: `/` for every base; BASE, BASE/PATH or BASE@PATH; inside a base, a path relative to the working
-            directory, or None for the working directory itself; elsewhere, a path that exists in the project base.
-
-    Raises:
-        UsageError: the text names no place, or the working directory is in no base.
+    It is `/` for every base; BASE, BASE/PATH or BASE@PATH; inside a base, a path relative to the working directory, or
+    None for the working directory itself; elsewhere, a path that exists in the project base. Raises `UsageError` if the
+    text names no place, or the working directory is in no base.
     """
     if text == EVERY_BASE:
         return ContextTarget(None, "")

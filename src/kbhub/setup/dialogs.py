@@ -47,10 +47,7 @@ DIALOGS: tuple[Dialog, ...] = (
 def pastes(names: Sequence[str], argv: Sequence[str], *, remove: bool) -> tuple[Paste, ...]:
     """Return what to paste into the dialogs of the named clients, or that it has to be deleted there.
 
-    Args:
-        names: the names; those of clients without a dialog are skipped.
-        argv: the command line that starts the server.
-        remove: whether the server is to be removed.
+    Clients without a dialog are skipped.
     """
     entry = {"mcpServers": {SERVER: Shape().entry(tuple(argv))}}
     return tuple(

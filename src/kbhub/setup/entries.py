@@ -37,11 +37,7 @@ class EntryLocation:
 
 
 def decode(content: bytes | None, path: Path) -> str:
-    """Decode a file's content; None means that there is no file and gives an empty string.
-
-    Raises:
-        ConfigError: it is not UTF-8.
-    """
+    """Decode a file's content; None means that there is no file and gives an empty string."""
     try:
         return (content or b"").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -49,11 +45,7 @@ def decode(content: bytes | None, path: Path) -> str:
 
 
 def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
-    """Parse a client's file; a blank file is an empty object.
-
-    Raises:
-        ConfigError: it is malformed or not an object.
-    """
+    """Parse a client's file; a blank file is an empty object."""
     text = text.removeprefix(_BOM)
     if not text.strip():
         return {}
@@ -67,11 +59,7 @@ def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
 
 
 def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping[str, Any]:
-    """Return the servers in a parsed file, by name.
-
-    Raises:
-        ConfigError: a value on the key path is not an object.
-    """
+    """Return the servers in a parsed file, by name."""
     node: Any = data
     for number, key in enumerate(keys):
         node = node.get(key)
@@ -85,8 +73,7 @@ def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping
 def with_entry(text: str, place: EntryLocation, entry: dict[str, Any]) -> str:
     """Return the text with a server added, which must not be there yet.
 
-    Raises:
-        ConfigError: it is malformed, or too unusual to be edited automatically.
+    Raises `ConfigError` if the text is malformed, or too unusual to be edited automatically.
     """
     bom, body = without_bom(text)
     keys, name, path = place.keys, place.name, place.path
@@ -135,9 +122,6 @@ def without_empty(text: str, before: str, place: EntryLocation) -> str:
     """Return the text without the empty objects on the servers' key path that were not in `before`.
 
     Only JSON can have such leftovers.
-
-    Raises:
-        ConfigError: it is malformed.
     """
     if place.form != "json":
         return text
@@ -153,11 +137,7 @@ def without_empty(text: str, before: str, place: EntryLocation) -> str:
 
 
 def says_the_same(one: str, other: str, place: EntryLocation) -> bool:
-    """Return whether two texts hold the same data, ignoring empty objects on the servers' key path.
-
-    Raises:
-        ConfigError: one of them is malformed.
-    """
+    """Return whether two texts hold the same data, ignoring empty objects on the servers' key path."""
     return bool(
         _plain(parse(one, place.form, place.path), place.keys)
         == _plain(parse(other, place.form, place.path), place.keys)

@@ -41,11 +41,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Read a file, or return None if it does not exist.
-
-    Raises:
-        ConfigError: it cannot be read or is not a regular file.
-    """
+    """Read a regular file, or return None if it does not exist."""
     try:
         return read_regular(os.path.realpath(path), MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
@@ -62,13 +58,9 @@ def edit(
 ) -> None:
     """Edit, create or delete a file; a symlink is followed and stays a symlink.
 
-    Args:
-        path: the file.
-        change: maps the old content to the new; None stands for no file. If it raises, nothing is written.
-        within: a folder, symlinks resolved, that the file must be in, since a project may not be trustworthy.
-
-    Raises:
-        ConfigError: the file cannot be read or written, is outside `within`, or changed concurrently.
+    `change` maps the old content to the new; None stands for no file. If it raises, nothing is written. `within` is a
+    folder, symlinks resolved, that the file must be in, since a project may not be trustworthy. Raises `ConfigError` if
+    the file cannot be read or written, is outside `within`, or changed concurrently.
     """
     real = Path(os.path.realpath(path))
     if within is not None and not real.is_relative_to(within):
@@ -111,11 +103,7 @@ class FileChanges:
 
 
 class Records:
-    """The recorded changes of all files.
-
-    Args:
-        data: kbhub's data directory.
-    """
+    """The recorded changes of all files, in kbhub's data directory."""
 
     def __init__(self, data: Path) -> None:
         self._top = data / FOLDER
@@ -132,11 +120,7 @@ class Records:
             return None
 
     def copied(self, file: Path, content: bytes | None) -> Path | None:
-        """Back up a file's content under a UTC timestamp; return the backup's path, or None if there is no file.
-
-        Raises:
-            OSError: the backup cannot be written.
-        """
+        """Back up a file's content under a UTC timestamp; return the backup's path, or None if there is no file."""
         if content is None:
             return None
         folder, stamp = private_directory(self._folder(file)), time.strftime(_STAMP, time.gmtime())
@@ -150,18 +134,7 @@ class Records:
     ) -> Path | None:
         """Record a change, merging it with the previous one if nobody else changed the file in between.
 
-        Args:
-            file: the file.
-            copy: the backup from `copied`.
-            before: the content before the change.
-            after: the content after it.
-            made: folders created for the file, deepest first.
-
-        Returns:
-            The backup of the original content.
-
-        Raises:
-            OSError: the record cannot be written.
+        `made` has the folders created for the file, deepest first. Returns the backup of the original content.
         """
         old = self.of(file)
         if old and old.after == digest(before):
@@ -178,11 +151,7 @@ class Records:
         return copy
 
     def undone(self, file: Path, *copies: Path | None) -> None:
-        """Delete the record of a change, and the given backups.
-
-        Raises:
-            OSError: they cannot be deleted.
-        """
+        """Delete the record of a change, and the given backups."""
         folder = self._folder(file)
         for path in (folder / ABOUT, *filter(None, copies)):
             path.unlink(missing_ok=True)

@@ -115,13 +115,9 @@ HOOKED: tuple[Hooked, ...] = (
 
 
 def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
-    """Plan to register the hooks with those of the clients that have hooks, or to remove them.
+    """Plan to register the hooks with those of the clients that have hooks, or to remove them where they are.
 
-    Args:
-        clients: the clients.
-        machine: the machine with the files.
-        argv: the command line that starts kbhub.
-        remove: whether to remove them; clients that have none are left out then.
+    `argv` is the command line that starts kbhub.
     """
     names = {client.name for client in clients}
     tasks = [_planned(hooked, machine, argv, remove=remove) for hooked in HOOKED if hooked.client in names]
@@ -133,11 +129,7 @@ def hooked_clients(
 ) -> tuple[str, ...]:
     """Return the titles of the clients that run kbhub's hooks, such as `Claude Code` or `Claude Code (plugin)`.
 
-    Args:
-        env: environment variables.
-        home: the home directory.
-        project: the folder of the project, where a plugin may be enabled or disabled.
-        platform: the system; None for this one.
+    A plugin may be enabled or disabled in the folder of a project.
     """
     machine = Machine(home, env, platform or this_platform())
     titles = []
@@ -167,7 +159,7 @@ def _has_plugin(hooked: Hooked, machine: Machine, project: Path | None) -> bool:
 
 
 def _plugins(file: Path, key: str) -> dict[str, Any]:
-    """Return what a file says of kbhub's plugin, by the name with its marketplace; nothing if it cannot be read."""
+    """Return a file's entries for kbhub's plugin, by name with marketplace; empty if it cannot be read."""
     with suppress(ConfigError):
         found = parse(decode(read_bytes(file), file), "json", file).get(key)
         if isinstance(found, dict):
@@ -206,7 +198,7 @@ def _register(step: Step, hooked: Hooked, machine: Machine, argv: Sequence[str])
 
 
 def _remove(step: Step, machine: Machine) -> Step:
-    """Take the hooks out; if nothing else is left of kbhub's changes, the file is what it was, byte for byte."""
+    """Remove the hooks; if nothing else is left of kbhub's changes, restore the file byte for byte."""
     records = Records(data_dir(machine.env))
     change, before = records.of(step.file), read_bytes(step.file)
     original = change.content if change else None
@@ -251,10 +243,7 @@ def _with(content: bytes | None, file: Path, hooked: Hooked, machine: Machine, a
 def _without(content: bytes | None, file: Path, original: bytes | None = None) -> bytes | None:
     """Return the file without kbhub's hooks, and without what is empty then; None if nothing is left.
 
-    Args:
-        content: the file.
-        file: its path.
-        original: the file before kbhub changed it; what was empty there stays.
+    What was empty in `original`, the file before kbhub changed it, stays.
     """
     places = _places(content, file)
     if not places:
@@ -275,11 +264,7 @@ def _is_own(file: Path) -> bool:
 
 
 def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str, Any]]]:
-    """Return kbhub's entries in a file: event, place in its list, entry.
-
-    Raises:
-        ConfigError: it is malformed, or its hooks have another form.
-    """
+    """Return kbhub's entries in a file: event, place in its list, entry."""
     held = parse(decode(content, file), "json", file).get(HOOKS)
     if held is None:
         return []
@@ -316,7 +301,7 @@ def _entry(hooked: Hooked, name: EventName, machine: Machine, argv: Sequence[str
 
 
 def _kept(content: bytes | None, file: Path) -> dict[str, Any]:
-    """Return what a file holds without hooks that are empty, and the version of the form where the file is kbhub's."""
+    """Return the content of a file without empty hooks, and the format version if the file is kbhub's."""
     data = parse(decode(content, file), "json", file)
     hooks = data.pop(HOOKS, None)
     if isinstance(hooks, dict):

@@ -71,16 +71,10 @@ class Initialised(Model):
 def make_knowledge(discovery: Discovery, *, name: str | None = None, found: tuple[str, ...] = ()) -> Initialised:
     """Create `knowledge/` with a starter document in the workspace, unless the project has knowledge already.
 
-    A pointer is created beside it if the workspace is not in a git repository or a name was given.
-
-    Args:
-        discovery: the current workspace and its bases.
-        name: readable name of the knowledge.
-        found: sentences on what could be the project's knowledge; if there are any, nothing is created.
-
-    Raises:
-        UsageError: there is no workspace, a file or folder is in the way, the knowledge has another name, or a name was
-            given although nothing is created.
+    A pointer is created beside it if the workspace is not in a git repository or a name was given. If `found` has
+    sentences on what could be the project's knowledge, nothing is created. Raises `UsageError` if there is no
+    workspace, a file or folder is in the way, the knowledge has another name, or a name was given although nothing is
+    created.
     """
     directory = _directory(discovery)
     project = _project(discovery)
@@ -115,19 +109,8 @@ def point_to(
 
     A pointer that leads there already stays as it is. It is trusted if that is all it lacks. `knowledge/` is created if
     it does not exist. What was searched without having been chosen stays so: `docs/` is still searched, and the whole
-    repository is read-only.
-
-    Args:
-        discovery: the current workspace and its bases.
-        knowledge: the folder, as the user wrote it.
-        trust: the trust store.
-        home: the home directory.
-        cwd: what a relative folder is relative to.
-        name: readable name of the knowledge.
-
-    Raises:
-        UsageError: there is no workspace, no such folder, or another pointer is in the way.
-        ConfigError: the trust store cannot be used.
+    repository is read-only. Raises `UsageError` if there is no workspace, no such folder, or another pointer in the
+    way.
     """
     directory = _directory(discovery)
     target = Path(os.path.realpath(expand(knowledge, home, cwd)))
@@ -159,15 +142,7 @@ def point_to(
 
 
 def create_file(path: Path, text: str) -> Path:
-    """Create a file atomically and return its path.
-
-    Args:
-        path: the file, in a folder that exists.
-        text: the content, with Unix line endings.
-
-    Raises:
-        UsageError: the path exists already, or cannot be written.
-    """
+    """Create a file with Unix line endings atomically; `UsageError` if the path exists or cannot be written."""
     try:
         with tempfile.TemporaryDirectory(prefix=".kbhub-", dir=path.parent) as folder:
             temporary = Path(folder) / path.name
@@ -216,7 +191,7 @@ def _docs(discovery: Discovery) -> Path | None:
 
 
 def _replaced(discovery: Discovery, target: Path) -> tuple[str, ...]:
-    """Return what becomes of the folders that are searched now, once `target` is the project's knowledge."""
+    """Return what happens to the folders that are searched now, once `target` is the project's knowledge."""
     project, docs, notes = _project(discovery), _docs(discovery), []
     if project is not None and project.origin != "docs" and project.path != target:
         notes.append(f"This replaces {project.path}, which was the project's knowledge until now.")
@@ -237,8 +212,7 @@ def _unchanged(discovery: Discovery, project: Base, found: tuple[str, ...] = ())
 def _renamed(project: Base, directory: Path, name: str | None) -> bool:
     """Return whether the project's knowledge should get another name, for which a pointer can be created here.
 
-    Raises:
-        UsageError: it should, but it has a pointer, which is never overwritten, or it is not below the directory.
+    Raises `UsageError` if it has a pointer, which is never overwritten, or is not below the directory.
     """
     if name is None or name == project.name:
         return False
@@ -257,16 +231,10 @@ def _pointer_in(directory: Path) -> Path | None:
 
 
 def _refuse_pointer(directory: Path, discovery: Discovery, target: Path | None = None, knowledge: str = "") -> None:
-    """Raise an error if there is a pointer, which is never overwritten.
+    """Raise `UsageError` if there is a pointer in a directory, since pointers are never overwritten.
 
-    Args:
-        directory: where it would be created.
-        discovery: where the pointer leads.
-        target: the folder it should lead to, if the user named one.
-        knowledge: how a pointer names that folder.
-
-    Raises:
-        UsageError: there is one; the message says where it leads, or why nowhere, and what to do.
+    The message says where it leads, or why nowhere, and how to change it. `target` is the folder that the user named,
+    and `knowledge` how a pointer would name it.
     """
     pointer = _pointer_in(directory)
     if pointer is None:

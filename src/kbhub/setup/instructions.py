@@ -1,4 +1,4 @@
-"""What tells agents to search before they guess: lines in AGENTS.md, CLAUDE.md and GEMINI.md, and a skill."""
+"""Instructions for agents to search before guessing: lines in AGENTS.md, CLAUDE.md and GEMINI.md, and a skill."""
 
 from __future__ import annotations
 
@@ -53,12 +53,7 @@ _OURS_NO_MORE = "is no longer marked as kbhub's, so it was left unchanged"
 
 
 def agents_tasks(root: Path, *, remove: bool) -> list[PlannedStep]:
-    """Plan to write the lines into a project's files, or to remove them.
-
-    Args:
-        root: the project's folder, symlinks resolved.
-        remove: whether to remove them.
-    """
+    """Plan to write the lines into the files of a project (its symlinks resolved), or to remove them."""
     present = [root / name for name in NAMES if os.path.lexists(root / name)]
     if not present and not remove:
         present = [root / NAMES[0]]

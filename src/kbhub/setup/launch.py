@@ -86,12 +86,8 @@ def launch(installation: Installation, machine: Machine) -> Launch:
     """Find a command that starts kbhub and still works after its next upgrade.
 
     `uvx` environments are temporary, so the runner itself is used. `uv` and `pipx` tools are started through their
-    launcher, which later versions keep, and so is anything else with a symlink on PATH (Homebrew's folders contain
-    the version). Otherwise it is the script in the environment.
-
-    Args:
-        installation: the installation to start.
-        machine: provides PATH and the home directory.
+    launcher, which later versions keep, and so is anything else with a symlink on PATH (Homebrew's folders contain the
+    version). Otherwise it is the script in the environment.
     """
     prefix = installation.prefix
     script = installation.scripts / _executable_name(machine)
@@ -193,11 +189,7 @@ def shown(command: Sequence[str]) -> str:
 
 
 def run(command: Sequence[str], machine: Machine) -> str:
-    """Run a client's command line in the home directory.
-
-    Returns:
-        Why it failed, or an empty string if it succeeded.
-    """
+    """Run a client's command line in the home directory; return why it failed, or an empty string."""
     program = machine.program(command[0])
     if program is None:
         return "it is not on PATH"

@@ -36,12 +36,9 @@ OFF = "It is disabled there; enable it in the client's settings."
 
 
 def chosen_clients(machine: Machine, names: Sequence[AnyName], root: Path | None = None) -> tuple[Client, ...]:
-    """Return the named clients or, without names, those that are installed.
+    """Return the named clients or, without names, those that are installed; names of dialogs are skipped.
 
-    Args:
-        machine: where to look for clients.
-        names: the names; those of clients that keep their servers in a dialog are skipped.
-        root: a project folder whose files show further clients, which other members of a team may use.
+    The files in a project's `root` show further clients, which other members of a team may use.
     """
     if names:
         by_name: dict[str, Client] = {client.name: client for client in CLIENTS}
@@ -62,11 +59,7 @@ def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[st
 def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
     """Plan to register the server in the user's files, or to remove it.
 
-    Args:
-        clients: the clients.
-        machine: the machine with the files.
-        argv: the command line that starts kbhub, without the subcommand.
-        remove: whether to remove the server.
+    `argv` is the command line that starts kbhub, without the subcommand.
     """
     tasks = []
     for client in clients:
@@ -76,13 +69,9 @@ def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str],
 
 
 def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, remove: bool) -> list[PlannedStep]:
-    """Plan the same for a project's files; clients that share a file share a task.
+    """Plan the same for the files of a project (its symlinks resolved), skipping clients without any.
 
-    Args:
-        clients: the clients; those without project files are skipped.
-        machine: the machine with the clients' programs.
-        root: the project's folder, symlinks resolved.
-        remove: whether to remove the server.
+    Clients that share a file share a task.
     """
     tasks: dict[Path, PlannedStep] = {}
     for client in clients:

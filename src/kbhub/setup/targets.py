@@ -73,22 +73,14 @@ class Target:
 
 
 def user_target(client: Client, machine: Machine, argv: Sequence[str]) -> Target:
-    """Return the user's file of a client.
-
-    Raises:
-        ConfigError: the file is malformed.
-    """
+    """Return the user's file of a client."""
     file = machine.file(client)
     keys = _keys(client, file, machine)
     return Target(client, client.title, file, keys, client.shape, tuple(argv))
 
 
 def project_target(client: Client, machine: Machine, root: Path) -> Target | None:
-    """Return a client's file in a project, or None if the client has none.
-
-    Raises:
-        ConfigError: the file is malformed.
-    """
+    """Return a client's file in a project, or None if the client has none."""
     project = client.project
     if project is None:
         return None
@@ -105,11 +97,7 @@ def current_text(target: Target) -> str:
 
 
 def registered(text: str, target: Target) -> RegisteredServer | None:
-    """Find kbhub's entry in a file: by name, or else by the command it starts.
-
-    Raises:
-        ConfigError: the file is malformed.
-    """
+    """Find kbhub's entry in a file: by name, or else by the command it starts."""
     entries = servers(parse(text, target.form, target.file), target.keys, target.file)
     if SERVER in entries:
         return entry_of(SERVER, entries[SERVER], target.shape)
@@ -152,11 +140,6 @@ def registrations(env: Mapping[str, str], home: Path, platform: Platform | None 
     """Find the server in the user's files of all clients; an unreadable file gives a registration with a fault.
 
     Project files are not read: they may not be trustworthy, and clients ask before they start anything from them.
-
-    Args:
-        env: environment variables, for the clients' folders and PATH.
-        home: the home directory.
-        platform: the operating system, or None for the current one.
     """
     machine = Machine(home, env, platform or this_platform())
     registered: list[Registration] = []

@@ -24,11 +24,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")  # not splitlines(), which also splits in
 
 
 def parse(text: str, path: Path) -> dict[str, Any]:
-    """Parse a file.
-
-    Raises:
-        ConfigError: it is malformed.
-    """
+    """Parse a client's TOML file; `ConfigError` if it is malformed."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -18,11 +18,7 @@ _UNIT = 2
 
 
 def parse(text: str, path: Path) -> Any:
-    """Parse a file.
-
-    Raises:
-        ConfigError: it is malformed.
-    """
+    """Parse a client's YAML file; `ConfigError` if it is malformed."""
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -33,12 +29,7 @@ def parse(text: str, path: Path) -> Any:
 def added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
     """Return the text with a key added at the start of its mapping.
 
-    Args:
-        text: the file.
-        keys: the key of the mapping, exactly one.
-        name: the key to add.
-        entry: its value.
-        path: the file's name, for errors.
+    `keys` has exactly one key, that of the mapping; `path` names the file in errors.
     """
     (key,) = keys
     newline = _newline(text)

@@ -63,11 +63,8 @@ class IndexingStopped(BaseException):
 class Background:
     """A thread, alive only while there is work, that indexes one base after the other.
 
-    Args:
-        hub: the owner of the bases.
-        done: called on the thread after each piece of work.
-        tidy: processes the query log when idle: `maintain` of a hub.
-        embed_ahead: computes transformer vectors when idle; None if they are not used.
+    `done` is called on the thread after each piece of work. When idle, it calls `tidy` to process the query log
+    (`maintain` of a hub), and `embed_ahead` to compute transformer vectors, if they are used.
     """
 
     def __init__(
@@ -120,11 +117,7 @@ class Background:
         self.look_at(dict.fromkeys(bases))
 
     def look_at(self, changes: Mapping[str, frozenset[str] | None]) -> None:
-        """Like `look`, with the changed paths if known. Returns at once.
-
-        Args:
-            changes: base → changed paths; None if any may have changed. Empty means all bases.
-        """
+        """Like `look`, with base → changed paths (None: any may have changed; empty: all bases). Returns at once."""
         with self._changed:
             self._looking = _both(self._looking, changes)
             self._work()
@@ -158,15 +151,7 @@ class Background:
             self._asked_for = frozenset(bases)
 
     def wait(self, bases: Collection[str], seconds: float) -> bool:
-        """Wait until none of some bases is in hand.
-
-        Args:
-            bases: their ids.
-            seconds: timeout.
-
-        Returns:
-            Whether none is.
-        """
+        """Wait until none of some bases is in hand, or for some seconds; return whether none is."""
         with self._changed:
             return self._changed.wait_for(lambda: not any(map(self.in_hand, bases)), seconds)
 
@@ -365,7 +350,7 @@ class Background:
 def _both(
     first: dict[str, frozenset[str] | None] | None, second: Mapping[str, frozenset[str] | None]
 ) -> dict[str, frozenset[str] | None]:
-    """Join what is to be looked at, where an empty one stands for all."""
+    """Join bases to be looked at; an empty mapping stands for all."""
     if first is None or not (first and second):
         return dict(second) if first is None else {}
     both = dict(first)

@@ -67,14 +67,10 @@ def sync(
     check: bool = False,
     progress: Progress | None = None,
 ) -> tuple[SyncReport, ...]:
-    """Sync the indexes of bases with their files.
+    """Sync the indexes of bases, all if none are named, with their files.
 
-    Args:
-        hub: the hub.
-        names: ids of bases; none for all.
-        full: read every file again, even if it looks unchanged, and compute every vector again.
-        check: read all of the indexes, too, and rebuild a damaged one.
-        progress: called with (base id, files done, files to do).
+    `full` reads every file and computes every vector again; `check` reads all of the indexes, too, and rebuilds a
+    damaged one. `progress` is called with (base id, files done, files to do).
     """
     return tuple(
         _sync(hub, base, full=full, check=check, progress=progress) for base in hub.select(names) if not base.engine

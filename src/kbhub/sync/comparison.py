@@ -107,14 +107,8 @@ def in_step_of(found: Difference) -> InStep | None:
 def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index] | None = None) -> Difference:
     """Find what `sync_base` would have to do; only stats files.
 
-    Args:
-        base: the base.
-        path: its index file.
-        limits: size limits on its files.
-        in_step: the last in-sync state and the open index, if known; if nothing changed since, the index is not read.
-
-    Raises:
-        BaseUnavailable: the folder of the base is gone.
+    If nothing changed since the state `in_step`, the index is not read. Raises `BaseUnavailable` if the base's folder
+    is gone.
     """
     keeping = DeletedTexts(limits.kept, base)
     scan = scan_base(base, keeping, limits)
@@ -155,15 +149,8 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
 def scan_base(base: Base, keeping: DeletedTexts, limits: Limits, paths: Collection[str] | None = None) -> Scan:
     """List the files of a base, unordered, and deleted files with kept texts.
 
-    Args:
-        base: the base.
-        keeping: the kept texts of the base.
-        limits: size limits on its files.
-        paths: only check these; the result is what a full scan would find for them if `Scan.frame` is the same for
-            both and not None.
-
-    Raises:
-        BaseUnavailable: the folder of the base is gone.
+    With `paths`, check only these; the result is what a full scan would find for them if `Scan.frame` is the same for
+    both and not None. Raises `BaseUnavailable` if the base's folder is gone.
     """
     return keeping.with_gone(Traversal(base, limits.file_bytes, limits.files, limits.kind_bytes, paths).run())
 
@@ -191,21 +178,11 @@ def _is_still(digest: str, in_step: InStep, index: Index) -> bool:
 
 
 def compare_some(base: Base, index: Index, paths: Collection[str], frame: object, limits: Limits) -> Difference | None:
-    """Compare only the files that may have changed.
+    """Compare only the files that may have changed; None if only a full comparison can tell.
 
-    Args:
-        base: the base.
-        index: its index.
-        paths: paths that may have changed, relative to the base, with `/`; untrusted.
-        frame: `Scan.frame` of the last full comparison.
-        limits: size limits on its files.
-
-    Returns:
-        None if only a full comparison can tell: the frame differs, a path is a folder or symlink, texts of deleted
-        files are kept, or the index was never complete.
-
-    Raises:
-        BaseUnavailable: the folder of the base is gone.
+    That is so if the frame differs, a path is a folder or symlink, texts of deleted files are kept, or the index was
+    never complete. Paths are relative to the base, with `/`, and untrusted; `frame` is `Scan.frame` of the last full
+    comparison. Raises `BaseUnavailable` if the base's folder is gone.
     """
     keeping = DeletedTexts(limits.kept, base)
     if frame is None or noted_damage(index.path) is not None or keeping.rules or not all(map(is_relative, paths)):
@@ -233,12 +210,7 @@ def compare_some(base: Base, index: Index, paths: Collection[str], frame: object
 
 
 def gone(known: Iterable[str], scan: Scan) -> list[str]:
-    """Return indexed paths whose files are gone; files in unlistable folders do not count as gone.
-
-    Args:
-        known: indexed paths.
-        scan: the result of a walk.
-    """
+    """Return indexed paths whose files are gone; files in unlistable folders do not count as gone."""
     hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
     return [path for path in known if path not in scan.files and not path.startswith(hidden or "\0")]
 
@@ -248,13 +220,6 @@ def behind_of(found: Difference, index: Index) -> list[str]:
 
     Not included: files indexed right after they were written (the next sync re-checks them), files indexed meanwhile,
     and files that only lack a kept text.
-
-    Args:
-        found: the result of a comparison.
-        index: the compared index.
-
-    Raises:
-        IndexUnavailable: it cannot be read.
     """
     with index.snapshot():
         indexed = index.files(entry.path for entry in found.suspects)
@@ -295,20 +260,12 @@ class Comparisons:
         """Index files last seen locked by another process."""
 
     def passed_over(self, index: Path) -> Mapping[str, int] | None:
-        """Return the files that the last full comparison passed over, by suffix; None before the first.
-
-        Args:
-            index: the index file.
-        """
+        """Return the files that the last full comparison passed over, by suffix; None before the first."""
         last = self._last.get(index)
         return last.passed_over if last else None
 
     def comparing_for(self, index: Path) -> float:
-        """Return for how many seconds a base has been compared by now; 0 if no comparison is running.
-
-        Args:
-            index: its index file.
-        """
+        """Return for how many seconds a base has been compared by now; 0 if no comparison is running."""
         began = self._comparing.get(index)
         return 0.0 if began is None else time.perf_counter() - began
 
@@ -333,11 +290,7 @@ class Comparisons:
         return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
 
     def is_elsewhere(self, index: Path) -> bool:
-        """Return whether another process is writing an index; if so, the next comparison starts from scratch.
-
-        Args:
-            index: the index file.
-        """
+        """Return whether another process is writing an index; if so, the next comparison starts from scratch."""
         if is_being_indexed(index):
             self._elsewhere.add(index)
             self.forget(index)
@@ -372,21 +325,11 @@ class Comparisons:
         paths: Collection[str] | None = None,
         due: Callable[[], bool] | None = None,
     ) -> Difference | None:
-        """Compare a base with its files, or with some of them if that is enough; one thread at a time.
+        """Compare a base with its files, or only with `paths` if that is enough; one thread at a time.
 
-        Args:
-            base: the base.
-            index: its index.
-            limits: size limits on its files.
-            paths: paths that may have changed since the last comparison; None if any may.
-            due: for a full comparison, checked again under the lock: after waiting for another thread, it may no longer
-                be necessary.
-
-        Returns:
-            The difference, or None if it was no longer due.
-
-        Raises:
-            BaseUnavailable: its folder is gone.
+        `paths` are those that may have changed since the last comparison; None if any may. Before a full comparison,
+        `due` is checked again under the lock: after waiting for another thread, it may no longer be necessary. Returns
+        None if so. Raises `BaseUnavailable` if the base's folder is gone.
         """
         with self._turns.setdefault(index.path, threading.Lock()):
             if paths is None and due and not due():

@@ -75,22 +75,13 @@ def is_gone(size: int) -> bool:
 
 
 def deleted_words(since: float | None) -> str:
-    """Return the words that tell a reader of a kept text that its file is gone, and since when.
-
-    Args:
-        since: when it was first found missing, seconds since the epoch.
-    """
+    """Return the words that tell a reader of a kept text that its file is gone, and since when (in epoch seconds)."""
     when = f", first missed on {datetime.fromtimestamp(since, UTC).date()}" if since is not None else ""
     return f"its file was deleted{when}; this is the kept text"
 
 
 class DeletedTexts:
-    """The kept texts of one base.
-
-    Args:
-        root: kbhub's folder for them; None keeps nothing.
-        base: the base.
-    """
+    """The kept texts of one base, in kbhub's folder for them; without one (None), nothing is kept."""
 
     def __init__(self, root: Path | None, base: Base) -> None:
         self.root, self.base = root, base
@@ -112,17 +103,7 @@ class DeletedTexts:
         return self.wants(path) and _name(path) not in self._names
 
     def save(self, entry: FileEntry, digest: bytes, kind: Kind, document: Mapping[str, Any]) -> None:
-        """Keep the text of a file.
-
-        Args:
-            entry: the file.
-            digest: SHA-256 of it.
-            kind: its kind.
-            document: what `packed` made of it.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Keep the text of a file, given its SHA-256 and what `packed` made of it."""
         assert self.folder is not None
         if not (self.folder / ABOUT).exists():
             self._write_about()
@@ -160,11 +141,7 @@ class DeletedTexts:
             return None
 
     def note(self, path: str, *, gone: bool) -> None:
-        """Record that the file of a kept text is missing since now, or that it is back.
-
-        Raises:
-            OSError: the record cannot be written.
-        """
+        """Record that the file of a kept text is missing since now, or that it is back."""
         if self.folder is None or not self.wants(path) or _name(path) not in self._names:
             return
         file = self.folder / _name(path)
@@ -206,26 +183,15 @@ class DeletedTexts:
         return replace(scan, listings=(listing_of(files),))
 
     def add(self, patterns: Iterable[str]) -> None:
-        """Keep the texts of files that match more patterns, from now on.
-
-        Raises:
-            OSError: the patterns cannot be saved.
-        """
+        """Keep the texts of files that match more patterns, from now on."""
         self.added = tuple(dict.fromkeys((*self.added, *patterns)))
         self._write_about()
         self.rules = parse_rules((*self.base.keep_deleted, *self.added), "keepDeleted")
 
     def forget(self, patterns: Iterable[str]) -> list[str]:
-        """Remove added patterns, and delete the kept texts of missing files that match.
+        """Remove added patterns and delete the kept texts of missing files that match; return their paths.
 
-        Args:
-            patterns: as for `add`; `*` matches everything.
-
-        Returns:
-            Paths whose kept text was deleted.
-
-        Raises:
-            OSError: a file cannot be deleted.
+        `*` matches everything.
         """
         if self.folder is None or not self.folder.is_dir():
             return []
@@ -270,16 +236,9 @@ class DeletedTexts:
 
 
 def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forget: Sequence[str]) -> list[str]:
-    """Keep the texts of more or fewer files of some bases.
+    """Keep the texts of more or fewer files of some bases; return what was done, in sentences.
 
-    Args:
-        hub: the hub.
-        names: ids of bases; inactive ones are ignored.
-        keep: patterns to add.
-        forget: patterns to remove; matching kept texts of missing files are deleted.
-
-    Returns:
-        What was done, in sentences.
+    Inactive bases are ignored. Kept texts of missing files that match a pattern in `forget` are deleted.
 
     Raises:
         UsageError: a pattern is empty.

@@ -52,9 +52,7 @@ class Opener:
     def has(self, base: Base, path: str) -> bool:
         """Return whether a document exists, or its text is kept.
 
-        Args:
-            base: the base.
-            path: relative to the base, with `/`; untrusted.
+        The path is relative to the base, with `/`, and untrusted.
         """
         if base.engine:
             try:
@@ -74,12 +72,9 @@ class Opener:
         return excluded_by(base, path, max_bytes=self.limits.file_bytes, kind_bytes=self.limits.kind_bytes)
 
     def open(self, base: Base, path: str, index: Index | None = None) -> Opened:
-        """Open a document.
+        """Open a document; the path is relative to the base, with `/`, and untrusted.
 
-        Args:
-            base: the base.
-            path: relative to the base, with `/`; untrusted.
-            index: index of the base, in a snapshot, if readable; it has the text of files that are slow to parse.
+        The index, in a snapshot, has the text of files that are slow to parse.
 
         Raises:
             PathNotContained: the path is not inside the base.

@@ -25,11 +25,7 @@ STALLED_SECONDS = 5.0
 
 
 class Patience:
-    """How long a search goes on waiting for first indexes.
-
-    Args:
-        seconds: how long it waits in all; None for `FIRST_INDEX_SECONDS`.
-    """
+    """How long a search goes on waiting for first indexes: in all `seconds`, or `FIRST_INDEX_SECONDS` if None."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._moved = time.monotonic()
@@ -37,11 +33,7 @@ class Patience:
         self._done = 0
 
     def left(self, done: int) -> float:
-        """Return for how many seconds to wait for the next files.
-
-        Args:
-            done: number of files indexed so far.
-        """
+        """Return for how many seconds to wait for the next files, with `done` files indexed so far."""
         now = time.monotonic()
         if done != self._done:
             self._moved, self._done = now, done
@@ -51,12 +43,7 @@ class Patience:
 def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
     """Return base → (files done, files to do) of bases whose first index is being made, here or by another process.
 
-    Args:
-        hub: the hub.
-        names: ids of bases; none for all.
-
-    Raises:
-        BaseNotFound: a name belongs to no active base.
+    Without names, all bases count.
     """
     found = {}
     for base in hub.select(names):

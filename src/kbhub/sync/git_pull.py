@@ -85,12 +85,7 @@ class _Done:
 
 
 def pull(hub: Hub, base: Base) -> Pull:
-    """Fetch and fast-forward the checkout of a base, if the user named that base.
-
-    Args:
-        hub: the hub of the workspace.
-        base: an active base.
-    """
+    """Fetch and fast-forward the checkout of a base, if the user named that base."""
     if reason := _why_not(hub, base):
         return Pull(base=base.id, state="skipped", message=reason)
     git = which("git")

@@ -71,11 +71,7 @@ class Read:
 
 
 class Embedding:
-    """Computes the vectors of documents, each text once.
-
-    Args:
-        embedder: computes the vectors.
-    """
+    """Computes the vectors of documents, each text once."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -129,15 +125,9 @@ class DocumentReader:
         return True
 
     def read(self, entry: FileEntry, known: bytes | None, folder: KeptFolder | None = None) -> NewDocument | None:
-        """Read a file, or the kept text of a deleted one.
+        """Read a file, or the kept text of a deleted one; None if its hash is the known one or it cannot be read.
 
-        Args:
-            entry: the file.
-            known: hash of the known content.
-            folder: that of the file before.
-
-        Returns:
-            The document; None if its content is unchanged or it cannot be read.
+        `folder` is that of the file before.
         """
         try:
             if is_gone(entry.size):
@@ -179,12 +169,9 @@ class DocumentReader:
         embedding: Embedding | None = None,
         known: Mapping[str, tuple[int, int, bytes]] = NOTHING,
     ) -> Read:
-        """Read files, or the kept texts of deleted ones.
+        """Read files, or the kept texts of deleted ones, with vectors if there is an embedding.
 
-        Args:
-            entries: the files.
-            embedding: computes the vectors; None leaves them out.
-            known: path → known size, time and hash.
+        `known` maps paths to known size, time and hash.
         """
         failed, unread = len(self.failed), set(self.unread)
         documents, same = [], []
@@ -223,15 +210,7 @@ class DocumentReader:
 
 
 def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, digest: bytes) -> NewDocument:
-    """Build a document as written to the index.
-
-    Args:
-        base: its base.
-        entry: its file as scanned.
-        document: the parsed document.
-        kind: its kind.
-        digest: SHA-256 of the file.
-    """
+    """Build a document as written to the index; `digest` is the SHA-256 of its file."""
     chunks = tuple(
         NewChunk(
             headings=chunk.headings,
@@ -262,12 +241,7 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
 
 
 def keyed_texts(document: NewDocument, known: Container[int] = ()) -> Iterator[tuple[int, str]]:
-    """Yield key and embedded text of each chunk of a document.
-
-    Args:
-        document: the document.
-        known: keys to leave out.
-    """
+    """Yield key and embedded text of each chunk of a document, except known keys."""
     for chunk in document.chunks:
         if chunk.key not in known:
             yield chunk.key, _embedded(document.title, document.kind, chunk)
@@ -280,14 +254,7 @@ def _embedded(title: str, kind: str, chunk: Chunk | NewChunk) -> str:
 
 
 def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:
-    """Compute the vectors of texts, in the format of the index.
-
-    Args:
-        embedder: computes the vectors.
-        texts: key → text.
-
-    Returns:
-        Key → int8 vector, or None if the embedder has none for a text.
+    """Compute the vectors of texts by key, as int8 in the format of the index; None where the embedder has none.
 
     Raises:
         EmbedderError: the model cannot be loaded or does not answer.

@@ -34,11 +34,7 @@ FOLDER_LOCK_SECONDS = 10.0
 
 
 def is_being_indexed(path: Path) -> bool:
-    """Return whether another process or thread is writing an index.
-
-    Args:
-        path: the index file.
-    """
+    """Return whether another process or thread is writing an index."""
     try:
         if not path.parent.is_dir():
             return False
@@ -52,12 +48,7 @@ def is_being_indexed(path: Path) -> bool:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Hold the write lock of an index.
-
-    Raises:
-        filelock.Timeout: another process or thread holds it.
-        OSError: it cannot be created.
-    """
+    """Hold the write lock of an index; raise `filelock.Timeout` if it is held elsewhere."""
     lock = filelock.FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600)
     with _TRYING:
         lock.acquire()
@@ -69,16 +60,7 @@ def only_writer(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
-    """Hold the write lock of a base.
-
-    Args:
-        hub: the hub.
-        base: the base.
-        ref: the document to change, for the error message.
-
-    Raises:
-        WriteRefused: another process does not release the lock, or it cannot be created.
-    """
+    """Hold the write lock of a base; raise `WriteRefused`, which names the document, if it cannot be had."""
     name = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     folder = hub.data / "locks"
     lock = FileLock(folder / f"{name}.lock", timeout=FOLDER_LOCK_SECONDS, mode=0o600)

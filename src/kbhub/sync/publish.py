@@ -75,18 +75,11 @@ def publish(
     allow_secret: bool = False,
     progress: Progress | None = None,
 ) -> SyncReport:
-    """Bring a shared base in step with the files of a base, in one transaction.
+    """Bring a shared base, created if missing, in step with the files of a base, in one transaction.
 
-    Args:
-        base: the base with the files.
-        server: the database.
-        name: name of the shared base, which is created if there is none.
-        embedder: computes the vectors; None leaves the semantic side out.
-        limits: size limits on the files.
-        full: read every file again, and compute every vector again.
-        dry_run: undo everything at the end.
-        allow_secret: publish also what seems to hold a credential.
-        progress: called after every batch with (base id, files done, files to do).
+    Without an embedder, the semantic side is left out. `full` reads every file and computes every vector again;
+    `dry_run` undoes everything at the end; `allow_secret` publishes also what seems to hold a credential. `progress` is
+    called after every batch with (base id, files done, files to do).
 
     Raises:
         BaseUnavailable: the folder of the base is gone.

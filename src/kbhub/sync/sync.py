@@ -88,22 +88,13 @@ def sync_base(
     progress: Progress | None = None,
     difference: Difference | None = None,
 ) -> SyncReport:
-    """Sync the index of a base with its files.
+    """Sync the index of a base with its files; the report says `busy` if another process is indexing.
 
-    A file that cannot be read is reported and its indexed content kept. Every batch is one transaction.
+    A missing index is created, a damaged one set aside and rebuilt. A file that cannot be read is reported and its
+    indexed content kept. Every batch is one transaction; `progress` is called after each.
 
-    Args:
-        base: the base.
-        path: its index file; created if missing, set aside and rebuilt if damaged.
-        embedder: computes the vectors; None leaves the semantic side out.
-        limits: size limits on its files.
-        full: read every file again, even if it looks unchanged, and compute every vector again.
-        check: check the whole index first and rebuild it if damaged; implied by `full`.
-        progress: called after every batch.
-        difference: a fresh result of `compare`.
-
-    Returns:
-        What was done; `busy` if another process is indexing.
+    Without an embedder, the semantic side is left out. `full` reads every file and computes every vector again, and
+    implies `check`, which checks the whole index first. `difference` is a fresh result of `compare`.
 
     Raises:
         BaseUnavailable: the folder of the base is gone; the index is left alone.
@@ -244,13 +235,7 @@ class Run:
         ]
 
     def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
-        """Return what was done.
-
-        Args:
-            documents: in the index now.
-            chunks: in the index now.
-            seconds: that it took.
-        """
+        """Return what was done, with the documents and chunks in the index now."""
         added, changed = (len(set(paths) - self.left_out.keys()) for paths in (self.fresh, self.changed))
         if self.paths is None:
             documents = self.scan.count - len(self.files.unread)

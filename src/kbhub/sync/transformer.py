@@ -37,13 +37,10 @@ def is_used(hub: Hub) -> bool:
 
 
 def machine_is_free(power: Path = POWER) -> bool:
-    """Return whether the machine can be used for work that nobody waits for.
+    """Return whether the machine has capacity for work that nobody waits for.
 
-    It cannot on battery, as far as the system says (Linux does), or with more processes that want to run than
-    processors, besides this one.
-
-    Args:
-        power: the folder of the power supplies.
+    It has none on battery, as far as the system says (Linux does), or with more other processes ready to run than
+    processors.
     """
     try:
         states = [(supply / "status").read_text("utf-8").strip() for supply in power.glob("BAT*")]
@@ -61,17 +58,11 @@ def embed_ahead(
     progress: Progress | None = None,
     embedder: Embedder | None = None,
 ) -> bool:
-    """Compute the vectors that chunks lack, and drop those of vanished texts.
+    """Compute the vectors that chunks lack and drop those of vanished texts; return whether nothing is left to do.
 
-    Args:
-        hub: the hub.
-        bases: the bases, each of which one process at a time works on.
-        go_on: asked before each batch; what was computed before is kept.
-        progress: called with the base, the number of finished chunks and their total.
-        embedder: the model; all-MiniLM-L6-v2 if none.
-
-    Returns:
-        Whether nothing is left to do here.
+    One process at a time works on a base. `go_on` is asked before each batch; what was computed before is kept.
+    `progress` is called with the base, the number of finished chunks and their total. The default model is
+    all-MiniLM-L6-v2.
 
     Raises:
         EmbedderError: the model cannot be loaded.

@@ -73,9 +73,7 @@ class _Plan:
 class Watcher:
     """A thread that notices changes of the active bases and of what makes them active.
 
-    Args:
-        hub: the hub whose bases are watched.
-        changed: called on the watcher's thread.
+    `changed` is called on this thread.
     """
 
     def __init__(self, hub: Hub, changed: Changed) -> None:
@@ -193,12 +191,7 @@ def until_changed(base: Base, seconds: float) -> None:
 
 
 def changes_of(paths: Iterable[str], roots: Mapping[str, Base]) -> Changes:
-    """Return which paths of which bases changed.
-
-    Args:
-        paths: paths of events, absolute.
-        roots: watched folder or file → its base.
-    """
+    """Return which paths of which bases changed, from absolute paths and watched folder or file → base."""
     changed: dict[str, set[str] | None] = {}
     for path in paths:
         for root, base in roots.items():

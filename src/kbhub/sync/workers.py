@@ -84,10 +84,7 @@ def cores() -> int:
 def batches(entries: Sequence[FileEntry], most_files: int, most_bytes: int) -> Iterator[tuple[FileEntry, ...]]:
     """Split files into batches, in order: those of texts end where converted files start, which take longer.
 
-    Args:
-        entries: the files.
-        most_files: limit of files per batch.
-        most_bytes: limit of bytes per batch, unless it is a single file.
+    A single file may exceed `most_bytes`.
     """
     batch: list[FileEntry] = []
     size = 0
@@ -105,11 +102,8 @@ def batches(entries: Sequence[FileEntry], most_files: int, most_bytes: int) -> I
 class Workers:
     """Context manager of processes that read the files of one base.
 
-    Args:
-        files: its configuration is passed on, and it reads what workers fail to read.
-        embedder: computes the vectors; None, or one not from a local file, leaves them out.
-        entries: the files.
-        count: number of processes.
+    The reader's configuration is passed on, and it reads what workers fail to read. Without an embedder from a local
+    file, vectors are left out.
     """
 
     def __init__(
@@ -198,12 +192,7 @@ def _told(process: subprocess.Popen[bytes], job: Job) -> bool:
 
 
 def work(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Run a job; the whole life of a worker.
-
-    Args:
-        requests: stream with the job.
-        answers: stream that gets one `Read` per part, in order.
-    """
+    """Run a job, the whole life of a worker: read it from a stream and answer one `Read` per part, in order."""
     job: Job = pickle.load(requests)  # noqa: S301 - what started this process says
     _carry_out(job, StaticEmbedder(*job.embedder) if job.embedder else None, answers)
 

@@ -1,4 +1,4 @@
-"""Who may see the page: a browser of this machine that was given the token, and no other page in it."""
+"""Access to the page: a browser of this machine that was given the token, and no other page in it."""
 
 from __future__ import annotations
 
@@ -68,24 +68,16 @@ class PageAddress(NamedTuple):
 
 
 def door_at(port: int, session: str = "", spent: str = "") -> PageAddress:
-    """Return a door with a new token.
-
-    Args:
-        port: the port.
-        session: that of a door which is replaced; empty for a new one.
-        spent: the token that was exchanged for that session.
-    """
+    """Return a door with a new token; if it replaces one, with its session and the token exchanged for that."""
     return PageAddress(port, secrets.token_urlsafe(SECRET_BYTES), session or secrets.token_urlsafe(SECRET_BYTES), spent)
 
 
 class Guard:
     """Answers only requests of a browser that has the session's cookie.
 
-    Args:
-        app: what answers them.
-        door: how it is opened; the name of the cookie has its port, since cookies belong to all ports of a host.
-        changed: called with the door as it is after its token was used: for the first time, without a token; for the
-            second time, with a new one and a new session, since nobody knows which of the two was the user.
+    The cookie's name has the door's port, since cookies belong to all ports of a host. `changed` is called with the
+    door after its token was used: the first time without a token; the second time with a new one and a new session,
+    since it is unknown which of the two was the user.
     """
 
     def __init__(self, app: ASGIApp, door: PageAddress, changed: Callable[[PageAddress], Awaitable[object]]) -> None:
@@ -123,7 +115,7 @@ class Guard:
         return self._app if known else _refused("Open this page with the address printed by `kbhub ui`.", 401)
 
     async def _within_limits(self, request: Request, receive: Receive) -> tuple[ASGIApp, Receive]:
-        """Return what answers a request of the user, and its body, which is read before anything is done."""
+        """Return the application for a user's request, and its body, read before anything is done."""
         if self._busy > MOST_AT_A_TIME:
             refusal = _refused(f"Already answering {MOST_AT_A_TIME} requests. Try again in a moment.", 503)
             refusal.headers["Retry-After"] = "1"

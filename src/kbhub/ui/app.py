@@ -1,4 +1,4 @@
-"""The routes of the page, and what is answered when something is wrong."""
+"""The routes of the page, and its answers to errors."""
 
 from __future__ import annotations
 
@@ -84,11 +84,7 @@ class StaticParts(StaticFiles):
 
 
 def create_app(hub: Hub) -> Starlette:
-    """Create the application.
-
-    Args:
-        hub: the hub it shows.
-    """
+    """Create the application that shows a hub."""
     app = Starlette(
         routes=[*ROUTES, Mount("/static", StaticParts(directory=STATIC))],
         exception_handlers={KbhubError: _at_fault, HTTPException: _refused},

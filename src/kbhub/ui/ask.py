@@ -59,7 +59,7 @@ async def _events(site: Site, question: str, bases: list[str]) -> AsyncIterator[
     loop = asyncio.get_running_loop()
 
     def say(event: str, value: Any) -> None:
-        """Send an event, from whatever thread; if the browser has left, to nobody."""
+        """Send an event from any thread; ignored if the browser has left."""
 
         def put() -> None:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -81,7 +81,7 @@ async def _events(site: Site, question: str, bases: list[str]) -> AsyncIterator[
 
 
 def _say_answer(site: Site, question: str, bases: list[str], say: Callable[[str, Any], None]) -> None:
-    """Answer, and say what there is as soon as it is there."""
+    """Answer, and send each part as soon as it is there."""
     try:
         prepared = prepare(site.hub, question, bases=bases, asker=USER)
         say("sources", rendered("sources.html", sources=_with_addresses(prepared.passages), cited=None))

@@ -17,11 +17,7 @@ FINDINGS = 100
 
 
 class SharedAudit:
-    """Audits a hub for everybody who looks.
-
-    Args:
-        hub: the hub.
-    """
+    """One audit of a hub for all who look."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub, self._thread, self._lock = hub, ThreadPoolExecutor(1, "audit"), threading.Lock()
@@ -37,8 +33,7 @@ class SharedAudit:
     def begin(self, *, fixing: bool = False) -> Future[AuditReport]:
         """Begin an audit, and return it or the one in progress.
 
-        Args:
-            fixing: whether to fix what is safe to fix and to audit again; not instead of what is in progress.
+        `fixing` fixes what is safe to fix and audits again; it always begins, after an audit in progress.
         """
         with self._lock:
             if self._last is None or self._last.done() or fixing:

@@ -72,7 +72,7 @@ class Entry:
 
 
 def documents_page(request: Request) -> Response:
-    """List the bases, or what is in a folder of one."""
+    """List the bases, or the content of a folder of one."""
     site = site_of(request)
     site.look()
     name, folder = request.query_params.get("base"), request.query_params.get("folder", "").strip("/")
@@ -98,7 +98,7 @@ def documents_page(request: Request) -> Response:
 
 
 def document_page(request: Request) -> Response:
-    """Show a document, with the lines that were asked for marked and what is around it."""
+    """Show a document with its neighbours, the requested lines marked."""
     site, ref = site_of(request), request.query_params.get("ref", "")
     if not ref.strip():
         raise UsageError("No document given.")
@@ -245,7 +245,7 @@ def _memories_about(site: Site, whole: Whole) -> list[Memory]:
 
 
 def _properties(whole: Whole) -> list[tuple[str, str]]:
-    """Return the front matter, but for what is shown elsewhere."""
+    """Return the front matter, except for what is shown elsewhere."""
     return [
         (key, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
         for key, value in whole.document.front_matter.items()

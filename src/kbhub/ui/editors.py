@@ -26,13 +26,7 @@ EDITORS: Mapping[Editor, str] = {
 
 
 def editor_address(hub: Hub, whole: Whole, line: int) -> str | None:
-    """Return the address that opens a document in the user's editor; None if it is no file of this machine.
-
-    Args:
-        hub: its settings name the editor.
-        whole: the document.
-        line: where to open it, from 1.
-    """
+    """Return the address that opens a document in the user's editor at a 1-based line; None if it is no local file."""
     if whole.base.engine or whole.deleted:
         return None
     path = (whole.base.path / whole.path).as_posix()

@@ -1,4 +1,4 @@
-"""What was asked: what nothing answers, what was read, how it went over the days, and what was slow."""
+"""The history of questions: unanswered ones, documents read, numbers per day, and slow queries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Asked as: {question}
 
 
 def gaps_page(request: Request) -> Response:
-    """Show gaps, and what was asked."""
+    """Show gaps and the history of questions."""
     site = site_of(request)
     found, log = gaps_and_unanswered(site.hub), show_log(site.hub, LOGGED)
     by_day: dict[str, Counter[str]] = {}

@@ -57,7 +57,7 @@ class Chosen:
 
 
 def graph_page(request: Request) -> Response:
-    """Show the picture's frame, and as lists what it shows."""
+    """Show the frame of the picture, and its content as lists."""
     site, chosen = site_of(request), _chosen(request)
     site.look()
     graph = graph_of(site.hub)
@@ -144,7 +144,7 @@ def _nodes(site: Site, graph: Graph, chosen: Chosen) -> list[Node]:
 
 
 def _most_linked(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return as many documents as are drawn, those with the most links."""
+    """Return the documents to draw, those with the most links."""
     if len(nodes) <= MOST_NODES:
         return list(nodes)
     links = {node: len(graph.leaving.get(node, ())) + len(graph.coming.get(node, ())) for node in nodes}

@@ -1,4 +1,4 @@
-"""Where the documents of a graph lie: near each other in meaning, pulled together by links, none on top of another."""
+"""Places for the documents of a graph: near each other in meaning, pulled together by links, none on top of another."""
 
 from __future__ import annotations
 
@@ -36,16 +36,10 @@ SEED = 7
 def positions(
     hub: Hub, graph: Graph, nodes: Sequence[Node], links: Sequence[tuple[int, int]]
 ) -> list[tuple[float, float]]:
-    """Return a place for each document, within a circle of radius 1.
+    """Return a place for each document, within a circle of radius 1; `links` are pairs of indexes of `nodes`.
 
     The start is the plane in which the documents' meanings differ most; then links attract and all repel, as
     Fruchterman and Reingold do ("Graph Drawing by Force-directed Placement", 1991), with less and less force.
-
-    Args:
-        hub: the hub.
-        graph: its link graph.
-        nodes: the documents.
-        links: pairs of their numbers.
     """
     if not nodes:
         return []

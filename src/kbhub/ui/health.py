@@ -1,4 +1,4 @@
-"""What `status`, `doctor` and `audit` know, with their fixes, and the progress of indexing as it happens."""
+"""The findings of `status`, `doctor` and `audit`, with their fixes, and the progress of indexing as it happens."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ AUDIT_SECONDS = 0.5
 
 
 def health_page(request: Request) -> Response:
-    """Show the bases, and what is wrong with them and with this machine."""
+    """Show the bases, and the problems with them and with this machine."""
     site = site_of(request)
     site.look()
     return site.page(
@@ -53,7 +53,7 @@ def health_page(request: Request) -> Response:
 
 
 def _overview(site: Site) -> Status | None:
-    """Return the status; None while the configuration is wrong, of which `doctor` says more."""
+    """Return the status; None while the configuration is wrong, which `doctor` reports."""
     try:
         return status(site.hub).model_copy(update={"notes": outside(site.hub)})
     except ConfigError:

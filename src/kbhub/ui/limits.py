@@ -1,4 +1,4 @@
-"""How much of a request is taken, and how many at a time."""
+"""Limits on the size and number of requests."""
 
 from __future__ import annotations
 
@@ -25,15 +25,9 @@ would otherwise only see a broken connection."""
 
 
 async def read_body(receive: Receive, most: int) -> bytes | None:
-    """Read a body; None if it is too long.
+    """Read a body; None if it has more than `most` bytes.
 
-    Args:
-        receive: the request.
-        most: bytes.
-
-    Raises:
-        ClientDisconnect: the client left before all of it had come.
-        TimeoutError: it did not come within `BODY_SECONDS`.
+    Raises `ClientDisconnect` if the client leaves early, `TimeoutError` if it takes longer than `BODY_SECONDS`.
     """
     body = bytearray()
     with anyio.fail_after(BODY_SECONDS):
@@ -57,7 +51,7 @@ async def drain(receive: Receive) -> None:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that returns a body that was read."""
+    """Return a `receive` that returns a body already read."""
     left = [body]
 
     async def again() -> Message:

@@ -1,4 +1,4 @@
-"""A port of this machine alone: binding it, and refusing the web pages that would speak to it."""
+"""A port of this machine alone: binding it, and refusing web pages that would speak to it."""
 
 from __future__ import annotations
 
@@ -47,12 +47,7 @@ class Refusal:
 
 
 def foreign(request: Request, port: int) -> Refusal | None:
-    """Refuse cross-site requests from browsers, including DNS rebinding; None for others.
-
-    Args:
-        request: any request.
-        port: the port it came to.
-    """
+    """Refuse cross-site requests from browsers, including DNS rebinding; None for others."""
     if not _OUR_HOST.fullmatch(request.headers.get("host", "")):
         return Refusal(421, f"This server only answers to {HOST} and localhost.")
     origin = request.headers.get("origin")
@@ -63,14 +58,7 @@ def foreign(request: Request, port: int) -> Refusal | None:
 
 
 def bind_port(port: int) -> socket.socket:
-    """Bind a loopback port.
-
-    Args:
-        port: the port; 0 for a free one.
-
-    Raises:
-        UsageError: the port is in use.
-    """
+    """Bind a loopback port, 0 for a free one; raise `UsageError` if it is in use."""
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if os.name != "nt":  # on Windows it would let another program take over the port
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""The memories of this project and its user: what there is, how strong it is, and what to do about it."""
+"""The memories of this project and its user, with their strength, and the changes to them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def memories_page(request: Request) -> Response:
 
 
 def memory_page(request: Request) -> Response:
-    """Show one memory, what it replaces and what is near to it."""
+    """Show one memory, those it replaces and those near to it."""
     site = site_of(request)
     hub, every = site.hub, all_known(site.hub)
     memory = located(hub, request.query_params.get("id", ""), None, every)
@@ -168,7 +168,7 @@ def _edit(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
 
 
 def _merge(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
-    """Write one memory in the place of several, as `merge_page` showed it."""
+    """Write one memory to replace several, as `merge_page` showed it."""
     chosen = _to_merge(hub, ids)
     done = remember(
         hub,
@@ -202,7 +202,7 @@ def _joined(lists: Iterable[Iterable[str]]) -> list[str]:
 
 
 def _changed_subjects(hub: Hub, every: Iterable[StoredMemory]) -> list[ChangedSubject]:
-    """Return the changed subjects, but for those of memories that were replaced."""
+    """Return the changed subjects, except those of replaced memories."""
     replaced = {memory.facts.id for memory in every if memory.facts.superseded_by}
     return [one for one in subjects_changed(hub) if one.id not in replaced]
 

@@ -130,11 +130,7 @@ def compare_page(request: Request) -> Response:
 
 
 def query_of(request: Request, limit: int) -> Query:
-    """Return what a request asks.
-
-    Raises:
-        UsageError: a parameter has a value that it cannot have.
-    """
+    """Return the query of a request; raise `UsageError` for an invalid parameter."""
     values = request.query_params
     try:
         return Query(

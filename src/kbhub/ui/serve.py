@@ -1,4 +1,4 @@
-"""Serving the page on a port of this machine, in a process of its own or in the shared daemon."""
+"""The server of the page on a port of this machine, in a process of its own or in the shared daemon."""
 
 from __future__ import annotations
 
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 
 class PageServer:
-    """The page of a hub.
-
-    Args:
-        hub: the hub it shows.
-        bound: a socket that is bound to the door's port.
-        door: how it is opened.
-        changed: see `Guard`.
-    """
+    """The page of a hub, on a socket that is bound to the door's port; `changed` is as in `Guard`."""
 
     def __init__(
         self, hub: Hub, bound: socket.socket, door: PageAddress, changed: Callable[[PageAddress], Awaitable[object]]
@@ -43,11 +36,7 @@ class PageServer:
         self._server = HttpServer(Guard(self._app, door, changed))
 
     async def serve(self, ready: Callable[[], Awaitable[object]]) -> None:
-        """Serve until it is ended.
-
-        Args:
-            ready: called once browsers can connect.
-        """
+        """Serve until ended; `ready` is called once browsers can connect."""
         site = self._app.state.site
         await run_sync(site.begin)
         self._bound.listen()
@@ -67,15 +56,7 @@ def serve(
     ready: Callable[[], object],
     changed: Callable[[PageAddress], object],
 ) -> None:
-    """Serve the page until this process is interrupted.
-
-    Args:
-        hub: the hub it shows.
-        bound: a socket that is bound to the door's port.
-        door: how it is opened.
-        ready: called once browsers can connect.
-        changed: see `Guard`.
-    """
+    """Serve the page, as `PageServer` does, until this process is interrupted."""
 
     async def tell(door: PageAddress) -> None:
         changed(door)
@@ -84,11 +65,10 @@ def serve(
 
 
 def open_browser(address: str, file: Path) -> bool:
-    """Open an address in the user's browser; return whether there is one.
+    """Open a secret address in the user's browser; return whether there is one.
 
-    Args:
-        address: the address, which nobody else may see.
-        file: written to lead there; the browser is given its name, as other users can read the arguments of a process.
+    `file` is written to lead there, and the browser is given its name, as other users can read the arguments of a
+    process.
     """
     try:
         private_directory(file.parent)

@@ -1,4 +1,4 @@
-"""What the pages share: the hub, its bases kept in step, and how a page is made."""
+"""The shared state of the pages: the hub, its synchronized bases, and templates."""
 
 from __future__ import annotations
 
@@ -49,11 +49,7 @@ PAGES = (
 
 
 class Site:
-    """The state behind all pages.
-
-    Args:
-        hub: the hub.
-    """
+    """The state behind all pages."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -64,12 +60,12 @@ class Site:
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
     def begin(self) -> None:
-        """Load the templates and look at the files, before somebody waits for it."""
+        """Load the templates and look at the files before the first request."""
         environment()
         self.look()
 
     def end(self) -> None:
-        """Stop indexing, and write what was noted of queries."""
+        """Stop indexing, and write the notes of queries."""
         self.auditing.end()
         self.answering.shutdown(wait=False, cancel_futures=True)
         self.background.stop(STOP_SECONDS)
@@ -85,18 +81,11 @@ class Site:
         self.background.look()
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-        """Return a page, or for a request of htmx only what changes of it.
-
-        Args:
-            request: the request.
-            template: its file.
-            status: of HTTP.
-            values: variables of the template.
-        """
+        """Return a page from a template's file, or for a request of htmx only the part that changes."""
         return HTMLResponse(rendered(template, **self._common(request), **values), status)
 
     def fault(self, request: Request, error: KbhubError, status: int) -> HTMLResponse:
-        """Return a page that says what is wrong."""
+        """Return a page that describes an error."""
         return self.page(request, "fault.html", status=status, message=str(error), title="Something went wrong")
 
     def writable(self) -> bool:
@@ -143,7 +132,7 @@ class Site:
 
 
 def number_of(text: str, otherwise: int = 0) -> int:
-    """Return a parameter as a number; what is none, or has more digits than any line or page, is something else."""
+    """Return a parameter as a number, or `otherwise` if it is none or has more digits than any line or page."""
     return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else otherwise
 
 

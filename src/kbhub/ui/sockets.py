@@ -80,8 +80,7 @@ class HeaderTimeout(H11Protocol):
     def _watch(self, *, idle: bool = False) -> None:
         """Set the timeout for the rest of a header, unless a request is being answered.
 
-        Args:
-            idle: whether no byte of a header has come; uvicorn has its own timer for that.
+        `idle` means that no byte of a header has come, for which uvicorn has its own timer.
         """
         if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
             self._forget()

@@ -13,13 +13,8 @@ ABANDONED_SECONDS = 3600.0
 def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> None:
     """Write a file atomically: readers, and crashes, see either the old content or the new.
 
-    Args:
-        path: the file, in an existing folder.
-        text: its content; a `str` is encoded as UTF-8.
-        mode: its mode.
-
-    Raises:
-        OSError: it cannot be written; the old file is untouched and nothing is left behind.
+    The folder must exist; a `str` is encoded as UTF-8. If it fails, the old file is untouched and nothing is left
+    behind.
     """
     data = text.encode("utf-8") if isinstance(text, str) else text
     # mkstemp creates a 0600 file with an unpredictable name; renaming is only atomic within a folder.

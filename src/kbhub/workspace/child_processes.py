@@ -1,4 +1,4 @@
-"""Start, greet and end processes of kbhub's own that work for the process that starts them."""
+"""Start, greet and end kbhub's own worker processes."""
 
 from __future__ import annotations
 
@@ -22,24 +22,14 @@ NICENESS = 10
 
 
 def greeting(task: str) -> bytes:
-    """Return the first output of a process, which proves that it is ours and of the same version.
-
-    Args:
-        task: what the process does, in a word.
-    """
+    """Return the first output of a process, which proves that it is ours and of the same version."""
     return f"kbhub {__version__} {task}\n".encode()
 
 
 def start(module: str) -> subprocess.Popen[bytes]:
-    """Start a module of kbhub as a process, with pipes to its standard input and output.
+    """Start a module of kbhub, by its full name, as a process with pipes to its standard input and output.
 
     `multiprocessing` would run the importing program again in it.
-
-    Args:
-        module: its full name.
-
-    Raises:
-        OSError: no process can be started.
     """
     options: dict[str, Any] = {}
     if sys.platform == "win32":
@@ -55,16 +45,11 @@ def start(module: str) -> subprocess.Popen[bytes]:
 
 
 class Fork:
-    """A copy of this process that runs one task and exits; has of a `Popen` what its users need.
+    """A copy of this process that runs one task and exits, with the part of `Popen`'s interface that is used.
 
-    It has all that this process has loaded, which takes a new process 0.25 s of CPU. Only if `can_fork`.
-
-    Args:
-        task: takes the stream for its output, which is the only open file besides the null device. Runs without
-            priority, and never sees Ctrl-C; an error is exit code 1.
-
-    Raises:
-        OSError: no process can be started.
+    It has everything that this process has loaded, which takes a new process 0.25 s of CPU. Requires `can_fork`. The
+    task gets the stream for its output, the only open file besides the null device. It runs at low priority, and never
+    sees Ctrl-C; an error is exit code 1. Raises `OSError` if no process can be started.
     """
 
     stdin: BinaryIO | None = None
@@ -146,7 +131,7 @@ def end(process: subprocess.Popen[bytes] | Fork) -> None:
 
 @contextmanager
 def answering() -> Iterator[BinaryIO]:
-    """Set up this process as one that `start` has started; yield the stream for its output."""
+    """Set up this process as one started by `start`; yield the stream for its output."""
     be_frugal(os.environ)
     _yield_to_others()
     with os.fdopen(os.dup(1), "wb") as answers:

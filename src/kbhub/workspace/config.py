@@ -63,13 +63,8 @@ class LoadedConfig:
 def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> LoadedConfig:
     """Load the global config, and apply environment variables.
 
-    Args:
-        path: the file given by an option; by default `KBHUB_CONFIG`, else `~/.kbhub.json`, which need not exist.
-        env: environment variables.
-        home: the user's home directory.
-
-    Raises:
-        ConfigError: the file, a field or a variable is invalid; the message says what was expected.
+    The file is `path`, else `KBHUB_CONFIG`, else `~/.kbhub.json`, which need not exist. Raises `ConfigError` if the
+    file, a field or a variable is invalid; the message says what was expected.
     """
     chosen, named = config_path(path, env, home)
     data: Any = {}
@@ -90,16 +85,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
 
 
 def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
-    """Validate the content of a global config.
-
-    Args:
-        data: parsed JSON.
-        where: the file, for errors and relative paths.
-        home: the user's home directory.
-
-    Raises:
-        ConfigError: a field is invalid; the message says what was expected.
-    """
+    """Validate the parsed JSON of a global config; relative paths are relative to the folder of `where`."""
     settings = checked(GlobalConfig, data, where, more=_PLAIN)
     _check_ids(settings, where)
     _check_engines(settings, where)
@@ -164,15 +150,7 @@ def _check_engines(settings: GlobalConfig, where: Path) -> None:
 
 
 def folder_of(name: str, entry: BaseEntry, where: Path, home: Path, env: Mapping[str, str]) -> Path:
-    """Return the folder of an entry of `bases`; that of a shared base is an empty one of kbhub's own.
-
-    Args:
-        name: its id.
-        entry: the entry.
-        where: folder of the config.
-        home: the user's home directory.
-        env: environment variables.
-    """
+    """Return the folder of an entry of `bases`; that of a shared base is an empty one of kbhub's own."""
     if entry.knowledge is not None:
         return expand(entry.knowledge, home, where)
     digest = hashlib.sha256(f"{entry.engine}\0{name}".encode("utf-8", "surrogateescape")).hexdigest()[:12]

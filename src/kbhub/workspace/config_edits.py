@@ -86,14 +86,8 @@ class _JsonValue:
 def set_value(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> str:
     """Return a file's text with a value replaced or, if its key is new, added.
 
-    Args:
-        text: the content of the file.
-        keys: path to the value; missing objects on it are created.
-        value: any JSON value.
-        where: the file's name, for errors.
-
-    Raises:
-        ConfigError: the text is malformed, or something on the path is not an object.
+    Missing objects on the path are created. Raises `ConfigError` if the text is malformed, or something on the path is
+    not an object.
     """
     container, rest = _descend(text, keys, where)
     entry = container.entry(rest[0])
@@ -115,13 +109,7 @@ def add_item(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> s
 
 
 def remove_value(text: str, keys: Sequence[Key], where: Path | str) -> str:
-    """Return a file's text without a member or item, keeping comments; raises like `set_value`.
-
-    Args:
-        text: the content of the file.
-        keys: path to the member or item, which must exist.
-        where: the file's name, for errors.
-    """
+    """Return a file's text without an existing member or item, keeping comments; raises like `set_value`."""
     container, rest = _descend(text, keys, where)
     entry = container.entry(rest[0]) if len(rest) == 1 else None
     if entry is None or container.entries is None:
@@ -150,13 +138,9 @@ def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the lock for editing configuration files.
+    """Hold the lock for editing configuration files, in kbhub's data directory.
 
-    Args:
-        folder: kbhub's data directory.
-
-    Raises:
-        ConfigError: another process holds the lock for too long, or it cannot be created.
+    Raises `ConfigError` if another process holds it for too long.
     """
     locks = folder / LOCKS
     lock = filelock.FileLock(locks / LOCK_NAME, timeout=LOCK_SECONDS, mode=0o600)
@@ -174,18 +158,10 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], object]) -> bool:
-    """Edit a configuration file atomically, keeping its mode and following links.
+    """Edit a configuration file atomically, keeping its mode and following links; return whether anything changed.
 
-    Args:
-        path: the file; created if missing.
-        edit: returns the new text for the old.
-        check: raises if the new content is invalid; called before anything is written.
-
-    Returns:
-        Whether anything changed.
-
-    Raises:
-        ConfigError: the file is malformed, cannot be read or written, or changed in the meantime.
+    A missing file is created. `check` raises if the new content is invalid, before anything is written. Raises
+    `ConfigError` if the file is malformed, cannot be read or written, or changed in the meantime.
     """
     real = Path(os.path.realpath(path))
     before = _read(real, path)

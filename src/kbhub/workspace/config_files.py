@@ -23,17 +23,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[str, Converter] | None = None) -> T:
-    """Give what a file says as the dataclass that declares it.
-
-    Args:
-        declared: the dataclass.
-        data: parsed JSON.
-        where: the file, for the error.
-        more: as for `plainly`.
-
-    Raises:
-        ConfigError: the first field that is wrong, and what was expected.
-    """
+    """Validate a file's parsed JSON as a dataclass; `ConfigError` names the first wrong field and what was expected."""
     if not isinstance(data, dict):
         raise ConfigError(where, f"expected an object in braces, not {shown(data)}")
     _refuse_unreadable(data, where)
@@ -50,8 +40,9 @@ def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[st
 
 
 def _refuse_unreadable(data: dict[str, Any], where: Path | str) -> None:
-    """Raise `ConfigError` for what has halves of characters in it or is nested deeper than any field, as pydantic's
-    word for that is about JSON and names no field.
+    """Raise `ConfigError` for lone surrogates, or nesting deeper than any field.
+
+    Pydantic's message about them is about JSON and names no field.
     """
     pending: list[tuple[tuple[str, ...], Any]] = [((), data)]
     while pending:

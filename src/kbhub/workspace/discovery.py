@@ -49,17 +49,9 @@ _YES = ("1", "true", "yes", "on")
 def find_workspace(*, root: Path | str | None, env: Mapping[str, str], cwd: Path, home: Path, serve: bool) -> Workspace:
     """Return the first of `--root`, `KBHUB_ROOT`, the client's directory, and the working directory.
 
-    Args:
-        root: value of `--root`.
-        env: environment variables.
-        cwd: the working directory; ignored if it is the root of the file system, the home directory or in the cache of
-            a package runner, which say nothing about a project.
-        home: the home directory.
-        serve: whether an MCP client started kbhub, so that its `CLAUDE_PROJECT_DIR` counts.
-
-    Raises:
-        UsageError: `--root` is not a directory.
-        ConfigError: `KBHUB_ROOT` is not a directory.
+    The client's `CLAUDE_PROJECT_DIR` counts only with `serve`. The working directory is ignored if it is the root of
+    the file system, the home directory or in the cache of a package runner, which say nothing about a project. Raises
+    `UsageError` if `--root` is not a directory, and `ConfigError` if `KBHUB_ROOT` is not.
     """
     if root is not None and str(root):
         chosen = expand(str(root), home, cwd)
@@ -87,12 +79,7 @@ def workspace_at(directory: Path, source: str, home: Path) -> Workspace:
 
 
 def workspace_from_roots(uris: Sequence[str], *, home: Path | None = None) -> Workspace:
-    """Return the workspace of the first of an MCP client's roots that is a directory on this machine.
-
-    Args:
-        uris: the URIs of the roots.
-        home: the home directory; by default the current user's.
-    """
+    """Return the workspace of the first of an MCP client's roots (URIs) that is a directory on this machine."""
     for uri in uris:
         path = path_of_uri(uri)
         if path is not None and is_directory(Path(path)):
@@ -103,9 +90,7 @@ def workspace_from_roots(uris: Sequence[str], *, home: Path | None = None) -> Wo
 def path_of_uri(uri: str, *, windows: bool = os.name == "nt") -> PurePath | None:
     """Return the path of a `file://` URI, or None if it names none on this machine.
 
-    Args:
-        uri: any string.
-        windows: whether `/C:/…` is a drive and a host is a file server.
+    With `windows`, `/C:/…` is a drive and a host is a file server.
     """
     try:
         parts = urlsplit(uri)
@@ -145,16 +130,10 @@ def _runner_caches(env: Mapping[str, str], home: Path) -> Iterator[Path]:
 
 
 def matching(contexts: Mapping[str, str], everywhere: Mapping[str, str], path: str) -> tuple[str, ...]:
-    """Return the contexts of a path, most general first.
+    """Return the contexts of a path in a base, most general first; for equal prefixes, the global text comes first.
 
-    Args:
-        contexts: prefix → text, of the path's base. Prefixes match whole path segments: `api` and `api/` match
-            `api/x.md` but not `apis.md`.
-        everywhere: prefix → text, of the global config, which applies to every base.
-        path: relative to the base, with `/`.
-
-    Returns:
-        All that match, longest prefix last; for equal prefixes, the global text comes first.
+    Both mappings are prefix → text; those of `everywhere` apply to every base. Prefixes match whole path segments:
+    `api` and `api/` match `api/x.md` but not `apis.md`.
     """
     matches = [
         (len(folder), of_base, text)
@@ -176,18 +155,10 @@ def covers(prefix: str, path: str) -> bool:
 
 
 def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:
-    """Parse the bases named by a client's server entry: `--base ID=PATH` overrides `KBHUB_BASES`.
+    """Parse the bases named by a client's server entry, as id → absolute path, which need not exist.
 
-    Args:
-        values: the `ID=PATH` of each `--base`.
-        env: environment variables; `KBHUB_BASES` is a list of `ID=PATH` with the separator of `PATH`.
-
-    Returns:
-        Id → absolute path, which need not exist.
-
-    Raises:
-        UsageError: an option is malformed, has an invalid id, or repeats one.
-        ConfigError: the same for the variable.
+    `--base ID=PATH` overrides `KBHUB_BASES`, a list of `ID=PATH` with the separator of `PATH`. If one is malformed, has
+    an invalid id or repeats one, raises `UsageError` for an option, and `ConfigError` for the variable.
     """
     listed = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
     home = user_home(env)
@@ -231,18 +202,9 @@ def discover(
 ) -> Discovery:
     """Find the active bases. Only reads a few files, without walking trees or running other programs.
 
-    Args:
-        workspace: the workspace.
-        config: the global config in force; its warnings become problems of the result.
-        trust: the folders that the user allowed projects to use.
-        named: bases from the client's server entry; see `parse_base_arguments`.
-        env: environment variables; `KBHUB_DISABLE=1` switches kbhub off.
-        home: the home directory.
-        owned: returns whether the current user owns a path.
-        case_insensitive: whether to ignore case in the keys of `repos`.
-
-    Raises:
-        ConfigError: two of the user's active bases are the same directory.
+    Warnings of the config become problems of the result. `named` has the bases of `parse_base_arguments`,
+    `KBHUB_DISABLE=1` switches kbhub off, and `case_insensitive` applies to the keys of `repos`. Raises `ConfigError` if
+    two of the user's active bases are the same directory.
     """
     if env.get("KBHUB_DISABLE", "").lower() in _YES:
         return Discovery(
@@ -290,12 +252,7 @@ def discover(
 
 
 def missing(discovery: Discovery, configured: Iterable[str]) -> list[Problem]:
-    """Return the problems of bases that would be active if they were usable.
-
-    Args:
-        discovery: the active bases, and all problems.
-        configured: ids of the bases in settings and arguments.
-    """
+    """Return the problems of bases, with ids in `configured`, that would be active if they were usable."""
     active = {name for base in discovery.bases for name in (base.id, *base.names)}
     return [problem for problem in discovery.problems if problem.subject in {PROJECT_ID, *configured} - active]
 

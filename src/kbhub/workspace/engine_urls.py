@@ -14,7 +14,7 @@ _PASSWORD = re.compile(r"[^/]*//[^/]*?:[^/]+@|.*[?&](?:ssl)?password=[^&]")
 
 
 def is_engine_url(text: str) -> bool:
-    """Whether a text is meant as a URL of a database, rather than as a folder."""
+    """Return whether a text is meant as a URL of a database, rather than as a folder."""
     return text.partition(":")[0].lower() in SCHEMES
 
 
@@ -45,5 +45,5 @@ def database_name(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL without a password as it is shown: without options, either."""
+    """Return a URL for display, without password and options."""
     return url.partition("?")[0]

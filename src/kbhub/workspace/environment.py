@@ -53,11 +53,7 @@ def variable_names() -> tuple[str, ...]:
 def read_variables(env: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings in variables: field → value or, for groups, → the fields that are set.
 
-    Args:
-        env: the variables; empty ones count as not set.
-
-    Raises:
-        ConfigError: a value is invalid; names the variable.
+    Empty variables count as not set. Raises `ConfigError` that names the first variable with an invalid value.
     """
     source = EnvSettingsSource(_model(Settings, _Variables))
     # Replace os.environ, which the source has read, by `env`.
@@ -75,7 +71,7 @@ def read_variables(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _only_set(value: Any, raw: Any) -> Any:
-    """A value or, for a group, only the fields that variables set."""
+    """Return a value or, for a group, only the fields that variables set."""
     if not is_dataclass(value):
         return value
     names = [field.name for field in fields(value) if {field.name, in_file(field.name)} & set(raw)]

@@ -73,13 +73,8 @@ def with_examples(*examples: dict[str, Any]) -> dict[str, Any]:
 def plainly(declared: type[T], data: Any, more: Mapping[str, Converter] | None = None) -> T:
     """Convert JSON to a dataclass without pydantic, if every value plainly matches its field's annotation.
 
-    Args:
-        declared: the dataclass.
-        data: parsed JSON.
-        more: further converters: source text of an annotation → function from a JSON value to the field's.
-
-    Raises:
-        ValueError: a value does not match plainly; pydantic may still accept it.
+    `more` maps the source text of an annotation to a function from a JSON value to the field's. Raises `ValueError` if
+    a value does not match plainly; pydantic may still accept it.
     """
     if not isinstance(data, dict):
         raise ValueError("expected an object in braces")  # noqa: TRY004 - as for any other unexpected value
@@ -102,11 +97,7 @@ def plainly(declared: type[T], data: Any, more: Mapping[str, Converter] | None =
 
 
 def plain_text(value: Any) -> str:
-    """Return a value if it is a valid string.
-
-    Raises:
-        ValueError: it is no string, or contains lone surrogates.
-    """
+    """Return a value if it is a string without lone surrogates, else raise `ValueError`."""
     if not isinstance(value, str):
         raise ValueError("expected a text")  # noqa: TRY004 - see `plainly`
     value.encode()
@@ -114,53 +105,33 @@ def plain_text(value: Any) -> str:
 
 
 def path_text(text: str) -> str:
-    """Return a string if it can be a path: not blank, and without control characters.
-
-    Raises:
-        ValueError: it cannot.
-    """
+    """Return a string if it can be a path (not blank, no control characters), else raise `ValueError`."""
     if not text.strip() or any(unicodedata.category(character) == "Cc" for character in text):
         raise ValueError("expected a path without control characters")
     return text
 
 
 def plain_path(value: Any) -> str:
-    """Return a value if it is a string that can be a path.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Return a value if it is a string that can be a path, else raise `ValueError`."""
     return path_text(plain_text(value))
 
 
 def plain_texts(value: Any) -> tuple[str, ...]:
-    """Return a list of strings as a tuple.
-
-    Raises:
-        ValueError: it is no list, or contains something else.
-    """
+    """Return a list of strings as a tuple, or raise `ValueError`."""
     if not isinstance(value, list):
         raise ValueError("expected a list")  # noqa: TRY004 - see `plainly`
     return tuple(map(plain_text, value))
 
 
 def plain_object(value: Any, convert: Converter) -> dict[str, Any]:
-    """Return an object with all values converted.
-
-    Raises:
-        ValueError: it is no object, or a value cannot be converted.
-    """
+    """Return an object with all values converted, or raise `ValueError`."""
     if not isinstance(value, dict):
         raise ValueError("expected an object in braces")  # noqa: TRY004 - see `plainly`
     return {plain_text(key): convert(item) for key, item in value.items()}
 
 
 def plain_truth(value: Any) -> bool:
-    """Return a value if it is a boolean.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Return a value if it is a boolean, else raise `ValueError`."""
     if not isinstance(value, bool):
         raise ValueError("expected true or false")  # noqa: TRY004 - see `plainly`
     return value
@@ -231,7 +202,7 @@ def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
 
 
 def shown(value: Any) -> str:
-    """A wrong value as an error shows it."""
+    """Return a wrong value as shown in an error."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return cut(text)
 

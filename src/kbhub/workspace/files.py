@@ -22,18 +22,9 @@ _READ = (
 
 
 def open_regular(path: Path | str, *, dir_fd: int | None = None, follow: bool = True) -> int:
-    """Open a file for reading, but only if it is a regular one.
+    """Open a file for reading if it is a regular one, and return a descriptor, which the caller must close.
 
-    Args:
-        path: the file; relative to `dir_fd` if that is given.
-        dir_fd: descriptor of the folder that `path` is relative to.
-        follow: whether `path` may be a symbolic link.
-
-    Returns:
-        A descriptor, which the caller must close.
-
-    Raises:
-        OSError: it does not exist, is not a regular file, or cannot be opened.
+    `path` is relative to the descriptor `dir_fd` if that is given, and may be a symbolic link with `follow`.
     """
     descriptor = os.open(path, _READ | (0 if follow else getattr(os, "O_NOFOLLOW", 0)), dir_fd=dir_fd)
     mode = os.fstat(descriptor).st_mode
@@ -46,16 +37,7 @@ def open_regular(path: Path | str, *, dir_fd: int | None = None, follow: bool = 
 
 
 def read_regular(path: Path | str, limit: int, *, follow: bool = True) -> bytes:
-    """Read a whole regular file.
-
-    Args:
-        path: the file.
-        limit: largest size in bytes.
-        follow: whether `path` may be a symbolic link.
-
-    Raises:
-        OSError: as for `open_regular`, or `EFBIG` if the file is larger than `limit`.
-    """
+    """Read a whole regular file; raise `OSError` with `EFBIG` if it is larger than `limit` bytes."""
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:

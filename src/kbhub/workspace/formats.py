@@ -1,4 +1,4 @@
-"""The formats of files: which kind of document a file is, by its base and its name."""
+"""The formats of files, by base and name."""
 
 from __future__ import annotations
 
@@ -121,18 +121,13 @@ def format_of(path: str) -> Format | None:
 
 
 def converts(path: str) -> bool:
-    """Return whether files are converted whose name ends as that of a file."""
+    """Return whether files with this file's suffix are converted."""
     found = format_of(path)
     return found is not None and found.kind is not None
 
 
 def kind_of(base: Base, path: str) -> Kind:
-    """Return the kind of a file.
-
-    Args:
-        base: its base.
-        path: relative to the base, with `/`.
-    """
+    """Return the kind of a file, by its path in a base."""
     if base.kind == "session":
         return "session" if is_session(path.rpartition("/")[2].lower()) else "document"
     found = format_of(path)
@@ -140,21 +135,17 @@ def kind_of(base: Base, path: str) -> Kind:
 
 
 def is_converted(kind: str) -> bool:
-    """Return whether the text of a kind of document is made from its file; see `Format.kind`."""
+    """Return whether the text of a kind of document is converted from its file; see `Format.kind`."""
     return kind in CONVERTED_KINDS
 
 
 def name_of(kind: Kind) -> str:
-    """Return what files of a converted kind are called."""
+    """Return the name for files of a converted kind."""
     return _BY_KIND[kind].name if kind in _BY_KIND else "logs of sessions"
 
 
 def reader_of(kind: str) -> tuple[str, str]:
-    """Return the module and the function that parse files of a converted kind.
-
-    Raises:
-        StopIteration: it is no such kind, or `session`.
-    """
+    """Return the module and the function that parse files of a converted kind other than `session`."""
     reader = next(row.reader for row in FORMATS if row.kind == kind)
     module, _, function = reader.partition(".")
     return f"kbhub.documents.sources.{module}", function
@@ -171,11 +162,7 @@ def _is_installed(library: str) -> bool:
 
 
 def why_not_taken(path: str) -> str | None:
-    """Return why a base of documents does not take a file unless `include` names it, or None if it does.
-
-    Args:
-        path: the file.
-    """
+    """Return why a base of documents does not take a file unless `include` names it, or None if it does."""
     found = format_of(path)
     if found is None or not found.unasked:
         return "files of its kind are only taken if `include` names them"
@@ -185,12 +172,7 @@ def why_not_taken(path: str) -> str | None:
 
 
 def why_unreadable(base: Base, path: str) -> str | None:
-    """Return why a file cannot be read on this machine, whatever is in it, and what to do; None if it can.
-
-    Args:
-        base: its base.
-        path: relative to the base, with `/`.
-    """
+    """Return why a file cannot be read on this machine, whatever is in it, and what to do; None if it can."""
     found = None if base.kind == "session" else format_of(path)
     if found is None or not lacks_extra(found):
         return None
@@ -199,22 +181,18 @@ def why_unreadable(base: Base, path: str) -> str | None:
 
 
 def is_lock(name: str) -> bool:
-    """Return whether a file name is that of a lock, which Office leaves beside a document while it is open."""
+    """Return whether a file name is that of a lock, which Office leaves beside an open document."""
     return name.startswith("~$") and converts(name)
 
 
 def has_markdown(path: str) -> bool:
-    """Return whether the text of a document is Markdown: as its file is, or because it was converted to it."""
+    """Return whether the text of a document is Markdown, originally or by conversion."""
     found = format_of(path)
     return is_markdown(path) or (found is not None and found.kind is not None and not found.parts)
 
 
 def passed_over(name: str) -> str | None:
-    """Return the suffix of a file if it holds text that a base does not take unasked, else None.
-
-    Args:
-        name: the file name.
-    """
+    """Return the suffix of a file if it holds text that a base indexes only if `include` names it, else None."""
     suffix = "" if is_lock(name) else suffix_of(name)
     return suffix if suffix in OTHER_SUFFIXES or (suffix in _BY_SUFFIX and why_not_taken(suffix)) else None
 
@@ -250,27 +228,17 @@ def may_be_taken(base: Base, suffix: str) -> bool:
 
 
 def is_session(name: str) -> bool:
-    """Return whether a file name is that of a session log.
-
-    Args:
-        name: in lower case.
-    """
+    """Return whether a file name, in lower case, is that of a session log."""
     return name.endswith(LOG_SUFFIX) or (name.startswith(RECORD_PREFIX) and name.endswith(RECORD_SUFFIX))
 
 
 def byte_limit(kind: Kind, max_bytes: int, kind_bytes: Mapping[Kind, int]) -> int:
-    """Return the size limit of files of a kind.
-
-    Args:
-        kind: the kind.
-        max_bytes: limit of a document.
-        kind_bytes: limits of kinds with their own.
-    """
+    """Return the size limit of files of a kind: its own in `kind_bytes`, else `max_bytes`."""
     return kind_bytes.get(kind, max_bytes)
 
 
 def is_text(name: str) -> bool:
-    """Whether a name is valid Unicode, as it is for a name on disk that is valid UTF-8."""
+    """Return whether a name is valid Unicode, as names on disk are if they are valid UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -279,5 +247,5 @@ def is_text(name: str) -> bool:
 
 
 def file_title(name: PurePosixPath) -> str:
-    """Return a title made of a file's name."""
+    """Return a title made from a file's name."""
     return " ".join(name.stem.replace("-", " ").replace("_", " ").split()) or name.name

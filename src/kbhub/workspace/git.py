@@ -53,11 +53,7 @@ def git_root(directory: Path, home: Path | None) -> Path | None:
     """Return the nearest folder at or above `directory` that contains `.git`, a directory or a file, or None.
 
     The home directory is never a git root, as a repository of dotfiles would make all of the user's files part of a
-    project.
-
-    Args:
-        directory: absolute, links resolved.
-        home: the home directory, links resolved; None to accept a repository there.
+    project; with `home=None` it may be. Both paths must be absolute, with links resolved.
     """
     folder, above = str(directory), None
     while folder != above:  # plain strings, as pathlib takes three times as long per folder
@@ -71,10 +67,7 @@ def main_worktree(root: Path) -> Path | None:
     """Return the main worktree of a repository if `root` is a linked worktree, else None.
 
     The repository must list this worktree too: a `.git` file could come from an archive and name any of the user's
-    repositories. Submodules have no main worktree.
-
-    Args:
-        root: a git root, absolute, links resolved.
+    repositories. Submodules have no main worktree. `root` must be absolute, with links resolved.
     """
     admin = _path_in(root / ".git", "gitdir: ")
     if admin is None:
@@ -111,15 +104,10 @@ class Commits:
 
 
 def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> Commits | None:
-    """Return when the files of a base were last committed.
+    """Return when the files of a base were last committed; None without git, repository, commit, or an answer in time.
 
-    Args:
-        base: the base.
-        since: head commit of the previous call; only later commits are listed.
-        fresh: paths added since then, for which older commits count too.
-
-    Returns:
-        None if there is no git, no repository, no commit, or no answer in time.
+    Only commits after `since`, the head commit of the previous call, are listed; for the paths in `fresh`, added since
+    then, older ones count too.
     """
     head = _git(base.path, "rev-parse", "--verify", "--quiet", "HEAD")
     if head is None:
@@ -179,13 +167,7 @@ class Commit:
 
 
 def history(base: Base, path: str, limit: int) -> list[Commit]:
-    """Return the last commits that changed a file, the latest first; none without git.
-
-    Args:
-        base: the base.
-        path: path of the file in it.
-        limit: commits at most.
-    """
+    """Return the last commits that changed a file, the latest first; none without git."""
     options = ("--format=%h%x1f%ct%x1f%an%x1f%s%x1e", f"--max-count={limit}", "--no-ext-diff", "--no-textconv")
     log = _git(base.path, "log", *options, "--", f":(literal){path}")
     fields = (entry.strip("\n").split("\x1f", 3) for entry in (log or "").split("\x1e"))

@@ -36,9 +36,8 @@ class _Refused(ValueError):
 def read_jsonc(path: Path) -> Any:
     """Read a JSON file that may have comments and trailing commas.
 
-    Raises:
-        ConfigError: it cannot be read, is not UTF-8, is not JSON, or repeats a key in an object; the message has
-            line and column.
+    Raises `ConfigError`, with line and column, if it cannot be read, is not UTF-8 or JSON, or repeats a key in an
+    object.
     """
     try:
         data = read_regular(path, MAX_CONFIG_BYTES)
@@ -53,26 +52,14 @@ def read_jsonc(path: Path) -> Any:
 
 
 def parse_jsonc(text: str, where: Path | str) -> Any:
-    """Parse JSON with comments; `where` names it in errors.
-
-    Raises:
-        ConfigError: as `read_jsonc`.
-    """
+    """Parse JSON with comments; `where` names it in errors, which are those of `read_jsonc`."""
     return parse_both(text, where)[0]
 
 
 def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
     """Parse JSON with comments, and also return it as plain JSON of the same length.
 
-    Args:
-        text: the text to parse.
-        where: its name, for errors.
-
-    Returns:
-        The parsed value, and the text with comments and trailing commas replaced by blanks.
-
-    Raises:
-        ConfigError: as `read_jsonc`.
+    Comments and trailing commas are replaced by blanks. Raises like `read_jsonc`; `where` names the text in errors.
     """
     try:
         return _parse(text), text

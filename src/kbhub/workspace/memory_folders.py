@@ -101,25 +101,14 @@ def memories_folder(data: Path) -> Path:
 
 
 def with_memories(discovery: Discovery, data: Path, settings: Settings) -> Discovery:
-    """Add the bases of memories to those found by discovery.
-
-    Args:
-        discovery: the active bases of a workspace.
-        data: kbhub's data directory.
-        settings: the settings in force.
-    """
+    """Add the bases of memories to those found by discovery."""
     if discovery.off or not settings.memory.enabled:
         return discovery
     return discovery.model_copy(update={"bases": (*discovery.bases, *memory_bases(discovery, data))})
 
 
 def memory_bases(discovery: Discovery, data: Path) -> tuple[Base, ...]:
-    """Return the bases `memory` (this project's) and `user`, without empty ones.
-
-    Args:
-        discovery: its workspace identifies the project.
-        data: kbhub's data directory.
-    """
+    """Return the bases `memory` (of the workspace's project) and `user`, without empty ones."""
     bases = []
     if _names(memories_folder(data)) - {USER_ID}:  # skip `identify` if no project has memories
         identity = identify(discovery.workspace)
@@ -137,11 +126,7 @@ def project_folder(data: Path, identity: Identity) -> Path | None:
 
 
 def make_project_folder(data: Path, identity: Identity) -> Path:
-    """Return the folder of a project's memories, creating it if necessary; the caller must hold the lock.
-
-    Raises:
-        OSError: it cannot be created.
-    """
+    """Return the folder of a project's memories, creating it if necessary; the caller must hold the lock."""
     if folder := project_folder(data, identity):
         return folder
     folder = private_directory(memories_folder(data) / f"{_readable(identity)}-{identity.digest}")
@@ -169,9 +154,7 @@ def project_folders(data: Path) -> list[Path]:
 def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:
     """Return the folder for new memories of a scope, created if necessary except for shared ones.
 
-    Raises:
-        UsageError: the scope is not available here, or not enabled.
-        OSError: the folder cannot be created.
+    Raises `UsageError` if the scope is not available here, or not enabled.
     """
     if scope == "shared":
         return _shared_shelf(discovery, settings)
@@ -267,17 +250,14 @@ def _readable(identity: Identity) -> str:
 
 
 def completions_folder(data: Path) -> Path:
-    """Return its folder in kbhub's data directory, links resolved."""
+    """Return the folder of saved chat answers in kbhub's data directory, links resolved."""
     return Path(os.path.realpath(data)) / COMPLETIONS_ID
 
 
 def with_completions(discovery: Discovery, data: Path, configured: Mapping[str, object]) -> Discovery:
-    """Add the base to those found by discovery, if its folder exists.
+    """Add the base of saved chat answers to those found by discovery, if its folder exists.
 
-    Args:
-        discovery: the active bases of a workspace.
-        data: kbhub's data directory.
-        configured: ids of the user's own bases, active here or not.
+    `configured` has the ids of the user's own bases, active here or not.
     """
     if discovery.off:
         return discovery

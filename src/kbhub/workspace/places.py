@@ -81,9 +81,6 @@ def private_directory(path: Path) -> Path:
     """Create a folder and its missing parents, accessible to the current user only.
 
     Existing folders keep their mode.
-
-    Raises:
-        OSError: it cannot be created, or exists and is not a folder.
     """
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):

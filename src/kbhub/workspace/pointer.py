@@ -25,14 +25,7 @@ POINTER_NAMES = (".kbhub.json", ".knowledge.json")
 
 
 def read_pointer(path: Path) -> tuple[Pointer, tuple[Problem, ...]]:
-    """Read a pointer.
-
-    Returns:
-        The pointer, and a warning for each field without effect.
-
-    Raises:
-        ConfigError: it cannot be read, or a value is invalid.
-    """
+    """Read a pointer, and return it with a warning for each field without effect."""
     data = read_jsonc(path)
     pointer = checked(Pointer, data, path)
     check_patterns(pointer, path)
@@ -40,16 +33,7 @@ def read_pointer(path: Path) -> tuple[Pointer, tuple[Problem, ...]]:
 
 
 def check_patterns(said: BaseFields, where: Path, prefix: str = "") -> None:
-    """Refuse lists with more than `MAX_RULES` patterns.
-
-    Args:
-        said: a pointer or an entry of `bases`.
-        where: the file.
-        prefix: prefix of field names, for errors.
-
-    Raises:
-        ConfigError: a list is too long.
-    """
+    """Raise `ConfigError` if a list of a pointer or an entry of `bases` has more than `MAX_RULES` patterns."""
     for name in ("include", "exclude", "keep_deleted"):
         count = len(getattr(said, name, ()))
         if count > MAX_RULES:

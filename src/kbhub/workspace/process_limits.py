@@ -44,8 +44,7 @@ not affect kbhub's models."""
 def be_frugal(environ: MutableMapping[str, str]) -> None:
     """Collect garbage less often and limit numpy to one thread, unless the environment says otherwise.
 
-    Args:
-        environ: the process's environment, before numpy and pydantic are imported; child processes inherit it.
+    Must run before numpy and pydantic are imported; child processes inherit the environment.
     """
     environ.setdefault(ONE_THREAD, "1")
     environ.setdefault(NO_POOL, "false")

@@ -89,12 +89,7 @@ def find_project(
 ) -> Project:
     """Walk up from the workspace to the first pointer, `knowledge/`, `.knowledge/` or sibling.
 
-    Args:
-        workspace: where to start.
-        trust: the folders that the user allowed projects to use.
-        home: the home directory, links resolved.
-        config: the global config in force, which is never a pointer.
-        owned: returns whether the current user owns a path.
+    The global config in force is never a pointer.
     """
     project = Project()
     if workspace.directory is None:
@@ -116,14 +111,7 @@ def find_pointer(
     config: Path | None = None,
     owned: Callable[[Path], bool] = owned_by_user,
 ) -> Path | None:
-    """Return the pointer, folder or link that locates a workspace's knowledge, whether trusted or not, or None.
-
-    Args:
-        workspace: where to start.
-        home: the home directory, links resolved.
-        config: the global config in force.
-        owned: returns whether the current user owns a path.
-    """
+    """Return the pointer, folder or link that locates a workspace's knowledge, whether trusted or not, or None."""
     if workspace.directory is None:
         return None
     match = _first_match(workspace, home, _no_pointers(home, config), owned, [])
@@ -131,12 +119,7 @@ def find_pointer(
 
 
 def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
-    """Return the `docs/` of a repository and its README as a read-only base, or None if there are no documents.
-
-    Args:
-        git: the root of the repository.
-        name: the base's id.
-    """
+    """Return the `docs/` of a repository and its README as a read-only base, or None if there are no documents."""
     docs = git / "docs"
     if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not has_documents(docs):
         return None
@@ -154,17 +137,10 @@ def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
 
 
 def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) -> tuple[Grant, ...]:
-    """Trust a pointer with its current targets, as the user asked.
+    """Trust a pointer with its current targets, as the user asked; with `writable`, agents may also write there.
 
-    Args:
-        path: a pointer file, a folder with one, or a folder or link that needs none.
-        trust: the store for the grants.
-        writable: whether agents may also write there.
-        home: the home directory.
-
-    Raises:
-        UsageError: there is nothing to trust, or a target does not exist.
-        ConfigError: the pointer or the trust store is malformed.
+    `path` is a pointer file, a folder with one, or a folder or link that needs none. Raises `UsageError` if there is
+    nothing to trust, or a target does not exist.
     """
     files = [path / name for name in POINTER_NAMES] if is_directory(path) else [path]
     file = None if _found_alone(path) else next((file for file in files if file.is_file()), None)
@@ -381,9 +357,6 @@ def has_documents(folder: Path) -> bool:
     """Return whether there are documents among the first `_DOCS_BUDGET` entries below a folder, breadth first.
 
     The one that `kbhub init` creates does not count.
-
-    Args:
-        folder: the folder.
     """
     pending = [folder]
     budget = _DOCS_BUDGET

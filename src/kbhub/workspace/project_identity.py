@@ -71,12 +71,7 @@ def identify(workspace: Workspace) -> Identity | None:
 
 
 def identify_directory(directory: Path, root: Path | None) -> Identity:
-    """Return the identity of a directory's project.
-
-    Args:
-        directory: absolute, links resolved.
-        root: its git root, if it is in a repository.
-    """
+    """Return the identity of a directory's project; both paths are absolute, with links resolved."""
     common = common_directory(root) if root else None
     if root and common:
         if address := _origin(common, root):
@@ -95,8 +90,7 @@ def path_identity(directory: Path) -> Identity:
 def common_directory(root: Path) -> Path | None:
     """Return the folder with a repository's configuration, or None if a `.git` file and its target do not match.
 
-    Args:
-        root: a git root, absolute, links resolved.
+    `root` must be absolute, with links resolved.
     """
     git = root / ".git"
     if git.is_dir():
@@ -107,15 +101,9 @@ def common_directory(root: Path) -> Path | None:
 
 
 def normal_origin(address: str) -> str | None:
-    """Normalise a remote's address to `host[:port]/path`.
+    """Normalise a remote's address to `host[:port]/path`; None for local paths and invalid addresses.
 
     Credentials, scheme, default port, `.git`, repeated and trailing slashes and the host's case are dropped.
-
-    Args:
-        address: the address as written in git's configuration.
-
-    Returns:
-        None for local paths and invalid addresses.
     """
     address = address.strip()
     if not address or len(address) > MAX_ADDRESS_CHARACTERS or any(ord(character) < 0x20 for character in address):

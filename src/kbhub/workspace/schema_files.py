@@ -26,14 +26,7 @@ def schema_files() -> dict[str, Path]:
 
 
 def schema_file(name: str) -> Path:
-    """Return the file of a schema.
-
-    Args:
-        name: `config`, `pointer`, `memory`, or a tool with `.input` or `.output`.
-
-    Raises:
-        UsageError: there is no schema of this name.
-    """
+    """Return the file of a schema: `config`, `pointer`, `memory`, or a tool with `.input` or `.output`."""
     files = schema_files()
     if name not in files:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The tools by name: what the configuration chooses from, and what a call by another name means."""
+"""The tools by name, for configuration, and the tools that other names mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store of grants: folders outside a project that the user allowed it to use or refused, projects that may speak.
+"""The store of grants: folders outside a project that it may use or not, and projects that may show documents unasked.
 
 It is in the data directory, never in the cache or in a project.
 """
@@ -48,23 +48,17 @@ class Grant(Value):
 
 
 class TrustStore:
-    """The grants in a file, which is read on every call, as other processes may change it.
+    """The grants in a file, usually `trust.json` in the data directory, which need not exist.
 
-    A store that cannot be read is an error in every method, and is never overwritten.
-
-    Args:
-        path: the file, usually `trust.json` in the data directory; it need not exist.
+    It is read on every call, as other processes may change it. A store that cannot be read is an error in every method,
+    and is never overwritten.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def entries(self) -> tuple[Grant, ...]:
-        """Return all grants, oldest first.
-
-        Raises:
-            ConfigError: the store is malformed or cannot be read.
-        """
+        """Return all grants, oldest first."""
         try:
             text = read_regular(self.path, _MAX_BYTES)
         except FileNotFoundError:
@@ -77,13 +71,11 @@ class TrustStore:
             raise self._unusable(str(error)) from error
 
     def allows(self, pointer: Path, target: Path, *, use: Use = "knowledge") -> bool:
-        """Return whether the user allowed a pointer to use exactly this target.
+        """Return whether the user allowed a pointer to use exactly this target; a changed target must be trusted again.
 
-        Args:
-            pointer: the pointer file, or the folder or link found without one.
-            target: its current target; a changed target must be trusted again.
-            use: as the base's folder, or as that of its index. One does not imply the other: in the first, files are
-                read; in the second, a database is created and opened.
+        `pointer` is its file, or the folder or link found without one. The uses, as the base's folder and as that of
+        its index, do not imply each other: in the first, files are read; in the second, a database is created and
+        opened.
         """
         return self._grant(pointer, target, use) is not None
 
@@ -93,28 +85,18 @@ class TrustStore:
         return grant is not None and grant.writable
 
     def allows_documents(self, root: Path, project: str) -> bool:
-        """Return whether the documents of a project may reach agents without being asked for.
-
-        Args:
-            root: its folder.
-            project: its identity.
-        """
+        """Return whether the documents of a project may reach agents without being asked for."""
         grant = self._grant(root, root, "documents")
         return grant is not None and grant.project == project
 
     def refuses(self, pointer: Path, target: Path) -> bool:
-        """Return whether the user refused this target when asked, and is not to be asked again."""
+        """Return whether the user refused this target when asked, and must not be asked again."""
         return self._grant(pointer, target, "refused") is not None
 
     def add(
         self, pointer: Path, target: Path, writable: bool = False, *, use: Use = "knowledge", project: str = ""
     ) -> Grant:
-        """Add a grant, replacing one for the same pointer, target and use; permission and refusal replace each other.
-
-        Raises:
-            ConfigError: the store is malformed, or locked by another process.
-            OSError: it cannot be written.
-        """
+        """Add a grant, replacing one for the same pointer, target and use, whether permission or refusal."""
         new = Grant(pointer=identity(pointer), target=target.resolve(), use=use, writable=writable, project=project)
         with self._lock():
             kept = [grant for grant in self.entries() if _key(grant) != _key(new) and not _contradicts(grant, new)]
@@ -122,11 +104,7 @@ class TrustStore:
         return new
 
     def revoke(self, pointer: Path) -> bool:
-        """Remove all grants of a pointer, which need not exist any more.
-
-        Returns:
-            Whether there were any.
-        """
+        """Remove all grants of a pointer, which need not exist any more; return whether there were any."""
         with self._lock():
             grants = self.entries()
             kept = tuple(grant for grant in grants if grant.pointer != identity(pointer))

@@ -60,15 +60,7 @@ def adapter(declared: type) -> TypeAdapter[Any]:
 
 
 def validated(declared: type[T], data: dict[str, Any]) -> T:
-    """Validate the content of a file, and return it as a dataclass.
-
-    Args:
-        declared: the dataclass.
-        data: parsed JSON.
-
-    Raises:
-        ValidationError: a value does not match its field.
-    """
+    """Validate the parsed JSON of a file, and return it as a dataclass; raises pydantic's `ValidationError`."""
     # Strict JSON mode: lists may become tuples, but "5" never becomes 5.
     value: T = adapter(declared).validate_json(  # type: ignore[arg-type]
         json.dumps(data), strict=True, by_alias=True, by_name=False

@@ -1,4 +1,4 @@
-"""Vaults of Obsidian: which folders are in one."""
+"""Detection of Obsidian vaults."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ VAULT_FOLDER = ".obsidian"
 def has_inline_tags(said: bool | None, folder: Path, home: Path | None) -> bool:
     """Return whether `#tags` in the text of a base's documents are tags.
 
-    Args:
-        said: what the configuration says; None means where the folder is in a vault, whose root is the folder itself
-            or, within a git repository, above it.
-        folder: the base's, links resolved.
-        home: the home directory, links resolved, which is no repository; None if the folder is known to be in one.
+    If the configuration does not say (`said` is None), they are where the folder is in a vault, whose root is the
+    folder itself or, within a git repository, above it. `home` is no repository; None if the folder is known to be in
+    one.
     """
     if said is not None:
         return said

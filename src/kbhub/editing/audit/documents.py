@@ -142,9 +142,7 @@ def _line_with(text: str) -> int | None:
 def secret_findings(material: Material, searched: Callable[[], object]) -> Iterator[AuditFinding]:
     """Yield a finding for each credential; none shows more than its first characters.
 
-    Args:
-        material: the base.
-        searched: called after each document: no check takes longer.
+    `searched` is called after each document, since no check takes longer.
     """
     index = material.hub.index(material.base)
     with index.snapshot():
@@ -207,12 +205,7 @@ def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:
 
 
 def memory_findings(hub: Hub, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
-    """Yield findings about memories whose document or code changed or vanished since.
-
-    Args:
-        hub: the hub.
-        bases: the audited bases, by id.
-    """
+    """Yield findings about memories whose document or code changed or vanished since."""
     by_ref = {material.ref(path): (material, path) for material in bases.values() for path in material.documents}
     for change in subjects_changed(hub):
         if change.ref not in by_ref:
@@ -230,9 +223,7 @@ def memory_findings(hub: Hub, bases: Mapping[str, Material]) -> Iterator[AuditFi
 def orphan_findings(material: Material, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
     """Yield findings about documents without links (including `related`) in or out, and without tags.
 
-    Args:
-        material: the base.
-        bases: all active bases, by id.
+    `bases` holds all active bases.
     """
     base_id = material.base.id
     linked = {link.path for link in material.links if link.by != "itself"}
@@ -255,11 +246,7 @@ def orphan_findings(material: Material, bases: Mapping[str, Material]) -> Iterat
 
 
 def usual_tags(bases: Mapping[str, Material]) -> dict[str, str]:
-    """Map each tag that is not in its most common spelling to that spelling.
-
-    Args:
-        bases: bases whose documents count.
-    """
+    """Map each tag that is not in its most common spelling to that spelling."""
     counts: Counter[str] = Counter(
         tag for material in bases.values() for row in material.documents.values() for tag in set(row.tags)
     )
@@ -274,12 +261,7 @@ def usual_tags(bases: Mapping[str, Material]) -> dict[str, str]:
 
 
 def tag_findings(material: Material, usual: Mapping[str, str]) -> Iterator[AuditFinding]:
-    """Yield findings about tags of a base that are mostly spelt differently.
-
-    Args:
-        material: the base.
-        usual: result of `usual_tags`.
-    """
+    """Yield findings about tags of a base that are mostly spelt differently, according to `usual_tags`."""
     rows = {path: row for path, row in material.written().items() if any(tag in usual for tag in row.tags)}
     if not rows:
         return
@@ -318,14 +300,7 @@ def project_root(material: Material) -> Path | None:
 
 
 def ref_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding], list[str]]:
-    """Look up the refs of bases.
-
-    Args:
-        materials: the bases.
-
-    Returns:
-        The findings, and notes on what was not looked up.
-    """
+    """Look up the refs of bases; return the findings, and notes on what was not looked up."""
     findings: list[AuditFinding] = []
     notes: list[str] = []
     left = MOST_REFS
@@ -364,11 +339,7 @@ def _broken(material: Material, sources: Sources, entries: Sequence[ListEntry]) 
 
 
 def image_findings(material: Material) -> Iterator[AuditFinding]:
-    """Yield findings about images of a base whose file does not exist.
-
-    Args:
-        material: the base.
-    """
+    """Yield findings about images of a base whose file does not exist."""
     name, graph = material.base.id, graph_of(material.hub)
     paths = [
         path for path, row in material.documents.items() if row.kind in ("document", "memory") and is_markdown(path)

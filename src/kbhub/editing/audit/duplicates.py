@@ -19,13 +19,9 @@ _REMEDY = "Keep one of them: merge the differences, and update the links to the 
 
 
 def duplicate_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding], list[str]]:
-    """Compare all documents of some bases.
+    """Return a finding for each document that resembles an earlier one, and notes on what was not compared.
 
-    Args:
-        materials: the bases, in order; of two equal documents, the first is the one to keep.
-
-    Returns:
-        A finding for each document that resembles an earlier one, and notes on what was not compared.
+    The order of the bases matters: of two equal documents, the first is the one to keep.
     """
     findings: list[AuditFinding] = []
     first: dict[bytes, tuple[Material, str]] = {}

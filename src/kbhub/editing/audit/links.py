@@ -57,13 +57,9 @@ _ELSEWHERE = "it resolves only by name or from the base's folder, so it is broke
 
 
 class Anchors:
-    """The anchors of a document.
+    """The anchors of a document, given its path and full text.
 
     Programs derive anchors from headings differently (case, spaces, punctuation), so only letters and digits count.
-
-    Args:
-        path: the document.
-        text: its full text.
     """
 
     def __init__(self, path: str, text: str) -> None:
@@ -75,11 +71,7 @@ class Anchors:
         self._blocks = {match[1] for line in self._document.lines if (match := _BLOCK.search(line))}
 
     def has(self, fragment: str) -> bool:
-        """Return whether a fragment names an anchor of the document.
-
-        Args:
-            fragment: decoded, without `#`; `Heading#Part` names a subsection.
-        """
+        """Return whether a fragment, decoded and without `#`, names an anchor; `Heading#Part` names a subsection."""
         if fragment.startswith("^"):
             return fragment[1:] in self._blocks
         name = fragment.rpartition("#")[2].strip()
@@ -122,12 +114,7 @@ def _squashed(text: str) -> str:
 
 
 def link_findings(material: Material, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
-    """Yield findings about the links of a base.
-
-    Args:
-        material: the base.
-        bases: all active bases, by id.
-    """
+    """Yield findings about the links of a base; `bases` holds all active bases."""
     targets = _Targets(material)
     missing = _missing_headings(material, bases)
     for link in material.links:

@@ -190,11 +190,7 @@ class Material:
 
 
 def material_of(hub: Hub, base: Base) -> Material:
-    """Load the data of a base.
-
-    Raises:
-        IndexUnavailable: its index cannot be read.
-    """
+    """Load the data of a base."""
     index = hub.index(base)
     with index.snapshot():
         rows = sorted(index.documents_by_docid(""), key=lambda row: row.path)
@@ -217,12 +213,7 @@ class ListEntry:
 
 
 def front_matter_entries(material: Material, *keys: str) -> Iterator[ListEntry]:
-    """Yield the texts under keys of the documents' front matter, lists item by item.
-
-    Args:
-        material: the base.
-        keys: case-folded keys.
-    """
+    """Yield the texts under some case-folded keys of the documents' front matter, lists item by item."""
     index = material.hub.index(material.base)
     with index.snapshot():
         rows = [row for key in keys for row in front_matter_of(index, key)]
@@ -235,11 +226,7 @@ def front_matter_entries(material: Material, *keys: str) -> Iterator[ListEntry]:
 
 
 def front_lines(text: str) -> list[str]:
-    """Return the lines of a document's front matter, including the opening one.
-
-    Args:
-        text: the document, or its beginning.
-    """
+    """Return the lines of the front matter of a document or its beginning, including the opening one."""
     lines = text.split("\n")
     closing = read_front_matter(lines).closing
     return lines[: closing or len(lines)]

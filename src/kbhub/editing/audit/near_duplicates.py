@@ -76,14 +76,10 @@ class Alike:
 
 
 def alike(texts: Iterable[str], least: float) -> tuple[list[Alike], bool]:
-    """Find texts that are nearly the same.
+    """Pair each text that resembles an earlier one with the first such; return also if all pairs could be compared.
 
-    Args:
-        texts: any number of texts, consumed one at a time.
-        least: minimum share of common shingles, 0 to 1; pairs well below 0.9 may be missed.
-
-    Returns:
-        Each text that resembles an earlier one, paired with the first such; and whether all pairs could be compared.
+    The texts are consumed one at a time. `least` is the minimum share of common shingles, 0 to 1; pairs well below 0.9
+    may be missed.
     """
     sketches = [_sketch(text) for text in texts]
     groups: dict[tuple[int, bytes], list[int]] = defaultdict(list)

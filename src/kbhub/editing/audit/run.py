@@ -64,12 +64,7 @@ _TAG_KEYS = ("tags", "tag")
 
 
 class _AuditProgress:
-    """How much is checked, in checks of one document each.
-
-    Args:
-        progress: see `audit`.
-        todo: all of it.
-    """
+    """The progress of an audit, in checks of one document each."""
 
     def __init__(self, progress: Progress | None, todo: int) -> None:
         self._progress, self._todo, self.done = progress, todo, 0
@@ -89,14 +84,11 @@ def audit(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Check the documents of bases. Nothing is changed.
+    """Check the documents of bases. Nothing is changed, and indexes are used as they are.
 
-    Args:
-        hub: the hub; indexes are used as they are.
-        names: ids of the bases to check, none for all active ones. Links between all bases count in any case.
-        checks: names of checks, as in `CHECKS`; none for all.
-        limit: maximum number of findings, most severe first; all are counted.
-        progress: called with the name of a check, and how much of all is done: documents, once for each check.
+    Without names, all active bases are checked; links between all bases count in any case. Without checks, all of
+    `CHECKS` are made. A limit keeps the most severe findings; all are counted. `progress` is called with the name of a
+    check, and how much of all is done: documents, once for each check.
 
     Raises:
         UsageError: a check does not exist, or `limit` is negative.
@@ -239,12 +231,9 @@ def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
 
 
 def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
-    """Apply the safe fixes of an audit in writable bases, and index the changes.
+    """Apply the safe fixes of an audit in writable bases and index the changes, or only report them in a dry run.
 
-    Args:
-        hub: the hub.
-        report: result of `audit`, not cut to a limit.
-        dry_run: only report what would be changed.
+    The report must not be cut to a limit.
     """
     by_document: dict[tuple[str, str], list[AuditFinding]] = defaultdict(list)
     for finding in report.findings:

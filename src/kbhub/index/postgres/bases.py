@@ -1,4 +1,7 @@
-"""The bases of a database: which there are, who may do what with them, and who publishes one."""
+"""The bases of a database: their list, the rights of roles, and publishing.
+
+Functions raise EngineUnavailable if the base does not exist, the role lacks the right, or the server refuses.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ WAIT_MS = 10_000
 
 @struct
 class SharedBase:
-    """A base of a database that one may read."""
+    """A base that the role may read."""
 
     name: str
     description: str | None
@@ -49,20 +52,17 @@ class SharedBase:
 
 @struct
 class RoleRights:
-    """A role and what it may do with a base."""
+    """A role and its rights on a base."""
 
     role: str
     rights: str
 
 
 def init(server: Server) -> tuple[int, bool]:
-    """Make the schema of a database, or bring it to this version.
+    """Create the schema of a database, or upgrade it to this version.
 
     Returns:
-        The version that it had, 0 for none; whether roles cannot see how much all bases hold together.
-
-    Raises:
-        EngineUnavailable: the role may not, or the schema is newer.
+        Its version before, 0 for none; whether the total size of all bases is hidden from roles.
     """
     with _connected(server) as connection:
         version = schema_version(connection)
@@ -82,9 +82,7 @@ def init(server: Server) -> tuple[int, bool]:
 def init_sql(server: Server | None = None, admin: str | None = None) -> str:
     """Return the SQL that `init` runs, for administrators who run it themselves.
 
-    Args:
-        server: the database, to upgrade it; None for one without a schema.
-        admin: role that may create bases.
+    Without a server it is for a database without a schema; `admin` is the role that may create bases.
     """
     version = 0
     if server:
@@ -94,7 +92,7 @@ def init_sql(server: Server | None = None, admin: str | None = None) -> str:
 
 
 def shared_bases(server: Server) -> list[SharedBase]:
-    """Return the bases that one may read, by name."""
+    """Return the bases that the role may read, by name."""
     with server.reading() as connection, server.deadline(connection):
         rows = connection.execute("SELECT * FROM kbhub.bases() ORDER BY name").fetchall()
     names = {number: name for name, number in RIGHTS.items()}
@@ -117,18 +115,15 @@ def changing(
     wait: bool = False,
     undo: bool = False,
 ) -> Iterator[tuple[Connection[Any], int]]:
-    """Hold a base, so that nobody else writes it, and yield (connection, its number), in a transaction.
+    """Hold a base against other writers, and yield (connection, its number), in a transaction.
 
     Args:
         server: the database.
         name: name of the base.
-        who: what the server lists the connection as, for whoever wants the base meanwhile; everybody sees it.
+        who: name of the connection in the server's list, for whoever waits for the base; visible to everybody.
         create: create the base if there is none.
         wait: wait for another writer, as for a memory, which is written in a moment.
         undo: roll back at the end.
-
-    Raises:
-        EngineUnavailable: there is no such base, somebody else holds it, or the server refuses.
     """
     with server.writing(who) as connection, connection.transaction(force_rollback=undo):
         connection.execute("SET LOCAL search_path = pg_catalog")
@@ -141,7 +136,7 @@ def changing(
 
 
 def opened(connection: Connection[Any], name: str) -> tuple[int, bool] | None:
-    """Return the number of a base that one may read, and whether agents may remember in it; None if there is none."""
+    """Return a readable base's number, and whether agents may remember in it; None if there is none."""
     return connection.execute("SELECT base_id, memories FROM kbhub.open(%s)", (name,)).fetchone()
 
 
@@ -170,7 +165,7 @@ def _hold(server: Server, connection: Connection[Any], name: str, number: int, *
 
 
 def no_base(server: Server, name: str) -> EngineUnavailable:
-    """Return the error about a base that does not exist or is hidden, which nobody can tell apart."""
+    """Return the error about a base that does not exist or is hidden; the two look the same."""
     return EngineUnavailable(
         server.name,
         f"there is no base {name!r} that you may read",
@@ -179,11 +174,7 @@ def no_base(server: Server, name: str) -> EngineUnavailable:
 
 
 def remove(server: Server, name: str) -> int:
-    """Remove a base with all its documents; return how many there were.
-
-    Raises:
-        EngineUnavailable: there is no such base, or one is not its admin.
-    """
+    """Remove a base with all its documents; return how many there were."""
     with changing(server, name, "kbhub publish --remove") as (connection, number):
         return int(connection.execute("SELECT kbhub.remove_base(%s)", (number,)).fetchone()[0])  # type: ignore[index]
 
@@ -195,11 +186,7 @@ def takes_memories(connection: Connection[Any], name: str) -> bool:
 
 
 def describe(server: Server, name: str, *, description: str | None = None, memories: bool | None = None) -> None:
-    """Change what a base is said to be about, or whether agents may remember in it; that creates an empty one.
-
-    Raises:
-        EngineUnavailable: one is not its admin.
-    """
+    """Change a base's description, or whether agents may remember in it; create an empty base if there is none."""
     with changing(server, name, "kbhub publish", create=memories is True) as (connection, number):
         others = "SELECT FROM kbhub.document_rows(%s) WHERE kind <> 'memory' LIMIT 1"
         if memories and connection.execute(others, (number,)).fetchone() is not None:
@@ -209,17 +196,9 @@ def describe(server: Server, name: str, *, description: str | None = None, memor
 
 
 def grant(server: Server, role: str, rights: str, name: str | None = None) -> None:
-    """Give a role rights on a base, or on bases to come.
+    """Grant a role rights (of `RIGHTS`) on a base, or without a name the right to create bases.
 
-    Args:
-        server: the database.
-        role: an existing role, of a person or a group.
-        rights: one of `RIGHTS`.
-        name: the base; None for the right to create bases, which is that of an admin.
-
-    Raises:
-        EngineUnavailable: the role or the base does not exist, or one is not an admin.
-        UsageError: only admins create bases.
+    Without a name, any right but `admin` raises UsageError.
     """
     if name is None and rights != "admin":
         raise UsageError(
@@ -246,7 +225,7 @@ def revoke(server: Server, role: str, name: str | None = None) -> bool:
 
 
 def members(server: Server, name: str | None = None) -> list[RoleRights]:
-    """Return who may do what with a base, or create bases. Raises as `grant` does."""
+    """Return the roles with rights on a base, or that may create bases. Raises as `grant` does."""
     names = {number: rights for rights, number in RIGHTS.items()}
     with _ruling(server, name) as (connection, number):
         rows = connection.execute("SELECT role, rights FROM kbhub.members(%s)", (number,)).fetchall()

@@ -1,4 +1,4 @@
-"""Postings as a shared base stores them: for each term, blocks of chunks with their weights and places."""
+"""Postings in a shared base: for each term, blocks of chunks with their weights and places."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HEAVY = tuple(int(weight) - 1 for weight in FTS_WEIGHTS)
 
 @struct
 class Block:
-    """Where a term occurs, for some of the chunks.
+    """The postings of a term in some of the chunks.
 
     `chunks`, `counts` and `places` are steps in the form of `columns.written`: from `first` to each chunk; the weighted
     occurrences of each chunk; the places of each occurrence, which are twice the position in the chunk, plus one where
@@ -72,8 +72,7 @@ class Block:
 def listed(blocks: Sequence[Block]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the chunks in all blocks of a term, ascending, and the weighted occurrences in each.
 
-    Raises:
-        ValueError: they contradict each other.
+    Blocks that contradict each other raise ValueError.
     """
     chunks = np.concatenate([np.zeros(0, np.int64), *(block.ids() for block in blocks)])
     counts = np.concatenate([np.zeros(0), *(block.weights() for block in blocks)])
@@ -93,14 +92,7 @@ def united(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def phrase(parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return where terms stand one after the other.
-
-    Args:
-        parts: the occurrences of each term.
-
-    Returns:
-        The chunks, ascending, and the weighted occurrences of the phrase in each.
-    """
+    """Return the chunks, ascending, where terms follow each other, and the phrase's weighted occurrences in each."""
     begins = parts[0]
     for number, part in enumerate(parts[1:], 1):
         begins = np.intersect1d(begins, part - 2 * number, assume_unique=True)
@@ -109,14 +101,14 @@ def phrase(parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArr
 
 
 def stored(stem: str) -> str:
-    """Return a stem as it is stored and looked up: the end of an endless one is a hash. Twice is once."""
+    """Return the stored form of a stem: the end of an endless one is a hash. Idempotent."""
     if len(stem) <= LONGEST_TERM or len(stem) == LONGEST_TERM + HASH_DIGITS:
         return stem
     return stem[:LONGEST_TERM] + hashlib.sha256(stem.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Inverter:
-    """Collects the terms of chunks, to be written as blocks."""
+    """A collection of the terms of chunks, to be written as blocks."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -129,12 +121,7 @@ class Inverter:
         """Stems of texts that many chunks share: titles, paths and tags."""
 
     def add(self, chunk: int, searched: Sequence[str]) -> int:
-        """Add a chunk; return the number of its tokens.
-
-        Args:
-            chunk: its id, larger than those before.
-            searched: its texts by column.
-        """
+        """Add a chunk's texts by column, in ascending order of ids; return the number of its tokens."""
         numbers = self._numbers
         terms: list[int] = []
         places: list[NDArray[np.int64]] = []
@@ -172,7 +159,7 @@ class Inverter:
 
 @struct
 class Occurrences:
-    """Where terms occur."""
+    """The places where terms occur."""
 
     terms: tuple[str, ...]
     ends: NDArray[np.int64]
@@ -189,7 +176,7 @@ class Occurrences:
         return dict(zip(self.terms, np.bincount(self._pairs()[1], minlength=len(self.terms)).tolist(), strict=True))
 
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where each pair of a term and a chunk with it begins in `every`, and the number of its term."""
+        """Return where each pair of a term and a chunk begins in `every`, and the number of its term."""
         terms = np.repeat(np.arange(len(self.terms)), np.diff(self.ends, prepend=0))
         chunks = self.every >> CHUNK_SHIFT
         begins = np.flatnonzero((np.diff(chunks, prepend=-1) != 0) | (np.diff(terms, prepend=-1) != 0))

@@ -1,4 +1,4 @@
-"""Check what a database returns: anybody who may write a base can write rows that no publisher writes."""
+"""Checks of a database's results: any role that may write a base can write rows that no publisher writes."""
 
 from __future__ import annotations
 
@@ -58,15 +58,7 @@ _META: Mapping[str, type] = MappingProxyType({"generation": int, "pack": int, "e
 
 
 def checked(columns: Sequence[str], rows: list[Any]) -> list[Any]:
-    """Return rows, all of whose values are possible.
-
-    Args:
-        columns: their names.
-        rows: as fetched.
-
-    Raises:
-        ValueError: a value is impossible.
-    """
+    """Return fetched rows, raising ValueError if a value is impossible for its column."""
     for number, column in enumerate(columns if rows else ()):
         # A statement about links returns no kinds of documents.
         check = _LINK_KINDS.issuperset if column == "kind" and "target" in columns else _CHECKS.get(column)

@@ -1,4 +1,4 @@
-"""Bring the postings of a shared base in step with chunks that come and go."""
+"""Updates of a shared base's postings for chunks that come and go."""
 
 from __future__ import annotations
 
@@ -29,14 +29,7 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 def put(connection: Connection[Any], number: int, table: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Write rows of a base into a table, as one array per column.
-
-    Args:
-        connection: in a transaction that holds the base.
-        number: number of the base.
-        table: one of `WRITTEN`.
-        rows: the values of the columns there.
-    """
+    """Write rows of a base into a table of `WRITTEN`, as one array per column, in a transaction that holds the base."""
     if rows:
         kinds = [column.rpartition(" ")[2] for column in WRITTEN[table].split(", ")]
         arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
@@ -46,15 +39,10 @@ def put(connection: Connection[Any], number: int, table: str, rows: Sequence[Seq
 
 
 def write_postings(connection: Connection[Any], number: int, added: Inverter, removed: Inverter) -> None:
-    """Write the postings of a base, and count the chunks of each term.
+    """Write the postings of a base, and count the chunks of each term, in a transaction that holds the base.
 
-    Only blocks with removed chunks are changed, and the last one of a term while it has room.
-
-    Args:
-        connection: in a transaction that holds the base.
-        number: number of the base.
-        added: terms of new chunks, whose ids are larger than all stored ones.
-        removed: terms of chunks that are gone.
+    Only blocks with removed chunks are changed, and the last one of a term while it has room. The ids of added chunks
+    must be larger than all stored ones.
     """
     new = added.sorted()
     gone = {term: np.unique(every >> CHUNK_SHIFT) for term, every in removed.sorted().by_term().items()}

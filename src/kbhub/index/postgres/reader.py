@@ -1,6 +1,6 @@
-"""Read a shared base: the same tables as in an index file, those of one base among many, through one transaction.
+"""Reader of a shared base: the same tables as in an index file, for one base among many, in one transaction.
 
-The tables are what functions of the database return (`functions.sql`), for no reader may touch those behind them.
+Functions of the database return the tables (`functions.sql`), since readers may not touch the real ones.
 """
 
 from __future__ import annotations
@@ -113,13 +113,9 @@ _NAME = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(_COLUMNS)})\b")
 
 
 class PostgresIndex(Index):
-    """Read a shared base; thread-safe.
+    """Reader of the base `name` of a server's database; thread-safe.
 
-    Args:
-        path: identifies the index; files that belong to it lie beside it.
-        base: id of the base here, for messages.
-        server: its database.
-        name: its name there.
+    `path` identifies the index, and its files lie beside it; `base` is the base's id here, for messages.
     """
 
     def __init__(self, path: Path, base: str, server: Server, name: str) -> None:
@@ -350,7 +346,7 @@ class PostgresIndex(Index):
 
 @lru_cache(maxsize=1024)
 def _written(statement: str, number: int) -> str:
-    """Return a statement for one base: the tables it names are what functions return of this base's rows."""
+    """Return a statement for one base: the tables it names are the results of functions for this base."""
     sql = _FOUND.sub(lambda found: _lookup(found, number), statement)
     whole = ", ".join(
         f"{name} AS NOT MATERIALIZED (SELECT {_COLUMNS[name]} FROM {_function(name)}_rows({number}))"

@@ -1,8 +1,8 @@
-"""The tables of shared bases, the functions that are the only way to them, and how a database reaches this version.
+"""The tables of shared bases, the functions that are the only way to them, and upgrades to this version.
 
 No role but the owner has a privilege on a table: a plan, an estimate or a lock tells as much as a row. Functions run as
-the owner, check the rights of whoever calls them once, and only then read or write rows of that base. Every key begins
-with the base and every join stays within one, so the tables can be partitioned or sharded by it.
+the owner, check the caller's rights once, and only then read or write rows of that base. Every key begins with the base
+and every join stays within one, so the tables can be partitioned or sharded by it.
 """
 
 from __future__ import annotations
@@ -392,11 +392,9 @@ CLOSED = "SELECT NOT has_function_privilege('public', 'pg_stat_get_live_tuples(o
 
 
 def upgrade_sql(version: int, admin: str | None = None) -> str:
-    """Return the SQL that brings a database to this version, in one transaction.
+    """Return the SQL that upgrades a database from a version (0 for none) to this one, in one transaction.
 
-    Args:
-        version: version of the database; 0 if it has none.
-        admin: role that may create bases from then on; None for the one that runs it.
+    `admin` is the role that may create bases from then on; None for the one that runs it.
     """
     who = "session_user" if admin is None else "'" + admin.replace("'", "''") + "'"
     schema = "" if version else "CREATE SCHEMA kbhub;"

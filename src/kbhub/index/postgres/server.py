@@ -1,4 +1,7 @@
-"""Connections to a database of shared bases: opened on first use, pooled, and given up on after a deadline."""
+"""Connections to a database of shared bases: opened on first use, pooled, and given up on after a deadline.
+
+Errors of the server are raised as EngineUnavailable.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 
 @struct
 class DatabaseSession:
-    """Who one is in a database."""
+    """The role and its rights in a database."""
 
     role: str
     version: str
@@ -71,10 +74,8 @@ logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what it warns of
 class Server:
     """One database with shared bases, as one role. Thread-safe.
 
-    Args:
-        url: `postgresql://…`, without a password.
-        timeout: seconds for a connection and for each statement.
-        env: environment variables; libpq reads some of its own process's.
+    The URL has no password; `timeout` is in seconds, for a connection and for each statement; `env` are environment
+    variables, of which libpq reads some from its own process.
     """
 
     def __init__(self, url: str, timeout: float, env: Mapping[str, str]) -> None:
@@ -89,11 +90,7 @@ class Server:
 
     @contextmanager
     def reading(self) -> Iterator[Connection[Any]]:
-        """Yield a connection in a read-only transaction that sees one state of the database.
-
-        Raises:
-            EngineUnavailable: the server cannot be reached or refuses.
-        """
+        """Yield a connection in a read-only transaction that sees one state of the database."""
         if (held := getattr(self._local, "connection", None)) is not None:
             yield held  # one state of all bases that a thread reads at once, and one connection however many they are
             return
@@ -110,8 +107,7 @@ class Server:
     def deadline(self, connection: Connection[Any]) -> Iterator[None]:
         """Run a statement; cut the connection if the server does not answer in time, and word its errors.
 
-        Raises:
-            EngineUnavailable: it fails, or one before it in the same transaction did.
+        Also raises EngineUnavailable if an earlier statement in the same transaction failed.
         """
         self._busy[connection] = time.monotonic() + self.timeout + GRACE_SECONDS
         try:
@@ -132,29 +128,18 @@ class Server:
 
     @contextmanager
     def writing(self, application: str) -> Iterator[Connection[Any]]:
-        """Yield a connection of its own, without a deadline and in no transaction.
-
-        Args:
-            application: what the server lists it as.
-
-        Raises:
-            EngineUnavailable: the server cannot be reached or refuses.
-        """
+        """Yield a separate connection, listed as `application`, without a deadline and in no transaction."""
         with self._opened(application) as connection:
             self._check(connection)
             yield connection
 
     @property
     def name(self) -> str:
-        """The database, as a person knows it: the URL without options."""
+        """The database for people: the URL without options."""
         return shown_url(self.url)
 
     def connect(self, application: str = "kbhub") -> Connection[Any]:
-        """Open a connection, whatever the database holds.
-
-        Raises:
-            EngineUnavailable: the server cannot be reached or refuses.
-        """
+        """Open a connection, whatever the database holds."""
         try:
             return psycopg.connect(
                 self._info(),
@@ -169,11 +154,7 @@ class Server:
             raise EngineUnavailable(self.name, "its host name is invalid", "Fix the URL.") from error
 
     def session(self) -> DatabaseSession:
-        """Open a connection and return who one is there, for `doctor`.
-
-        Raises:
-            EngineUnavailable: the database cannot be used.
-        """
+        """Open a connection and return its role and rights, for `doctor`."""
         with self._opened("kbhub doctor") as connection:
             self._check(connection)
             row = connection.execute(
@@ -195,7 +176,7 @@ class Server:
             pool.close(timeout=0)
 
     def fault(self, error: psycopg.Error) -> EngineUnavailable:
-        """Return the error that says in words what went wrong."""
+        """Return an error that explains a failure in words."""
         return EngineUnavailable(self.name, *reason(error, self.timeout))
 
     def _info(self) -> str:
@@ -292,7 +273,7 @@ class Server:
                         wire.shutdown(SHUT_RDWR)
 
     def _check(self, connection: Connection[Any]) -> None:
-        """Raise EngineUnavailable unless the database is one of this version."""
+        """Raise EngineUnavailable unless the database has this version."""
         if connection.info.server_version < LEAST_VERSION:
             major = connection.info.server_version // 10_000
             raise EngineUnavailable(
@@ -331,9 +312,7 @@ def schema_version(connection: Connection[Any]) -> int:
 def connection_info(url: str, env: Mapping[str, str]) -> str:
     """Return the connection string of a URL, with TLS verified unless the server is on this machine.
 
-    Args:
-        url: `postgresql://…`; what it says of TLS wins.
-        env: environment variables; `PGSSLMODE` wins, too, and a service file may name the server.
+    TLS options in the URL and `PGSSLMODE` win; a service file may name the server.
     """
     info = conninfo_to_dict(url)
     hosts = str(info.get("host") or env.get("PGHOST") or "").split(",")
@@ -346,17 +325,12 @@ def connection_info(url: str, env: Mapping[str, str]) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine: a loopback address, or a folder with a socket."""
+    """Return whether a host is this machine: a loopback address, or a folder with a socket."""
     return host in LOOPBACK or host.startswith(("/", "@"))
 
 
 def reason(error: psycopg.Error, timeout: float) -> tuple[str, str]:
-    """Return in words why a statement or connection failed, and what to do.
-
-    Args:
-        error: what psycopg raised.
-        timeout: seconds of the deadline.
-    """
+    """Return why a statement or connection failed, and what to do; `timeout` is the deadline in seconds."""
     said = " ".join(str(error.diag.message_primary or error).rpartition("FATAL: ")[2].split())
     if isinstance(error, errors.InsufficientPrivilege) and not said.startswith(("permission", "new row", "must be")):
         return said, ""  # one of our own functions says who may not do what

@@ -1,4 +1,4 @@
-"""Write a shared base: what `sync` writes to an index file, in one transaction, so that readers see all or nothing."""
+"""Writer of a shared base: `sync` writes it in one transaction, so that readers see all or nothing."""
 
 from __future__ import annotations
 
@@ -47,13 +47,9 @@ _NUMBER = re.compile(r"[ \t\n\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9
 
 
 class PostgresWriter:
-    """Write one base of a database, within a transaction of the caller.
+    """Writer of one base of a database, within a transaction of the caller that holds the base.
 
-    Args:
-        connection: in a transaction that holds the base.
-        number: number of the base.
-        name: name of the base, which the docids depend on.
-        content: returns the bytes of a document's file; None if it has none.
+    Docids depend on `name`; `content` returns the bytes of a document's file, None if it has none.
     """
 
     def __init__(
@@ -105,9 +101,7 @@ class PostgresWriter:
     def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None:
         """Write a document, replacing the indexed one at its path.
 
-        Args:
-            document: the document with its chunks.
-            vectors: key → int8 vector of its chunks; a chunk with a missing key gets its vector later.
+        Vectors are int8 by key; a chunk with a missing key gets its vector later.
         """
         if len(document.path.encode()) > LONGEST_KEY:
             reason = f"Its path is longer than {LONGEST_KEY:,} bytes, which a shared base cannot store."
@@ -152,12 +146,7 @@ class PostgresWriter:
         ]
 
     def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None:
-        """Replace the list of files that could not be indexed: (path, message).
-
-        Args:
-            problems: the new list.
-            paths: the paths it applies to; None for the whole base.
-        """
+        """Replace the (path, message) of files that could not be indexed, at some paths or, if None, all."""
         if paths is None:
             self._clear("problem")
         else:
@@ -165,11 +154,7 @@ class PostgresWriter:
         self._put("problem", list({**dict(problems), **dict(self._refused)}.items()))
 
     def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]:
-        """Return path → reason of documents without text, and of those that cannot be stored.
-
-        Args:
-            paths: the paths to look at; None for all.
-        """
+        """Return path → reason of documents without text or that cannot be stored, of all or of those at some paths."""
         self._flush()
         rows = self._documents(
             "path, problem",
@@ -194,11 +179,7 @@ class PostgresWriter:
         return int(documents), int(chunks)
 
     def tidy(self, written: int) -> None:  # noqa: ARG002 - an index file merges segments by it
-        """Write what is derived from all documents: postings, signatures, and the state that readers compare.
-
-        Args:
-            written: chunks written in this transaction.
-        """
+        """Write all derived data: postings, signatures, and the state that readers compare."""
         self._flush()
         self._write_postings()
         self._sign()
@@ -288,7 +269,7 @@ class PostgresWriter:
         write_postings(self._connection, self._number, added, removed)
 
     def _sign(self) -> None:
-        """Compute the signatures of new vectors, or of all where the mean of the old ones does not fit any more."""
+        """Compute the signatures of new vectors, or of all if the mean of the old ones no longer fits."""
         ((chunks, gone),) = self._rows("SELECT chunks, gone FROM kbhub.counts(%s)")
         packed = dict(self._rows("SELECT name, data FROM kbhub.packed_rows(%s)"))
         signed = "meant" in packed
@@ -342,7 +323,7 @@ def _property(key: str, value: str | float) -> tuple[str, str, float | None]:
 
 
 def _of_stored(document: Sequence[Any], headings: str, line: int, text: str) -> NewDocument:
-    """Return a stored document with one of its chunks, for what was searched of it."""
+    """Return a stored document with one of its chunks, to tell what was searched of it."""
     path, title, kind, tags, aliases, _ = document
     chunk = NewChunk(tuple(json.loads(headings)), line, line, 0, text, 0)
     words = title, tuple(json.loads(tags)), tuple(json.loads(aliases))

@@ -1,4 +1,4 @@
-"""Find query terms in a text without tokenizing all of it, and cut the excerpt that shows most of them."""
+"""Query terms in a text, found without tokenizing all of it, and the excerpt that shows most of them."""
 
 from __future__ import annotations
 
@@ -38,13 +38,9 @@ IDENTIFIERS = 4_096
 
 
 def plain(text: str) -> str | None:
-    """Return a text in lower case, with `?` for non-ASCII separators.
+    """Return a text in lower case, of the same length, with `?` for non-ASCII separators.
 
-    Args:
-        text: any string.
-
-    Returns:
-        A text of the same length, or None if it has letters, digits or marks beyond ASCII, which need the tokenizer.
+    None if it has letters, digits or marks beyond ASCII, which need the tokenizer.
     """
     if text.isascii():
         return text.lower()
@@ -56,16 +52,13 @@ def plain(text: str) -> str | None:
 def occurrences(
     text: str, wanted: frozenset[str], cased: str = "", pairs: Container[tuple[str, str]] = ()
 ) -> list[tuple[int, int, str]]:
-    """Find the words with given stems.
+    """Return (start, end, stem) of the words with wanted stems, in order.
 
     Args:
         text: a result of `plain`.
         wanted: the stems.
         cased: the text before `plain`, which shows the parts of mixed-case words such as `maxRetries`.
         pairs: pairs of wanted stems. Neighbouring parts that are one count as words, unless the whole word is wanted.
-
-    Returns:
-        (start, end, stem) of each word, in order.
     """
     matches: dict[int, tuple[int, int, str]] = {}
     for beginning in _beginnings(wanted):
@@ -118,14 +111,9 @@ def _separates(character: str) -> bool:
 
 
 def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
-    """Find the terms of a query in a text.
+    """Return (start, end) of a query's terms in a text: sorted character offsets that do not overlap.
 
-    Args:
-        text: any string.
-        terms: the terms; a phrase matches at any of its words.
-
-    Returns:
-        (start, end) character offsets, sorted, not overlapping.
+    A phrase matches at any of its words.
     """
     stems_wanted = {token for term in terms for token in term.tokens}
     if not stems_wanted:
@@ -148,15 +136,9 @@ def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
 
 
 def excerpt(text: str, terms: tuple[Term, ...], limit: int) -> tuple[str, int]:
-    """Cut the part of a text with the most terms, at line ends where possible.
+    """Cut the part of a text with the most terms, at line ends where possible, to at most `limit` characters.
 
-    Args:
-        text: the text of a chunk.
-        terms: the terms of the query.
-        limit: most characters.
-
-    Returns:
-        The part, verbatim (with `…` where a line was cut), and the offset of its first line in `text`.
+    Returns the part, verbatim (with `…` where a line was cut), and the offset of its first line in `text`.
     """
     if len(text) <= limit:
         return text, 0
@@ -210,7 +192,7 @@ def _script_spans(text: str, wanted: set[str]) -> list[tuple[int, int]]:
 
 
 def _line_worth(lines: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
-    """Return, per line with any match, how many words of each term occur there."""
+    """Return how many words of each term occur in each line with any match."""
     wanted = frozenset(token for term in terms for form in (term, term.apart) if form for token in form.tokens)
     worth = {}
     for at, line_stems in _line_stems(lines, ends, wanted).items():

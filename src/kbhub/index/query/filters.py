@@ -89,15 +89,9 @@ class Filter:
 
 
 def read_filter(key: str, values: str, *, excluded: bool = False) -> Filter | None:
-    """Parse a filter from both sides of the colon.
+    """Parse a filter from the texts on both sides of the colon, the right one in the syntax of `FILTER`.
 
-    Args:
-        key: the text before the colon.
-        values: the text after the colon, in the syntax of `FILTER`.
-        excluded: whether it follows a dash.
-
-    Returns:
-        The filter, or None if the value is empty (`tag:""`) or an invalid age (`age:old`), so that the word is text.
+    None if the value is empty (`tag:""`) or an invalid age (`age:old`), so that the word is text.
     """
     name = fold(key)
     name = SYNONYMS.get(name, name)
@@ -152,9 +146,8 @@ def days_of(text: str) -> float | None:
 def path_test(value: str) -> Callable[[str], bool]:
     """Return a function that tests whether a path matches `path:value`, case-insensitively.
 
-    Args:
-        value: a path prefix, or with `*`, `?` or `[` a pattern as in `.gitignore`, which includes everything below a
-            matching folder.
+    The value is a path prefix, or with `*`, `?` or `[` a pattern as in `.gitignore`, which includes everything below a
+    matching folder.
     """
     prefix = path_prefix(value)
     if _WILD.search(prefix):
@@ -172,17 +165,12 @@ def path_prefix(value: str) -> str:
 
 
 def is_pattern(value: str) -> bool:
-    """Whether the value of a path filter is a pattern rather than a prefix."""
+    """Return whether the value of a path filter is a pattern rather than a prefix."""
     return _WILD.search(value) is not None
 
 
 def selected_bases(filters: Iterable[Filter], names: Collection[str]) -> bool:
-    """Return whether a base is selected by the filters.
-
-    Args:
-        filters: filters of a query; other keys are ignored.
-        names: id and other names of the base.
-    """
+    """Return whether a base with this id and these other names is selected by the filters; other keys are ignored."""
     folded = {fold(name) for name in names}
     return all(
         any(value.text == ANY or fold(value.text) in folded for value in base_filter.values) != base_filter.excluded

@@ -1,9 +1,9 @@
-"""Parse user text into terms, exclusions and filters. Accepts any string.
+"""Parser of user text into terms, exclusions and filters. Accepts any string.
 
 - `word`: a term; if FTS5 splits it (`NO_COLOR`, `/api/v1`, `--no-track`, `don't`), a phrase.
 - `"some words"`: a phrase, searched for verbatim.
 - `-word`, `-"some words"`: exclude documents with it.
-- `key:value`: a filter, see `filtering`; `-key:value` negates it.
+- `key:value`: a filter, see `filters`; `-key:value` negates it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ParsedQuery:
 
 @record
 class _Found:
-    """What has been parsed so far."""
+    """The parts parsed so far."""
 
     known: frozenset[str]
     terms: dict[tuple[str, ...], Term] = field(default_factory=dict)
@@ -167,18 +167,12 @@ class _Found:
 
 
 def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
-    """Parse any string as a query.
+    """Parse any string as a query: distinct terms, exclusions and filters in the order of the text.
 
     Runs of Han and Kana become pairs of characters. Stop words are dropped unless quoted or alone. A query of nothing
-    but exclusions is searched for as plain text.
-
-    Args:
-        text: any string; FTS5 operators in it are plain text. Only the beginning of a long one is read.
-        known: folded front-matter keys that make `key:value` a filter, from the `keys` of the same query parsed without
-            them.
-
-    Returns:
-        Distinct terms, exclusions and filters in the order of the text.
+    but exclusions is searched for as plain text. FTS5 operators are plain text, and only the beginning of a long text
+    is read. `known` are the folded front-matter keys that make `key:value` a filter, from the `keys` of the same query
+    parsed without them.
     """
     read = beginning(text)
     return _understood(read, len(text) - len(read), known)
@@ -221,16 +215,12 @@ _remembered = lru_cache(maxsize=64)(_understood)
 
 
 def terms_of(words: Iterable[str]) -> tuple[Term, ...]:
-    """Return terms of words to highlight.
-
-    Args:
-        words: texts of terms; filters and exclusions are treated as plain words.
-    """
+    """Return terms of words to highlight; filters and exclusions are treated as plain words."""
     return tuple(term for word in words for term in _terms(word.replace('"', " "), phrase=True))
 
 
 def _excluded(word: str) -> str | None:
-    """Return what a single word excludes, or None if it is text."""
+    """Return the text that a single word excludes, or None if it is text."""
     match = _EXCLUSION.fullmatch(word)
     if match is None or "=" in word or (len(match[1]) <= FLAG_LETTERS and word.isascii()):
         return None

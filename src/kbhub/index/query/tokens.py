@@ -98,9 +98,8 @@ def cased_words(text: str) -> list[tuple[int, str]]:
 def cased_parts(word: str) -> tuple[str, ...]:
     """Split a mixed-case identifier into words; empty if it is one word.
 
-    Args:
-        word: letters and digits; `maxRetries` → `max`, `Retries`; `HTTPServer` → `HTTP`, `Server`. A single letter
-            belongs to the next part (`iPhone`, `OAuth`) or, at the end, to the previous one.
+    `maxRetries` → `max`, `Retries`; `HTTPServer` → `HTTP`, `Server`. A single letter belongs to the next part
+    (`iPhone`, `OAuth`) or, at the end, to the previous one.
     """
     if len(word) > MAX_CASED or not _CASED.fullmatch(word):
         return ()

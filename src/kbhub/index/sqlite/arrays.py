@@ -1,4 +1,4 @@
-"""What a query reads of many chunks at once, as numpy arrays: the numeric side of an index."""
+"""The numeric side of an index: the data of many chunks, read at once as numpy arrays."""
 
 from __future__ import annotations
 

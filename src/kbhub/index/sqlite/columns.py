@@ -1,6 +1,6 @@
-"""The columns, signatures and common postings of an index file, as they are packed in it.
+"""The columns, signatures and common postings of an index file in packed form.
 
-Imports numpy, so import it lazily.
+Imports numpy, so import it lazily. `rows` always reads within one snapshot; damaged data raises ValueError.
 """
 
 from __future__ import annotations
@@ -43,15 +43,7 @@ MOST_ASKED = 400
 
 
 def columns(before: Columns | None, rows: Rows) -> Columns:
-    """Update columns to the current state of the index.
-
-    Args:
-        before: columns of an earlier state of the same file, or None.
-        rows: reads within one snapshot of the index.
-
-    Raises:
-        ValueError: the packed data is damaged.
-    """
+    """Update columns of an earlier state of the same file, or None, to the current state of the index."""
     ((pack,),) = rows("SELECT value FROM meta WHERE key = 'pack'")
     if before is None or before.pack != pack:
         before = _packed(pack, rows)
@@ -64,14 +56,7 @@ def columns(before: Columns | None, rows: Rows) -> Columns:
 
 
 def existing(rows: Rows) -> Columns:
-    """Return columns of the chunks that exist, whatever is packed.
-
-    Args:
-        rows: reads within one snapshot of the index.
-
-    Raises:
-        ValueError: the tables differ.
-    """
+    """Return columns of the chunks that exist, whatever is packed."""
     ids, lengths = _new(-1, rows)
     return made(0, 0, ids, _documents(ids, -1, rows), lengths)
 
@@ -122,9 +107,6 @@ def signatures(before: Signatures | None, known: Columns, rows: Rows, read: Read
         known: columns of the index, in this snapshot.
         rows: reads within the snapshot.
         read: returns (id, int8 vector) of those chunks that have one.
-
-    Raises:
-        ValueError: the packed data is damaged.
     """
     return sign(before or _packed_signatures(known, rows), known.ids, read)
 
@@ -153,10 +135,7 @@ def _packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
 def packed(known: Columns, made: Signatures | None, embedder: str | None) -> Iterator[tuple[str, bytes]]:
     """Yield columns and signatures in storage format: (name, bytes).
 
-    Args:
-        known: columns without deleted chunks.
-        made: signatures of the same chunks; None without vectors.
-        embedder: fingerprint of the embedder.
+    The columns have no deleted chunks; the signatures are of the same chunks, None without vectors.
     """
     yield "documents", known.documents.tobytes()
     yield "ids", written(known.ids)
@@ -172,11 +151,7 @@ def packed(known: Columns, made: Signatures | None, embedder: str | None) -> Ite
 
 
 def totals(sizes: Sequence[bytes]) -> NDArray[np.int32]:
-    """Sum the tokens over the FTS columns of each chunk.
-
-    Args:
-        sizes: per chunk, one SQLite varint per column, as FTS5 stores them.
-    """
+    """Sum the tokens of each chunk over its FTS columns: one SQLite varint per column, as FTS5 stores them."""
     if not sizes:
         return np.zeros(0, np.int32)
     raw = np.frombuffer(b"".join(sizes), np.uint8)
@@ -199,7 +174,7 @@ def common_terms(known: Columns, rows: Rows) -> list[str]:
 
 
 def postings_of(terms: Sequence[str], known: Columns, rows: Rows) -> list[tuple[str, bytes, bytes]]:
-    """Return where terms occur, packed: (term, positions, counts added up)."""
+    """Return the packed postings of terms: (term, positions, summed counts)."""
     # An id stands once for each occurrence, or as often as its column weighs. Made into one text, they come out of
     # SQLite four times as fast as row by row.
     repeated = {

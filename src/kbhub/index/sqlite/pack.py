@@ -1,4 +1,4 @@
-"""Pack an index: store what a query reads of many chunks contiguously.
+"""Packing of an index: the data a query reads of many chunks, stored contiguously.
 
 Packed are the ids and lengths of all chunks, the signatures of their vectors, and the postings of common terms. All of
 it is derived from the other tables, from which later chunks are read until the next packing.
@@ -46,14 +46,11 @@ def is_loose(connection: apsw.Connection) -> bool:
 
 
 class Packing:
-    """Packs an index once; a context manager.
+    """One packing of an index; a context manager.
 
     Nothing else happens at the end of a first index, and SQLite leaves the interpreter to other threads. So a second
     thread with its own connection reads vectors from the start, while this one may merge the full-text index, and then
-    finds half of the postings.
-
-    Args:
-        connection: of the only writer, outside of a transaction.
+    finds half of the postings. The connection is that of the only writer, outside of a transaction.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -69,11 +66,7 @@ class Packing:
         self._reader.close(force=True)
 
     def write(self) -> None:
-        """Write what is packed, within a transaction.
-
-        Raises:
-            apsw.Error: the index is damaged.
-        """
+        """Write the packed data, within a transaction."""
         arrays = _arrays()
         embedder, known, made = self._state.result()
         connection = self._connection
@@ -100,11 +93,7 @@ class Packing:
 
 
 def _state(rows: Rows) -> tuple[str | None, Columns, Signatures | None]:
-    """Return the fingerprint of the embedder, the columns, and the signatures if there are enough chunks.
-
-    Raises:
-        apsw.Error: the index is damaged.
-    """
+    """Return the fingerprint of the embedder, the columns, and the signatures if there are enough chunks."""
     arrays = _arrays()
     embedder = dict(rows("SELECT key, value FROM meta WHERE key = 'embedder'")).get("embedder")
     try:
@@ -117,7 +106,7 @@ def _state(rows: Rows) -> tuple[str | None, Columns, Signatures | None]:
 
 
 def _arrays() -> Any:
-    """Return what needs numpy, which takes 0.1 s to load; few syncs pack."""
+    """Import and return the numpy part, which takes 0.1 s to load; few syncs pack."""
     from kbhub.index.sqlite import arrays  # noqa: PLC0415
 
     return arrays

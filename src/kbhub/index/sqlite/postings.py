@@ -1,4 +1,4 @@
-"""Look up chunks and counts of a term: packed for common terms, else from FTS5."""
+"""Chunks and counts of a term: packed for common terms, else from FTS5."""
 
 from __future__ import annotations
 
@@ -25,16 +25,7 @@ _WEIGHTS = ", ".join(map(str, FTS_WEIGHTS))
 
 
 def postings(term: Term, columns: Columns, rows: Rows) -> Postings:
-    """Look up a term.
-
-    Args:
-        term: of a query.
-        columns: of the index, in this snapshot.
-        rows: reads in the snapshot.
-
-    Raises:
-        ValueError: the packed data is damaged.
-    """
+    """Look up a term of a query in one snapshot; damaged packed data raises ValueError."""
     if not columns.packed or not term.plain:
         return _of_fts5(term.match, columns, rows)
     stored = rows("SELECT places, counts FROM posting WHERE term = ?", term.tokens[0])

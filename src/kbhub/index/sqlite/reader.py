@@ -1,4 +1,4 @@
-"""Read an index: rankings, statistics, documents. Nothing here writes."""
+"""Reader of an index file: rankings, statistics, documents. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -45,12 +45,7 @@ NOT_THERE = "it does not exist yet"
 
 
 class SqliteIndex(Index):
-    """Read the index file of one base; thread-safe.
-
-    Args:
-        path: the index file.
-        base: id of the base, for messages.
-    """
+    """Reader of one base's index file; thread-safe."""
 
     def __init__(self, path: Path, base: str) -> None:
         super().__init__(path, base)
@@ -120,12 +115,7 @@ class SqliteIndex(Index):
     def similarities(
         self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the ids and cosine similarities of those chunks that have a vector.
-
-        Args:
-            vector: as `vectors.quantise` returns it.
-            chunks: chunk ids.
-        """
+        """See `Index`."""
         if self._compares is None:
             self._compares = has_vector_functions(self._connection())
         if self._compares:
@@ -243,7 +233,7 @@ def _occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> float:
 
 
 def _arrays() -> Any:
-    """Return what needs numpy, which takes 0.1 s to load; `status` and the like do without."""
+    """Import and return the numpy part, which takes 0.1 s to load; `status` and the like do without."""
     from kbhub.index.sqlite import arrays  # noqa: PLC0415
 
     return arrays

@@ -125,12 +125,8 @@ def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
     """Return the path of a base's index: a readable name, and a hash of the real path and of what is indexed.
 
     The same folder under another id or path shares one index. Versions of kbhub with other tables, and other embedding
-    models, have their own indexes in the same cache, or each would undo the other's work.
-
-    Args:
-        base: the base.
-        cache: kbhub's cache directory; the base's own `cache_dir` wins.
-        model: identifies the user's embedding model; None for the packaged one.
+    models (None: the packaged one), have their own indexes in the same cache, or each would undo the other's work. The
+    base's own `cache_dir` wins over `cache`.
     """
     name = base.path.name
     if name.lstrip(".") == "knowledge":
@@ -206,7 +202,7 @@ def open_writer(path: Path) -> apsw.Connection:
 
 
 def open_again(writer: apsw.Connection) -> apsw.Connection:
-    """Open the file of a writer for reading, as another thread does that works for it; sees what is committed."""
+    """Open a writer's file for reading in another thread; only committed writes are seen."""
     connection = apsw.Connection(writer.filename, flags=apsw.SQLITE_OPEN_READONLY)
     _prepare(connection)
     return connection
@@ -241,15 +237,7 @@ def _check_name(connection: apsw.Connection, path: Path) -> None:
 
 
 def note_damage(path: Path, what: str) -> None:
-    """Write a marker beside an index so that it is rebuilt.
-
-    Args:
-        path: the index.
-        what: the reason.
-
-    Raises:
-        OSError: the marker cannot be written.
-    """
+    """Write a marker with the reason beside an index so that it is rebuilt; raises OSError if that fails."""
     descriptor = os.open(
         f"{path}{DAMAGED}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600
     )
@@ -271,12 +259,9 @@ MOST_SAID = 300
 
 
 def set_aside(path: Path) -> Path:
-    """Move an unusable index and its journal out of the way, replacing an earlier one.
+    """Move an unusable index and its journal out of the way, replacing an earlier one; return the new path.
 
     A folder of that name is neither replaced nor moved.
-
-    Returns:
-        The new path.
     """
     aside = path.with_suffix(".aside.db")
     if path.is_dir() or aside.is_dir():
@@ -306,12 +291,7 @@ def listed(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:
 def stored_vectors(
     rows: Callable[..., list[Any]], chunks: Sequence[int] | NDArray[np.signedinteger]
 ) -> list[tuple[int, bytes]]:
-    """Return (chunk id, int8 vector) of those chunks that have one.
-
-    Args:
-        rows: runs a statement with its values and returns all rows.
-        chunks: chunk ids.
-    """
+    """Return (chunk id, int8 vector) of those chunks that have one."""
     return rows(
         "SELECT chunk_id, embedding FROM carray(?) JOIN vector ON chunk_id = carray.value WHERE embedding IS NOT NULL",
         listed(chunks),

@@ -1,4 +1,4 @@
-"""Compare vectors that are in no file with the arithmetic of those that are. Imports numpy, so import it lazily."""
+"""Similarities of vectors that are in no file, computed like those of stored ones. Imports numpy: import it lazily."""
 
 from __future__ import annotations
 
@@ -22,12 +22,7 @@ _local = threading.local()
 def similarities_of(
     vectors: Sequence[tuple[int, bytes]], vector: NDArray[np.int8]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return chunk ids and cosine similarities, as `Index.similarities` does for stored vectors.
-
-    Args:
-        vectors: (chunk id, int8 vector).
-        vector: as `vectors.quantise` returns it.
-    """
+    """Return ids and cosine similarities of (chunk id, int8 vector), like `Index.similarities` for stored ones."""
     if not hasattr(_local, "connection"):
         _local.connection = open_scratch()
         _local.compares = has_vector_functions(_local.connection)

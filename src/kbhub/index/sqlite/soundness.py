@@ -1,4 +1,4 @@
-"""Check an index and SQLite itself, with advice on an index that cannot be written."""
+"""Checks of an index and SQLite itself, with advice on an index that cannot be written."""
 
 from __future__ import annotations
 
@@ -65,11 +65,7 @@ _TEXTS = {
 
 
 def remedy(error: apsw.Error | OSError) -> str:
-    """Return a sentence on what to do about an error.
-
-    Args:
-        error: the error of SQLite or the system.
-    """
+    """Return a sentence on what to do about an error."""
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL or isinstance(error, apsw.FullError):
         return "Free space, then try again."
@@ -114,15 +110,7 @@ def probe() -> Engine:
 
 
 def faults(rows: Rows) -> list[str]:
-    """Return the faults of an index; reads everything.
-
-    Args:
-        rows: runs a statement with its values and returns all rows.
-
-    Raises:
-        UnicodeDecodeError: a text is not valid UTF-8.
-        apsw.Error: it cannot be read.
-    """
+    """Return the faults of an index; reads everything. Invalid UTF-8 raises UnicodeDecodeError."""
     # Includes the full-text index, which FTS5 checks.
     broken = [str(text) for (text,) in rows(f"PRAGMA quick_check({MOST_FAULTS})") if text != "ok"]
     if broken:

@@ -1,4 +1,4 @@
-"""Write an index: documents, vectors, maintenance. One writer per base; see `sync`."""
+"""Writer of an index file: documents, vectors, maintenance. One writer per base; see `sync`."""
 
 from __future__ import annotations
 
@@ -29,14 +29,7 @@ _json = lru_cache(json.dumps)
 
 
 class IndexWriter:
-    """Write the index of one base; a context manager.
-
-    Args:
-        path: the index file, created if missing.
-
-    Raises:
-        apsw.Error, ValueError: the file cannot be used; see `schema.open_reader`.
-    """
+    """Writer of one base's index file, created if missing; a context manager. Raises as `schema.open_writer` does."""
 
     def __init__(self, path: Path) -> None:
         self._connection = open_writer(path)
@@ -67,8 +60,7 @@ class IndexWriter:
     def transaction(self, *, content: bool = True) -> Iterator[None]:
         """Run the writes inside in one transaction.
 
-        Args:
-            content: whether search results may change, which readers and other writers must notice.
+        `content` says whether search results may change, which readers and other writers must notice.
         """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -85,11 +77,7 @@ class IndexWriter:
         self._connection.execute("COMMIT")
 
     def generation(self) -> int | None:
-        """Return a number that changes with every change; None in a new index.
-
-        Raises:
-            apsw.CorruptError: it is no number.
-        """
+        """Return a number that changes with every change; None in a new index."""
         value = self.meta("generation")
         if value is not None and not isinstance(value, int):
             raise apsw.CorruptError("its generation is no number")
@@ -126,9 +114,7 @@ class IndexWriter:
     def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None:
         """Write a document, replacing the indexed one at its path.
 
-        Args:
-            document: the document with its chunks.
-            vectors: key → int8 vector of its chunks; a chunk with a missing key gets its vector later.
+        Vectors are int8 by key; a chunk with a missing key gets its vector later.
         """
         committed = self._remove(document.path)
         self._connection.execute(
@@ -221,12 +207,7 @@ class IndexWriter:
         ]
 
     def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None:
-        """Replace the list of files that could not be indexed: (path, message).
-
-        Args:
-            problems: the new list.
-            paths: the paths it applies to; None for the whole base.
-        """
+        """Replace the (path, message) of files that could not be indexed, at some paths or, if None, all."""
         if paths is None:
             self._connection.execute("DELETE FROM problem")
         else:
@@ -234,11 +215,7 @@ class IndexWriter:
         self._connection.executemany("INSERT OR REPLACE INTO problem VALUES (?, ?)", problems)
 
     def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]:
-        """Return path → reason of documents without text, as nothing in their file could be read.
-
-        Args:
-            paths: the paths to look at; None for all.
-        """
+        """Return path → reason of documents without any readable text, of all or of those at some paths."""
         every = (
             "SELECT path, problem FROM document WHERE problem IS NOT NULL "
             "AND NOT EXISTS (SELECT 1 FROM chunk WHERE document_id = document.id)"
@@ -265,8 +242,7 @@ class IndexWriter:
     def tidy(self, written: int) -> None:
         """Merge the full-text index and pack it if much of it is new, and truncate the journal.
 
-        Args:
-            written: chunks written since the index was last tidied.
+        `written` counts the chunks written since the index was last tidied.
         """
         with Packing(self._connection) if is_loose(self._connection) else nullcontext() as packing:
             if written > OPTIMISE_SHARE * self.counts()[1]:

@@ -68,16 +68,10 @@ def answer_anywhere(hub: Hub, question: str) -> LoggedAnswer:
 
 
 def target_of(hub: Hub, hit: Hit) -> str | None:
-    """Return the ref of a hit: its document, and its section as an anchor.
+    """Return the ref of a hit's document, with its section as an anchor.
 
-    The only text taken from the document is the letters and digits of a heading.
-
-    Args:
-        hub: owner of the bases.
-        hit: the hit.
-
-    Returns:
-        None if it cannot be referred to: it is not a document, or its path is not a plain name.
+    None if the hit is not a document, or its path is not a plain name. The only text taken from the document is the
+    letters and digits of a heading.
     """
     if hit.kind not in PROMOTED_KINDS or not _NAME.fullmatch(hit.path) or len(hit.ref) > TARGET_CHARACTERS:
         return None

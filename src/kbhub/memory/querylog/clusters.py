@@ -67,17 +67,10 @@ class Cluster:
 
 
 def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: int = LEAST) -> list[Cluster]:
-    """Group queries that ask the same: each joins the most frequent leader that it is similar to.
+    """Group queries that ask the same, most frequent first: each joins the most frequent leader that it is similar to.
 
-    The result does not depend on the order of the queries.
-
-    Args:
-        queries: distinct queries.
-        vectors: their vectors, shape (queries, dimensions), of length 1; all zeros (similar to nothing) for none.
-        least: minimum number of times that the queries of a cluster were asked.
-
-    Returns:
-        The clusters, most frequent first.
+    The result does not depend on the order of the queries. `vectors` has the shape (queries, dimensions), each of
+    length 1, or all zeros (similar to nothing) for none. Clusters asked fewer than `least` times are left out.
     """
     order = sorted(range(len(queries)), key=lambda number: (-queries[number].count, queries[number].key))
     queries, vectors = [queries[number] for number in order], vectors[order]

@@ -42,19 +42,9 @@ TOP = 3
 def find_gaps(
     hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: Topics, deadline: TimeLimit
 ) -> tuple[list[str], list[str]]:
-    """Record recurring questions that mostly had no answer and still have none.
+    """Record recurring questions that mostly had no answer and still have none; return those of new and reopened gaps.
 
     An answered gap that is still asked in vain is reopened; one that the user closed is not.
-
-    Args:
-        hub: searches for the questions again.
-        log: where gaps are stored.
-        recurring: the clusters.
-        known: the known gaps.
-        deadline: when to stop.
-
-    Returns:
-        The questions of new gaps, and of reopened ones.
     """
     opened, reopened = [], []
     free = MOST_OPEN - sum(topic.state == "open" for topic in known.topics)
@@ -96,15 +86,7 @@ def close_answered(hub: Hub, log: QueryLog, deadline: TimeLimit) -> list[str]:
 
 
 def list_gaps(hub: Hub, *, every: bool = False) -> Gaps:
-    """Return the open gaps, as of the last maintenance.
-
-    Args:
-        hub: hub of the workspace.
-        every: include answered and closed gaps.
-
-    Raises:
-        QueryLogUnavailable: the log cannot be read.
-    """
+    """Return the open gaps, or `every` one, as of the last maintenance."""
     gaps = [topic for topic in log_of(hub).topics("gap") if topic.question]
     shown = [topic for topic in gaps if every or topic.state == "open"]
     shown.sort(key=lambda topic: (topic.state != "open", -topic.count, -topic.last, topic.id))
@@ -116,16 +98,7 @@ def list_gaps(hub: Hub, *, every: bool = False) -> Gaps:
 
 
 def close_gap(hub: Hub, name: str) -> Gap:
-    """Close a gap for good.
-
-    Args:
-        hub: hub of the workspace.
-        name: the gap's id.
-
-    Raises:
-        UsageError: there is no gap with this id.
-        QueryLogUnavailable: the log cannot be written.
-    """
+    """Close a gap for good, by its id; raise `UsageError` if there is none."""
     log = log_of(hub)
     while True:
         gap = next((topic for topic in log.topics("gap") if topic.id == name.strip() and topic.question), None)

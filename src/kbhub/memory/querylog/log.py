@@ -97,15 +97,7 @@ class Maintained(Model):
 
 
 def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:
-    """Return the latest queries of this project, newest first.
-
-    Args:
-        hub: hub of the workspace.
-        limit: maximum number of queries.
-
-    Raises:
-        QueryLogUnavailable: the log cannot be read.
-    """
+    """Return the latest queries of this project, newest first."""
     log, settings = log_of(hub), hub.config().settings.log
     return LoggedQueries(
         queries=tuple(map(_described, log.recent(limit))),
@@ -120,9 +112,6 @@ def clear_log(hub: Hub, *, every_project: bool = False) -> Cleared:
     """Delete the queries and gaps of this project, or of all.
 
     Hashes of forgotten promotions and closed gaps are kept, without their text, so that they do not come back.
-
-    Raises:
-        QueryLogUnavailable: a log cannot be written.
     """
     flush()
     logs = [log for log in (_all_logs(hub) if every_project else [log_of(hub)]) if log.exists()]

@@ -42,17 +42,10 @@ _DONE = "maintained"
 
 
 def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECONDS) -> Maintained:
-    """Expire old queries, find recurring ones, and update gaps and promoted memories.
+    """Expire old queries, find recurring ones, and update gaps and promoted memories, within a limit of `seconds`.
 
-    Indexes are used as they are. If query logging is off, only old queries are expired.
-
-    Args:
-        hub: hub of the workspace.
-        at_most_every: seconds since the last run before which nothing is done.
-        seconds: time limit.
-
-    Raises:
-        QueryLogUnavailable: the log cannot be read or written.
+    Indexes are used as they are. If query logging is off, only old queries are expired. Nothing is done within
+    `at_most_every` seconds of the last run.
     """
     settings, queries, now = hub.config().settings, log_of(hub), hub.options.clock()
     if not queries.exists():
@@ -104,15 +97,7 @@ def _maintained(hub: Hub, queries: QueryLog, deadline: TimeLimit) -> Maintained:
 
 
 def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
-    """Return the gaps, and the questions that may become gaps.
-
-    Args:
-        hub: hub of the workspace.
-        every: include answered and closed gaps.
-
-    Raises:
-        QueryLogUnavailable: the log cannot be read.
-    """
+    """Return the open gaps, or `every` one, and the questions that may become gaps."""
     # As in `_maintained`.
     from kbhub.memory.querylog.clusters import LEAST, SIMILARITY, clusters  # noqa: PLC0415
 

@@ -54,20 +54,9 @@ def promoted_text(question: str, target: str) -> str:
 
 
 def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topics, deadline: TimeLimit) -> list[str]:
-    """Remember where recurring questions are answered, if most of their answers were strong and they still are.
+    """Remember where recurring questions are answered, if most answers were strong and still are; return the questions.
 
-    Args:
-        hub: searches for the questions again, and remembers.
-        log: where promotions are recorded.
-        recurring: the clusters, most frequent first.
-        topics: the known promotions.
-        deadline: when to stop.
-
-    Returns:
-        The promoted questions.
-
-    Raises:
-        MemoriesUnavailable: the memories cannot be written.
+    The clusters come most frequent first.
     """
     promoted: list[str] = []
     free = MOST_PROMOTED - sum(topic.state in ("promoted", "own") for topic in topics.topics)
@@ -96,17 +85,9 @@ def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topic
 
 
 def follow(hub: Hub, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], list[str]]:
-    """Update the refs of promoted memories, and withdraw those without an answer.
+    """Update the refs of promoted memories, and withdraw those without an answer; return the questions of both.
 
     Memories that the user forgot are recorded as such; those that the user changed are left alone.
-
-    Args:
-        hub: hub of the workspace.
-        log: where promotions are recorded.
-        deadline: when to stop.
-
-    Returns:
-        The questions of memories with a new ref, and of withdrawn ones.
     """
     try:
         memories = {memory.facts.id: memory for shelf in active_shelves(hub, "project") for memory in known(hub, shelf)}

@@ -62,16 +62,9 @@ _writer: list[threading.Thread] = []
 def record(
     hub: Hub, result: SearchResult, query: Query, client: str | None = None, *, took: float | None = None
 ) -> None:
-    """Queue a query of the user or an agent for the log. Returns at once and never fails.
+    """Queue a query of an MCP client, or of the user (None), for the log. Returns at once and never fails.
 
-    Further pages of an answer, and queries for which nothing could be searched, are not logged.
-
-    Args:
-        hub: hub that answered.
-        result: the answer.
-        query: the query.
-        client: name of the MCP client; None for the user.
-        took: seconds that the search took, if that was measured.
+    Further pages of an answer, and queries for which nothing could be searched, are not logged. `took` is in seconds.
     """
     if query.offset or not result.searched or not query.text.strip():
         return
@@ -96,13 +89,8 @@ def record(
 def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None, *, remembered: bool = False) -> None:
     """Log that documents were read, which marks them as answers to the query that listed them. Returns at once.
 
-    They are also learned as answers to what the session asked in vain before, see `search.usage`.
-
-    Args:
-        hub: hub that read them.
-        refs: refs as readings name them.
-        client: name of the MCP client; None for the user.
-        remembered: a memory was written about them, rather than they were read.
+    They are also learned as answers to what the session asked in vain before, see `search.usage`. A client of None is
+    the user; `remembered` means that a memory was written about them, rather than that they were read.
     """
     now = hub.options.clock()
     for ref in [refs] if isinstance(refs, str) else refs:

@@ -27,11 +27,7 @@ ID_CHARACTERS = 8
 
 
 class TimeLimit:
-    """A time limit.
-
-    Args:
-        seconds: time from now.
-    """
+    """A time limit, in seconds from its creation."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -39,21 +35,14 @@ class TimeLimit:
         """Whether `over` never returned True: nothing was left undone."""
 
     def over(self) -> bool:
-        """Return whether the time is up; the caller then stops."""
+        """Return whether the time is up."""
         if time.monotonic() > self._end:
             self.met = False
         return not self.met
 
 
 class Topics:
-    """The topics of one kind in a log.
-
-    Args:
-        log: the log.
-        kind: kind of topic.
-        embed: embeds questions.
-        similarity: cosine above which two questions are the same.
-    """
+    """The topics of one kind in a log; questions whose cosine exceeds `similarity` are the same."""
 
     def __init__(self, log: QueryLog, kind: Kind, embed: Embed, similarity: float) -> None:
         self._similarity = similarity

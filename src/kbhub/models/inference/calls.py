@@ -1,4 +1,4 @@
-"""A call to a model server: its address, a deadline enforced whatever the server does, and its error messages."""
+"""Calls to a model server: its address, a deadline enforced whatever the server does, and its error messages."""
 
 from __future__ import annotations
 
@@ -84,14 +84,9 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def wait_for(self, work: Callable[[], T], asked: str) -> T:
-        """Run something that may hang, and return its result.
+        """Return the result of something that may hang, and may go on after the deadline; what it raises is raised.
 
-        Args:
-            work: the function to run; it may go on after the deadline.
-            asked: server and model, for the message.
-
-        Raises:
-            ModelUnavailable: `late`; any exception of `work` is raised as well.
+        `asked` names server and model for the error of a missed deadline.
         """
         earlier = _left_behind.get(asked)
         if earlier is not None and self.patient:

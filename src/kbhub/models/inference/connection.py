@@ -46,9 +46,6 @@ class Connection:
         where: name of the server in messages.
         pull: returns the command that fetches a model.
         local: whether it is on this machine, so that proxies are ignored.
-
-    Raises:
-        ModelUnavailable: `host` is not a valid address.
     """
 
     def __init__(self, host: str, where: str, pull: Callable[[str], str], *, local: bool) -> None:

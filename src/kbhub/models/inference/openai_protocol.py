@@ -35,13 +35,7 @@ class _Reply(BaseModel):
 
 
 class OpenAIEndpoint:
-    """A model on a server, connected on first use.
-
-    Args:
-        url: address of the server, up to and including `/v1`.
-        model: its name on the server.
-        key: API key; None if the server needs none.
-    """
+    """A model on a server, whose address ends with `/v1`; connected on first use."""
 
     def __init__(self, url: str, model: str, key: str | None) -> None:
         self._url, self._model = url.rstrip("/"), model
@@ -57,7 +51,7 @@ class OpenAIEndpoint:
         )
 
     def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
-        """Return one vector per text; see `remote_embedding.Endpoint`."""
+        """Return one vector per text; see `remote.EmbeddingServer`."""
         vectors = deadline.wait_for(lambda: self._post(texts), f"{self._where} with {self._model!r}")
         if len(vectors) != len(texts):
             raise self._nonsense()

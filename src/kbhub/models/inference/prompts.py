@@ -1,4 +1,4 @@
-"""Build deterministic prompts in which untrusted texts are fenced as quoted material."""
+"""Deterministic prompts in which untrusted texts are fenced as quoted material."""
 
 from __future__ import annotations
 
@@ -48,11 +48,7 @@ class Prompt:
 
 
 def fence_mark(texts: Iterable[str]) -> str:
-    """Return a mark for fences that occurs in none of the texts, and depends only on them.
-
-    Args:
-        texts: all texts in a prompt.
-    """
+    """Return a mark for fences that occurs in none of a prompt's texts, and depends only on them."""
     joined = "\0".join(texts)
     mark = ""
     while not mark or mark in joined:
@@ -61,13 +57,7 @@ def fence_mark(texts: Iterable[str]) -> str:
 
 
 def quoted(text: str, mark: str, label: str = "passage") -> str:
-    """Fence a text, so that it can neither close its fence nor impersonate another role.
-
-    Args:
-        text: any text.
-        mark: mark from `fence_mark`.
-        label: kind of text, in one word.
-    """
+    """Fence a text with a mark from `fence_mark`, so that it can neither close its fence nor play another role."""
     return f"<{label} {mark}>\n{sendable(text)}\n</{label} {mark}>"
 
 

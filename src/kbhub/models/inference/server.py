@@ -45,11 +45,7 @@ DEFAULT_HOST = "http://127.0.0.1:11434"
 
 
 class StoredAnswers:
-    """Model answers, cached by question.
-
-    Args:
-        cache: kbhub's cache directory; the folder in it is created with the first answer.
-    """
+    """Model answers, cached by question in a folder that the first answer creates."""
 
     def __init__(self, cache: Path) -> None:
         self.folder = cache / FOLDER
@@ -57,9 +53,7 @@ class StoredAnswers:
     def load(self, shape: type[Shape], asked: Sequence[str]) -> Shape | None:
         """Return a cached answer, or None if there is no valid one.
 
-        Args:
-            shape: the model of the answer.
-            asked: everything that the answer depends on: the model's name and the prompt.
+        `asked` is everything that the answer depends on: the model's name and the prompt.
         """
         try:
             return shape.model_validate_json(read_regular(self._file(asked), MOST_BYTES, follow=False))
@@ -67,12 +61,7 @@ class StoredAnswers:
             return None
 
     def save(self, answer: BaseModel, asked: Sequence[str]) -> None:
-        """Cache an answer; write errors are ignored.
-
-        Args:
-            answer: the answer.
-            asked: as for `load`.
-        """
+        """Cache an answer to what `load` is asked; write errors are ignored."""
         text = answer.model_dump_json()
         try:
             write_atomically(private_directory(self.folder) / self._file(asked).name, text)
@@ -94,12 +83,7 @@ class StoredAnswers:
 
 
 class Ollama:
-    """An Ollama server, connected on first use.
-
-    Args:
-        env: environment variables; `OLLAMA_HOST` is the default address.
-        url: the address, if not from the environment.
-    """
+    """An Ollama server, connected on first use; `OLLAMA_HOST` in `env` is the default address."""
 
     def __init__(self, env: Mapping[str, str], url: str | None = None) -> None:
         self._named = url
@@ -121,37 +105,18 @@ class Ollama:
         most_tokens: int,
         on_text: Callable[[str], object] | None = None,
     ) -> str:
-        """Generate text.
+        """Return a model's answer without its thinking; it is not empty.
 
-        Args:
-            model: its name.
-            prompt: the prompt.
-            deadline: deadline of the whole step.
-            most_tokens: length limit of the answer.
-            on_text: called with each piece as it comes, the model's thinking included.
-
-        Returns:
-            The answer without the model's thinking; not empty.
-
-        Raises:
-            ModelUnavailable: the request failed, or the answer is empty.
+        `on_text` is called with each piece as it comes, thinking included. The deadline is that of the whole step.
         """
         return self._generate(model, prompt, deadline, None, most_tokens, on_text)
 
     def generate_as(
         self, shape: type[Shape], model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int
     ) -> Shape:
-        """Generate structured output.
+        """Return a model's answer in a shape: the server is given its schema, and the answer is validated.
 
-        Args:
-            shape: its model; the server is given the schema, and the answer is validated.
-            model: its name.
-            prompt: the prompt, which should describe the format, as not every server and model follows the schema.
-            deadline: deadline of the whole step.
-            most_tokens: length limit of the answer.
-
-        Raises:
-            ModelUnavailable: the request failed, or the answer is invalid.
+        The prompt should describe the format too, as not every server and model follows the schema.
         """
         text = self._generate(model, prompt, deadline, shape, most_tokens)
         try:
@@ -160,16 +125,7 @@ class Ollama:
             raise self._nonsense(model) from None
 
     def embed(self, model: str, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
-        """Compute one vector per text.
-
-        Args:
-            model: its name.
-            texts: non-empty texts, with the prefixes that the model expects.
-            deadline: deadline of the whole step.
-
-        Raises:
-            ModelUnavailable: the request failed, or the number of vectors is wrong.
-        """
+        """Return one vector per text; texts are not empty, and have the prefixes that the model expects."""
         connection = self._connected()
         vectors = deadline.wait_for(lambda: connection.embed(model, texts), self._asked(model))
         if len(vectors) != len(texts):
@@ -177,11 +133,7 @@ class Ollama:
         return vectors
 
     def digest(self, model: str, deadline: Deadline) -> str:
-        """Return the digest of a model, which changes with its version, without loading it.
-
-        Raises:
-            ModelUnavailable: the server does not answer, or has no such model.
-        """
+        """Return the digest of a model, which changes with its version, without loading it."""
         connection = self._connected()
         digests = deadline.wait_for(connection.digests, self.where)
         for name in (model, f"{model}:latest"):
@@ -224,6 +176,6 @@ class Ollama:
         return self._connection
 
     def _pull(self, model: str) -> str:
-        """Command that fetches a model."""
+        """Return the command that fetches a model."""
         host = f"OLLAMA_HOST={shlex.quote(self._named)} " if self._named else ""
         return f"{host}ollama pull {shlex.quote(model)}"

@@ -171,8 +171,7 @@ def unread(hub: Hub, graph: Graph) -> tuple[Skipped, ...]:
 def graph_of(hub: Hub) -> Graph:
     """Return the link graph of a hub's active bases, rebuilt only for changed indexes or bases.
 
-    Args:
-        hub: the hub; its indexes are not synced.
+    The indexes are not synced.
     """
     with _GUARD:
         held = _HELD.setdefault(hub, _Held())
@@ -303,12 +302,9 @@ class _Crossing:
 
 
 def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iterator[str]:
-    """Yield the absolute paths, with `/`, that a link may mean, inside its base or not.
+    """Yield the absolute paths, with `/`, that a link in a base may mean, inside the base or not.
 
-    Args:
-        base: base of the document with the link.
-        link: the link.
-        git_root: git root of the workspace, from which GitHub resolves paths with a leading `/`.
+    GitHub resolves paths with a leading `/` from the git root of the workspace.
     """
     root = base.path.as_posix()
     folder = posixpath.join(root, posixpath.dirname(link.path))
@@ -326,12 +322,7 @@ def in_project(base: Base, git_root: Path | None) -> bool:
 
 
 def inside_of(base: Base, place: str) -> str | None:
-    """Return the path relative to a base of an absolute one, or None if it lies outside.
-
-    Args:
-        base: the base.
-        place: absolute path, with `/`.
-    """
+    """Return the path relative to a base of an absolute one, with `/`, or None if it lies outside."""
     root = base.path.as_posix()
     if place == root:
         return ""
@@ -341,11 +332,6 @@ def inside_of(base: Base, place: str) -> str | None:
 
 def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
     """Return the document that a ref names, ignoring lines and heading.
-
-    Args:
-        hub: the hub.
-        graph: its link graph.
-        ref: in any form that `read` accepts for one document.
 
     Raises:
         DocumentNotFound: there is none, or it is not indexed yet.

@@ -62,17 +62,9 @@ class ResolvedLink:
 
 
 def resolved_links(hub: Hub, base: Base) -> tuple[ResolvedLink, ...]:
-    """Return all links of a base and entries of `related`, resolved or with a reason.
+    """Return all links of a base and entries of `related`, resolved or with a reason, by document in order.
 
-    Args:
-        hub: the hub; its indexes are not synced.
-        base: one of its active bases.
-
-    Returns:
-        The links by document, in order.
-
-    Raises:
-        IndexUnavailable: the base's index cannot be read.
+    The indexes are not synced.
     """
     graph = graph_of(hub)
     if base.id not in graph.bases:
@@ -91,12 +83,8 @@ def resolved_links(hub: Hub, base: Base) -> tuple[ResolvedLink, ...]:
 def backlinks(hub: Hub, ref: str) -> tuple[ResolvedLink, ...]:
     """Return the links and entries of `related` of all active bases that lead to a document from others.
 
-    Args:
-        hub: the hub; its indexes are not synced.
-        ref: the document, in any form that `read` accepts.
-
-    Raises:
-        DocumentNotFound: no index contains the document.
+    The ref has any form that `read` accepts. The indexes are not synced. Raises `DocumentNotFound` if none contains the
+    document.
     """
     graph = graph_of(hub)
     faults = Faults(graph)
@@ -104,11 +92,7 @@ def backlinks(hub: Hub, ref: str) -> tuple[ResolvedLink, ...]:
 
 
 class Faults:
-    """Explains what links lead to; caches what it sees on disk.
-
-    Args:
-        graph: the link graph.
-    """
+    """Explains what links lead to; caches what it sees on disk."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

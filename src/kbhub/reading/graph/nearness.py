@@ -39,14 +39,7 @@ class Means:
 
 
 def means_of(index: Index) -> Means:
-    """Compute the mean vectors of a base's documents.
-
-    Args:
-        index: an index, in a snapshot.
-
-    Raises:
-        IndexUnavailable: it cannot be read.
-    """
+    """Compute the mean vectors of a base's documents, from its index in a snapshot."""
     rows_found = chunk_vectors(index)
     fingerprint = index.meta("embedder")
     paths = list(dict.fromkeys(path for path, _ in rows_found))
@@ -66,16 +59,7 @@ def means_of(index: Index) -> Means:
 
 
 def nearest_documents(means: Means, vector: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
-    """Return the documents of a base nearest to a vector, from `NEAR_FLOOR` on.
-
-    Args:
-        means: means of the base.
-        vector: shape (dimensions,), a unit vector.
-        limit: most documents.
-
-    Returns:
-        (path, cosine similarity), best first.
-    """
+    """Return (path, cosine similarity) of the documents nearest to a unit vector, best first, from `NEAR_FLOOR` on."""
     if not means.rows or means.vectors.shape[1] != len(vector):
         return []
     blocks = (means.vectors[row : row + _ROWS] for row in range(0, len(means.vectors), _ROWS))

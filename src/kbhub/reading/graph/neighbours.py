@@ -47,16 +47,10 @@ class Hop:
 
 
 def walk(graph: Graph, starts: Iterable[Node], hops: int, kinds: Collection[EdgeKind]) -> list[Hop]:
-    """Follow links in both directions and return the documents reached, nearest first.
+    """Follow links of some kinds in both directions; return the documents reached, nearest first, without the starts.
 
     A document is returned at the fewest hops that reach it: at the first hop once per kind and direction, at later hops
-    just once.
-
-    Args:
-        graph: the link graph.
-        starts: documents to start from; not returned.
-        hops: most steps.
-        kinds: kinds to follow: `link`, `backlink`, `related`; others are ignored.
+    just once. Kinds other than `link`, `backlink` and `related` are ignored.
     """
     level = list(dict.fromkeys(starts))
     seen = set(level)
@@ -100,15 +94,11 @@ def related(
     itself. With 0 hops, the answer only counts the neighbours of each kind but `near` one hop away, and lists the
     document's links that lead to no document.
 
-    Args:
-        hub: the hub; its indexes are not synced.
-        ref: the document, in any form that `read` accepts for one; lines and heading are ignored.
-        hops: 0 to `MOST_HOPS`.
-        kinds: kinds of neighbours to return.
-        limit: neighbours of each kind.
+    The ref has any form that `read` accepts for one document; lines and heading are ignored. `limit` applies to each
+    kind. The indexes are not synced.
 
     Raises:
-        UsageError: `hops`, `kinds` or `limit` is invalid.
+        UsageError: `hops` (0 to `MOST_HOPS`), `kinds` or `limit` is invalid.
         DocumentNotFound: no index contains the document.
     """
     _check(hops, kinds, limit)

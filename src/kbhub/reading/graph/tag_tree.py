@@ -23,11 +23,7 @@ REMEMBERED = 10_000
 
 
 class TagTable(Generic[Who]):
-    """The tags of a set of items.
-
-    Args:
-        tagged: items with their tags as written.
-    """
+    """The tags of a set of items, given as written."""
 
     def __init__(self, tagged: Iterable[tuple[Who, Sequence[str]]]) -> None:
         self.having: dict[str, list[Who]] = defaultdict(list)
@@ -60,11 +56,7 @@ class TagTable(Generic[Who]):
         return sorted(self.having, key=lambda key: [(-len(self.having[above]), above) for above in keys_of((key,))])
 
     def matching(self, name: str) -> list[str]:
-        """Return the keys that a name stands for; empty if there are none.
-
-        Args:
-            name: a tag, with or without `#`, in any case; with `*` or `?`, all that match.
-        """
+        """Return the keys that a name (any case, with or without `#`) stands for; with `*` or `?`, all that match."""
         key = key_of(name)
         if _WILD.isdisjoint(key):
             return [key] if key in self.having else []
@@ -75,13 +67,9 @@ class TagTable(Generic[Who]):
         return math.log((self.size + 1) / len(self.having[key]))
 
     def alike(self, tags: Sequence[str]) -> dict[Who, tuple[float, list[str]]]:
-        """Find items with shared tags.
+        """Return item → share of the weight of the tags (0 to 1), and the keys of shared tags, rarest first.
 
-        Args:
-            tags: tags of the item compared, which is itself among the results.
-
-        Returns:
-            Item → share of the weight of the tags (0 to 1), and the keys of shared tags, rarest first.
+        The item whose tags are given is itself among the results.
         """
         own_keys = [key for key in keys_of(tags) if key in self.having]
         weights = {key: self.weight(key) for key in own_keys}

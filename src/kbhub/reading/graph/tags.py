@@ -47,15 +47,10 @@ def tags(
     """List all tags, or the documents with any of some tags and those linked to them.
 
     As in a filter, several names are alternatives, `a` includes the tags below it (`a/b`), case does not matter, and
-    `*` matches anything. A document counts once per tag, even with several tags below it.
+    `*` matches anything. A document counts once per tag, even with several tags below it. Names may begin with `#`.
 
-    Args:
-        hub: the hub; its indexes are not synced.
-        names: tags, with or without `#`; none to list all.
-        bases: ids of the bases whose tags count, none for all. Links are followed into every base.
-        hops: steps along links, backlinks and `related` from the tagged documents, 0 to `MOST_HOPS`.
-        limit: most tags or documents.
-        everything: ignore the limit.
+    Only the tags of the given bases count, but links, backlinks and `related` are followed into every base, for 0 to
+    `MOST_HOPS` hops. `everything` ignores the limit. The indexes are not synced.
 
     Raises:
         UsageError: `hops` or `limit` is invalid, or a name is empty or too long, or there are too many.

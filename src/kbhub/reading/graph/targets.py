@@ -47,9 +47,7 @@ class Resolution:
 class PathTable:
     """The documents of a base by everything a link may call them.
 
-    Args:
-        paths: paths of the documents, with `/`.
-        names: (path, name) of their titles and aliases.
+    Paths are written with `/`; `names` are (path, name) of titles and aliases.
     """
 
     def __init__(self, paths: Iterable[str], names: Iterable[tuple[str, str]] = ()) -> None:
@@ -80,15 +78,10 @@ class PathTable:
         return paths
 
     def resolve(self, source: str, target: str, kind: LinkKind) -> Resolution | None:
-        """Find the document that a link leads to.
+        """Find the document that a link leads to, or None if it is not in this base.
 
-        Args:
-            source: path of the document with the link.
-            target: decoded path or name, without the fragment. Any string.
-            kind: syntax of the link.
-
-        Returns:
-            The document, or None if it is not in this base.
+        `source` is the path of the document with the link, `target` a decoded path or name without the fragment; any
+        string.
         """
         if not target:
             return Resolution(source, "itself")
@@ -107,11 +100,10 @@ class PathTable:
         return None
 
     def at(self, place: str, *, folders: bool = True) -> str | None:
-        """Return the document at a path; case and extension do not matter.
+        """Return the document at a path relative to the base, with `/`; case and extension do not matter.
 
-        Args:
-            place: relative to the base, with `/`; a trailing `/`, or an empty path, means a folder.
-            folders: whether a folder leads to the document that represents it.
+        A trailing `/`, or an empty path, means a folder, which leads to the document that represents it if `folders` is
+        set.
         """
         folder = place.endswith("/") or not place
         place = place.rstrip("/")
@@ -150,13 +142,7 @@ class PathTable:
 
 
 def places(source: str, target: str, kind: LinkKind) -> Iterator[str]:
-    """Yield the paths in the base that a target can mean, likeliest first.
-
-    Args:
-        source: path of the document with the link.
-        target: as for `PathTable.resolve`.
-        kind: syntax of the link.
-    """
+    """Yield the paths in the base that a target can mean, likeliest first; arguments as for `PathTable.resolve`."""
     folder = posixpath.dirname(source)
     starts: Sequence[str] = (folder, "") if kind in PATH_KINDS else ("", folder)
     if target.startswith("/"):

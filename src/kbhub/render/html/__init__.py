@@ -1,1 +1,1 @@
-"""Results as HTML: templates for the page and the apps of clients, documents made safe, and their static files."""
+"""Results as HTML: templates for pages and client apps, sanitised documents, and static files."""

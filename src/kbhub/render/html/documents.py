@@ -1,4 +1,4 @@
-"""A document as HTML that can do nothing: no scripts, no styles, no addresses but those that are resolved for it."""
+"""Documents as inert HTML: no scripts, no styles, and only resolved addresses."""
 
 from __future__ import annotations
 
@@ -122,11 +122,8 @@ def document_html(
 ) -> Markup:
     """Return lines of a document as HTML.
 
-    Args:
-        document: the document.
-        part: the lines.
-        addresses: resolve its links and images.
-        found: lines to mark, as pairs of first and last; the first block that is marked has the id `doc-found`.
+    `addresses` resolves links and images. `found` has pairs of the first and last line to mark; the first marked block
+    has the id `doc-found`.
     """
     lines = document.lines[part.start - 1 : part.end]
     if not has_markdown(document.path):
@@ -141,12 +138,7 @@ def document_html(
 
 
 def answer_html(text: str, citations: Mapping[int, str]) -> Markup:
-    """Return a cited answer as HTML.
-
-    Args:
-        text: Markdown, with `[n]` for citations.
-        citations: number → address of what is cited.
-    """
+    """Return an answer in Markdown as HTML, with `[n]` linked to the address of citation n."""
     nothing = Addresses(lambda _target, _fragment: None, lambda _path: None)
     environment: dict[str, Any] = {"addresses": nothing, "issued": set(citations.values()), "citations": citations}
     html = _parser().render(neutralised(text), environment)
@@ -154,7 +146,7 @@ def answer_html(text: str, citations: Mapping[int, str]) -> Markup:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub makes it."""
+    """Return the anchor of a heading in GitHub's style."""
     return _SLUG.sub("", heading.strip().lower()).replace(" ", "-")
 
 
@@ -188,7 +180,7 @@ def _highlighted(code: str, language: str, _attributes: str) -> str:
 
 
 def _wiki_link(state: StateInline, silent: bool) -> bool:
-    """Read `[[target#heading|text]]`, and `![[image.png]]`."""
+    """Parse `[[target#heading|text]]`, and `![[image.png]]`."""
     match = _WIKI_LINK.match(state.src, state.pos)
     if match is None:
         return False
@@ -212,7 +204,7 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
 
 
 def _citation(state: StateInline, silent: bool) -> bool:
-    """Read `[n]` and `[n, m]`, where an answer cites."""
+    """Parse `[n]` and `[n, m]`, the citations of an answer."""
     match = _CITATION.match(state.src, state.pos) if "citations" in state.env else None
     if match is None:
         return False
@@ -229,7 +221,7 @@ def _citation(state: StateInline, silent: bool) -> bool:
 
 
 def _show_unknown_tags(tokens: Sequence[Token]) -> None:
-    """Make text of tags that a document may not have, as GitHub does: unclosed ones would swallow what follows."""
+    """Show tags that a document may not have as text, as GitHub does: unclosed ones would swallow the rest."""
 
     def shown(tag: re.Match[str]) -> str:
         return tag[0] if tag[1].lower() in TAGS else f"&lt;{tag[0][1:]}"
@@ -241,7 +233,7 @@ def _show_unknown_tags(tokens: Sequence[Token]) -> None:
 
 
 def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]]) -> None:
-    """Give blocks their lines, headings their anchors, and mark what a hit has."""
+    """Add line numbers to blocks, anchors to headings, and marks to the lines of a hit."""
     slugs: dict[str, int] = {}
     marked = False
     for at, token in enumerate(tokens):

@@ -1,4 +1,4 @@
-"""Plots as points of an SVG: small enough to be part of the page, and drawn without a script."""
+"""Plots as points of an SVG, small enough to be inlined and drawn without a script."""
 
 from __future__ import annotations
 
@@ -44,12 +44,7 @@ class Column:
 
 
 def strength_curve(memory: StoredMemory, now: float) -> Curve:
-    """Return how the strength of a memory falls after its last use, if it is not used again.
-
-    Args:
-        memory: the memory.
-        now: seconds since the epoch.
-    """
+    """Return how the strength of a memory falls after its last use, if it is not used again."""
     last, uses = memory.last_use(), memory.use.uses if memory.use else 0
 
     def place(day: float) -> tuple[float, float]:
@@ -63,12 +58,10 @@ def strength_curve(memory: StoredMemory, now: float) -> Curve:
 
 
 def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> list[Column]:
-    """Return a column per day, as high as the largest has room for.
+    """Return a column per day, scaled to the largest.
 
-    Args:
-        days: labels, the earliest first.
-        counts: day → name → number.
-        names: the parts of a column, from the bottom.
+    `days` are labels, the earliest first; `counts` maps a day to name → number; `names` are the parts of a column, from
+    the bottom.
     """
     most = max((sum(counts.get(day, {}).values()) for day in days), default=0) or 1
     step = WIDTH / max(len(days), 1)

@@ -1,4 +1,4 @@
-"""The templates: their environment and filters. Everything is escaped unless it is `Markup`."""
+"""The template environment and its filters. Everything is escaped unless it is `Markup`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """Return the environment, made on first use."""
+    """Return the environment, created on first use."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -48,22 +48,12 @@ def environment() -> Environment:
 
 
 def rendered(name: str, **values: Any) -> str:
-    """Render a template.
-
-    Args:
-        name: its file below `templates/`.
-        values: its variables.
-    """
+    """Render a file below `templates/` with variables."""
     return environment().get_template(name).render(values)
 
 
 def marked(text: str, terms: Sequence[str]) -> Markup:
-    """Return a text with the words of a query marked.
-
-    Args:
-        text: any text.
-        terms: `SearchResult.terms`.
-    """
+    """Return a text with the words of a query (`SearchResult.terms`) marked."""
     text = neutralised(text)
     parts, at = [], 0
     for start, end in spans(text, terms_of(tuple(terms))):
@@ -73,12 +63,12 @@ def marked(text: str, terms: Sequence[str]) -> Markup:
 
 
 def coded(text: str) -> Markup:
-    """Return a sentence of kbhub's with what stands in backticks as code."""
+    """Return one of kbhub's sentences with text in backticks as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(neutralised(text)))))  # noqa: S704 - it is escaped
 
 
 def url(text: str) -> str:
-    """Return a text as a value of a query string."""
+    """Return a text encoded as a value of a query string."""
     return quote(text, safe="/@:")
 
 
@@ -96,12 +86,7 @@ def size(number: int) -> str:
 
 
 def ago(moment: str | float | None, now: float) -> str:
-    """Return how long ago something was, in the largest unit.
-
-    Args:
-        moment: ISO 8601, or seconds since the epoch; None if it is not known.
-        now: seconds since the epoch.
-    """
+    """Return how long ago a moment (ISO 8601, seconds since the epoch, or None for never) was, in the largest unit."""
     if moment is None:
         return "never"
     seconds = now - (moment if isinstance(moment, float | int) else _seconds(moment))

@@ -1,4 +1,4 @@
-"""How a score came about, as parts of a bar."""
+"""Traces of scores as the parts of a bar."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class BarOfTrace:
     score: float
 
     def adds(self, name: str) -> float | None:
-        """Return what a signal adds; None if it says nothing."""
+        """Return what a signal adds, or None if it does not contribute."""
         return next((part.contribution for part in self.parts if part.name == name), None)
 
     def factor(self, name: str) -> float:
-        """Return a factor; 1 if it has none of this name."""
+        """Return the factor of this name, or 1 if there is none."""
         return dict(self.factors).get(name, 1.0)
 
 

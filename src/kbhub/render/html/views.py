@@ -1,4 +1,4 @@
-"""What MCP clients show of a result: a self-contained page, and the part of it that each result fills in."""
+"""Views of results in MCP clients: a self-contained page, and the part of it that each result fills in."""
 
 from __future__ import annotations
 
@@ -24,12 +24,7 @@ MOST_SHOWN = 20
 
 
 def page(view: View, version: str) -> str:
-    """Return the page of a view, with its style and script in it.
-
-    Args:
-        view: which one.
-        version: of kbhub, for the host.
-    """
+    """Return the page of a view, with its style and script inline, and kbhub's version for the host."""
     style, script = ((STATIC / name).read_text("utf-8") for name in ("kbhub.css", "view.js"))
     values = {"view": view, "version": version}
     return rendered("view.html", **values, style=Markup(style), script=Markup(script))  # noqa: S704 - our own files
@@ -46,13 +41,7 @@ def hits(result: SearchResult) -> str:
 
 
 def memories(hub: Hub, found: MemoryList, *, writable: bool) -> str:
-    """Return memories, to be reviewed.
-
-    Args:
-        hub: whose memories they are.
-        found: the result of `memories`.
-        writable: whether they may be changed.
-    """
+    """Return a page for reviewing memories, which may be changed if `writable`."""
     now, known = hub.options.clock(), {memory.facts.id: memory for memory in all_known(hub)}
     shown = [
         (memory, strength_curve(known[memory.id], now)) for memory in found.memories[:MOST_SHOWN] if memory.id in known

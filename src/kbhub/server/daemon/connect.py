@@ -27,14 +27,7 @@ PROTOCOLS = ("auto", "legacy")
 
 
 def wanted(arguments: Sequence[str]) -> ConnectOptions | None:
-    """Parse a command line.
-
-    Args:
-        arguments: arguments after the program's name.
-
-    Returns:
-        The result; None if it is not `serve --connect` with plainly valid options.
-    """
+    """Parse arguments after the program's name; None if they are not `serve --connect` with plainly valid options."""
     if arguments[:1] != [COMMAND] or MODE not in arguments:
         return None
     options: dict[str, Any] = {}
@@ -64,12 +57,7 @@ def wanted(arguments: Sequence[str]) -> ConnectOptions | None:
 def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
     """Serve the client on standard input and output through the daemon; blocks while that works.
 
-    Args:
-        wanted: the parsed command line.
-        env: environment variables.
-
-    Returns:
-        An exit code if this client cannot be served at all; None if it must be served without a daemon.
+    Returns an exit code if this client cannot be served at all, None if it must be served without a daemon.
     """
     folder = DaemonFolder(data_dir(env))
     hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed

@@ -61,7 +61,7 @@ class WantedModel(BaseModel):
 
 
 class PageModel(BaseModel):
-    """Where a page is wanted; see `ui.access.Door`."""
+    """Where a page is wanted; see `ui.access.PageAddress`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -109,12 +109,8 @@ class Dismissal:
 class Connections:
     """The clients on the wire.
 
-    Args:
-        token: token that clients must send.
-        shared: what their hubs share.
-        base_env: the daemon's own variables, which clients do not set.
-        status: returns the answer to a status request.
-        dismissed: called when a client asks the daemon to end.
+    They must send `token`. `base_env` has the daemon's own variables, which clients do not set; `dismissed` is called
+    when a client asks the daemon to end.
     """
 
     def __init__(
@@ -151,12 +147,7 @@ class Connections:
             log.exception("A connection failed.")
 
     async def leave(self, dismissal: Dismissal, seconds: float) -> None:
-        """Tell the clients that the daemon ends, and wait until they have disconnected.
-
-        Args:
-            dismissal: the reason.
-            seconds: timeout.
-        """
+        """Tell the clients that the daemon ends, and wait up to some seconds until they have disconnected."""
         self._leaving = dismissal
         line = _line({OURS: "leaving", "why": dismissal.why})
         with anyio.move_on_after(seconds):
@@ -320,13 +311,7 @@ class Connections:
 
 
 class _Peer:
-    """A client's process.
-
-    Args:
-        stream: the wire to it.
-        buffered: the same stream, with what was read after the greeting.
-        sending: lock held while a line is sent.
-    """
+    """A client's process; `buffered` wraps its stream with the data after the greeting, `sending` guards a line."""
 
     def __init__(self, stream: ByteStream, buffered: BufferedByteReceiveStream, sending: anyio.Lock) -> None:
         self._stream, self._buffered, self._sending, self._gone = stream, buffered, sending, False

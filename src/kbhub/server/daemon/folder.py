@@ -21,11 +21,7 @@ else:
 
 
 class Lock:
-    """A held lock.
-
-    Args:
-        descriptor: descriptor of its file.
-    """
+    """A held lock on an open file descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -36,17 +32,7 @@ class Lock:
 
 
 def try_lock(path: Path) -> Lock | None:
-    """Take a lock without waiting.
-
-    Args:
-        path: the lock file, created if missing and never removed.
-
-    Returns:
-        The lock, or None if it is held.
-
-    Raises:
-        OSError: the file cannot be created.
-    """
+    """Take a lock without waiting; None if it is held. Its file is created if missing and never removed."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if sys.platform == "win32":
@@ -70,11 +56,7 @@ def is_held(path: Path) -> bool:
 
 
 class DaemonFolder:
-    """The daemon's folder in kbhub's data directory, accessible to the current user only.
-
-    Args:
-        data: the data directory; each has its own daemon.
-    """
+    """The daemon's folder in a data directory, accessible to the current user only; each has its own daemon."""
 
     def __init__(self, data: Path) -> None:
         self.path = data / "daemon"
@@ -90,11 +72,7 @@ class DaemonFolder:
         """Output of a daemon that did not go to its log, such as a crash at startup."""
 
     def make(self) -> None:
-        """Create the folder and restrict it to the user.
-
-        Raises:
-            OSError: it cannot be created.
-        """
+        """Create the folder and restrict it to the user."""
         private_directory(self.path)
         if os.name != "nt" and stat.S_IMODE(self.path.stat().st_mode) & 0o077:
             self.path.chmod(0o700)

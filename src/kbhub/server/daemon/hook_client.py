@@ -41,13 +41,7 @@ def wanted(arguments: Sequence[str]) -> tuple[str, str] | None:
 
 
 def run(event: str, client: str, env: Mapping[str, str]) -> int:
-    """Answer an event on standard input; says nothing, and exits with 0, if that fails or takes too long.
-
-    Args:
-        event: its name, one of `hooks.events.EVENTS`; another one is ignored.
-        client: the client that sent it.
-        env: environment variables.
-    """
+    """Answer an event on standard input; silent, with exit code 0, if that fails, takes too long or is unknown."""
     limit = END_SECONDS if event == END else SECONDS
     timer = threading.Timer(limit, os._exit, (0,))
     timer.daemon = True

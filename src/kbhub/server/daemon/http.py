@@ -74,11 +74,7 @@ def mcp_app(server: KbhubServer) -> Starlette:
 
 
 class Rate:
-    """A token bucket.
-
-    Args:
-        clock: monotonic seconds.
-    """
+    """A token bucket; its clock returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._left, self._at = clock, BURST, clock()
@@ -100,11 +96,8 @@ TOO_LONG = Refusal(413, f"The request is larger than {FRAME_BYTES} bytes.")
 class Guarded:
     """The endpoint as an ASGI application.
 
-    Args:
-        workspaces: the workspaces it serves.
-        token: token that requests must carry; None for a socket private to the user.
-        port: listening port; None for a Unix socket.
-        status: returns the content of `/health` for requests with the token.
+    Without a `token`, it trusts a socket private to the user; without a `port`, it listens on a Unix socket. `status`
+    returns the content of `/health` for requests with the token.
     """
 
     def __init__(
@@ -159,7 +152,7 @@ class Guarded:
         return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), self._token.encode())
 
     def _health(self, known: bool) -> JSONResponse:
-        """Return that the server is alive; with the token, also its status."""
+        """Report that the server is alive; with the token, also its status."""
         return JSONResponse({"status": "ok", **(self._status() if known else {})})
 
     def _refusal(self, request: Request) -> Refusal | None:
@@ -229,11 +222,7 @@ class Guarded:
 
 
 def workspace_of(header: str | None) -> Path | None:
-    """Return the directory that a request names, or None if it names none.
-
-    Raises:
-        UsageError: the header is invalid.
-    """
+    """Return the directory that a request names; None without the header, `UsageError` if it is invalid."""
     if not header:
         return None
     path = Path(unquote(header))
@@ -243,14 +232,7 @@ def workspace_of(header: str | None) -> Path | None:
 
 
 def bind_path(path: Path) -> socket.socket:
-    """Bind a Unix socket private to the user, replacing that of a dead server.
-
-    Args:
-        path: path of the socket.
-
-    Raises:
-        UsageError: it cannot be created, or is in use.
-    """
+    """Bind a Unix socket private to the user, replacing that of a dead server."""
     if not hasattr(socket, "AF_UNIX"):
         raise UsageError("This system has no Unix sockets; use --port.")
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -73,17 +73,9 @@ def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
 def reach(
     folder: DaemonFolder, hello: Mapping[str, Any], start: Mapping[str, Any], env: Mapping[str, str]
 ) -> DaemonLink:
-    """Open a wire to the daemon and greet it; start it if necessary, replace it if it is older than this kbhub.
+    """Connect to the daemon and greet it; start it if necessary, replace it if it is older than this kbhub.
 
-    Args:
-        folder: the daemon's folder.
-        hello: the client's greeting.
-        start: start parameters for a new daemon.
-        env: environment variables.
-
-    Raises:
-        Refused: the daemon refuses to serve this client.
-        DaemonUnavailable: there is none and none can be started.
+    Raises `Refused` if it refuses this client, and `DaemonUnavailable` if there is none and none can be started.
     """
     try:
         folder.make()
@@ -93,16 +85,7 @@ def reach(
 
 
 def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> DaemonRecord:
-    """Start a daemon and wait until it is ready.
-
-    Args:
-        folder: the daemon's folder; none is running there.
-        start: its start parameters.
-        env: environment variables.
-
-    Raises:
-        DaemonUnavailable: it does not start.
-    """
+    """Start a daemon in a folder where none is running, and wait until it is ready."""
 
     def ready() -> DaemonRecord | None:
         record = read_record(folder)
@@ -116,16 +99,7 @@ def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str
 
 
 def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
-    """Start a daemon and do not wait for it, unless one was just started.
-
-    Args:
-        folder: the daemon's folder; none is running there.
-        start: its start parameters.
-        env: environment variables.
-
-    Raises:
-        OSError: it cannot be started.
-    """
+    """Start a daemon in a folder where none is running, without waiting, unless one was just started."""
     folder.make()
     try:
         lately = time.time() - folder.crash.stat().st_mtime < AGAIN_SECONDS
@@ -137,12 +111,7 @@ def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]
 
 
 def newer(one: str, other: str) -> bool:
-    """Return whether a version is newer than another; False if they cannot be compared.
-
-    Args:
-        one: such as `1.12.0`.
-        other: the same.
-    """
+    """Return whether a version such as `1.12.0` is newer than another; False if they cannot be compared."""
 
     def parts(version: str) -> list[int]:
         return [int(part) for part in version.split(".")[:3] if part.isdigit()]
@@ -151,13 +120,7 @@ def newer(one: str, other: str) -> bool:
 
 
 class _Start:
-    """Starts a daemon, as far as this process is involved.
-
-    Args:
-        folder: the daemon's folder.
-        start: its start parameters.
-        env: environment variables.
-    """
+    """The start of a daemon, as far as this process is involved."""
 
     def __init__(self, folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
         self._folder, self._start, self._env = folder, start, env
@@ -165,11 +128,7 @@ class _Start:
         self._child: subprocess.Popen[bytes] | None = None
 
     def until(self, there: Callable[[], T | None]) -> T:
-        """Poll until something is there; start a daemon, unless another process does.
-
-        Raises:
-            DaemonUnavailable: timeout, or the started process has failed.
-        """
+        """Poll until something is there; start a daemon, unless another process does."""
         end = time.monotonic() + START_SECONDS
         try:
             while (value := there()) is None:
@@ -243,11 +202,7 @@ def _answers(folder: DaemonFolder, record: DaemonRecord) -> bool:
 
 
 def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start the daemon in a session of its own, so that it outlives its window.
-
-    Raises:
-        OSError: it cannot be started.
-    """
+    """Start the daemon in a session of its own, so that it outlives its window."""
     command = [sys.executable, "-P", "-m", "kbhub.server.daemon", json.dumps(dict(start))]
     crash = os.open(folder.crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     options: dict[str, Any] = {"start_new_session": True}
@@ -290,12 +245,7 @@ class StoppedDaemon(NamedTuple):
 
 
 def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
-    """End the daemon: by request, then by signal if its process is proved to be the recorded one.
-
-    Args:
-        folder: the daemon's folder.
-        seconds: time to end on request.
-    """
+    """End the daemon: by request within some seconds, then by signal if its process is provably the recorded one."""
     if not is_held(folder.lock):
         return StoppedDaemon(False, True, None, "none", "No daemon is running.")
     record = running(folder)

@@ -1,4 +1,4 @@
-"""The page of `kbhub ui` by way of the shared daemon: the command's side."""
+"""The command's side of `kbhub ui` through the shared daemon."""
 
 from __future__ import annotations
 
@@ -28,17 +28,10 @@ def serve_by_daemon(
     ready: Callable[[], object],
     changed: Callable[[PageAddress], object],
 ) -> bool:
-    """Have the running daemon serve the page; blocks until the daemon ends, or until this process is interrupted.
+    """Have the running daemon serve the page until it ends or this process is interrupted; return whether it did.
 
-    Args:
-        wanted: the command line.
-        env: environment variables.
-        door: how the page is opened.
-        ready: called once browsers can connect.
-        changed: see `ui.access.Guard`.
-
-    Returns:
-        Whether the page was served; if there is no daemon, or it is of another version or refuses, it was not.
+    It does not if it is missing, of another version, or refuses. `ready` is called once browsers can connect, `changed`
+    as in `ui.access.Guard`.
     """
     folder = DaemonFolder(data_dir(env))
     record, token = running(folder), read_token(folder)

@@ -67,13 +67,7 @@ TICK_SECONDS = 5.0
 
 
 class Daemon:
-    """The one process for many clients.
-
-    Args:
-        start: its start parameters.
-        folder: folder of its files.
-        options: options of the hub for HTTP requests that name no workspace.
-    """
+    """The one process for many clients; `options` are for HTTP requests that name no workspace."""
 
     def __init__(self, start: Start, folder: DaemonFolder, options: HubOptions) -> None:
         self._start, self._folder, self._options = start, folder, options
@@ -94,14 +88,7 @@ class Daemon:
         """A folder created only for the socket."""
 
     async def run(self, ready: Callable[[str | None], None]) -> None:
-        """Serve until told to end.
-
-        Args:
-            ready: called with the address of the HTTP endpoint, or None, once the daemon is reachable.
-
-        Raises:
-            UsageError: the port or socket cannot be used.
-        """
+        """Serve until told to end; once reachable, call `ready` with the address of the HTTP endpoint, or None."""
         bound = _bound(self._start.http, self._settings)
         listener, where = await self._listener()
         try:
@@ -168,7 +155,7 @@ class Daemon:
                 self._dismiss(Dismissal("signal"))
 
     async def _watch_idle(self) -> None:
-        """Release what is unused, and end without clients."""
+        """Release idle resources, and end without clients."""
         before = 0
         unload, end = self._settings.unload_minutes * 60, self._settings.end_minutes * 60
         while True:
@@ -228,14 +215,7 @@ def run(
 ) -> NoReturn:
     """Run the daemon until told to end, then end the process.
 
-    Args:
-        start: its start parameters.
-        folder: folder of its files.
-        lock: the held lock, which proves that there is no other daemon.
-        ready: as for `Daemon.run`.
-
-    Raises:
-        UsageError: the port or socket cannot be used.
+    The held lock proves that there is no other daemon. `ready` is called as by `Daemon.run`.
     """
     os.umask(0o077)
     env = dict(os.environ)

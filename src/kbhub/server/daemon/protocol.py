@@ -62,13 +62,7 @@ def passed_on(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[str, Any]:
-    """Describe the client's workspace independently of the process that reads it.
-
-    Args:
-        wanted: the parsed command line.
-        env: environment variables.
-        cwd: the working directory.
-    """
+    """Describe the client's workspace independently of the process that reads it."""
 
     def absolute(path: str | None) -> str | None:
         return os.path.join(cwd, path) if path and not path.startswith("~") else path  # noqa: PTH118
@@ -90,10 +84,7 @@ def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[s
 class Refused(Exception):
     """Raised when the daemon refuses to serve this client.
 
-    Args:
-        reason: one word.
-        message: for people.
-        exit_code: exit code of the process if the client itself is wrong.
+    `reason` is one word, `message` is for people. `exit_code` is set if the client itself is wrong.
     """
 
     def __init__(self, reason: str, message: str, exit_code: int = 0) -> None:
@@ -102,11 +93,7 @@ class Refused(Exception):
 
 
 class DaemonLink:
-    """An open wire, on the client's side.
-
-    Args:
-        connected: the socket.
-    """
+    """The client's side of an open wire."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -116,15 +103,14 @@ class DaemonLink:
         """Version of the daemon's kbhub."""
 
     def send(self, line: bytes) -> None:
-        """Send a line.
+        """Send a line; on `OSError` the daemon is gone and has not received it.
 
-        Raises:
-            OSError: the daemon is gone and has not received the line, since it ignores lines without a newline.
+        It ignores lines without a newline.
         """
         self._socket.sendall(line if line.endswith(b"\n") else line + b"\n")
 
     def limit(self, seconds: float) -> None:
-        """Wait for the next answer at most so long."""
+        """Set the timeout in seconds for the next answer."""
         self.seconds = seconds
 
     def lines(self) -> Iterator[bytes]:
@@ -136,11 +122,7 @@ class DaemonLink:
             return
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a line of our own and wait for the answer.
-
-        Raises:
-            OSError: the daemon is gone or does not answer in time.
-        """
+        """Send a line of our own and wait for the answer; `OSError` if it does not come in time."""
         self._socket.settimeout(self.seconds)
         self.send(json.dumps(message).encode())
         answer = self._next()
@@ -148,11 +130,7 @@ class DaemonLink:
         return answer
 
     def await_answer(self, request: bytes, identifier: str) -> None:
-        """Send an MCP request and wait for its answer, skipping other lines.
-
-        Raises:
-            OSError: the daemon is gone or does not answer in time.
-        """
+        """Send an MCP request and wait for its answer, skipping other lines; `OSError` if it does not come in time."""
         self._socket.settimeout(GREETING_SECONDS)
         self.send(request)
         while self._next().get("id") != identifier:
@@ -183,14 +161,7 @@ class DaemonLink:
 
 
 def dial(where: str | int) -> DaemonLink:
-    """Open a wire.
-
-    Args:
-        where: path of a Unix socket, or a loopback port.
-
-    Raises:
-        OSError: nothing listens there.
-    """
+    """Open a wire to a Unix socket's path or a loopback port."""
     if isinstance(where, int):
         return DaemonLink(socket.create_connection(("127.0.0.1", where), GREETING_SECONDS))
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -204,17 +175,9 @@ def dial(where: str | int) -> DaemonLink:
 
 
 def greet(link: DaemonLink, kind: str, token: str, **said: Any) -> dict[str, Any]:
-    """Send the greeting and return the answer.
+    """Send the greeting on a new wire and return the answer; raise `Refused` if the daemon refuses.
 
-    Args:
-        link: a newly opened wire.
-        kind: `hello` to be served, `stop`, or `status`.
-        token: from the daemon's folder.
-        said: further members of the greeting.
-
-    Raises:
-        Refused: the daemon refuses.
-        OSError: the daemon is gone.
+    `kind` is `hello` to be served, `stop`, or `status`. `said` are further members of the greeting.
     """
     answer = link.ask({OURS: kind, "link": LINK, "token": token, **said})
     if answer.get(OURS) == "refused":

@@ -89,7 +89,7 @@ class Pending(NamedTuple):
         return reads and self.sent < MOST_SENDINGS
 
     def failure(self) -> bytes:
-        """Return an answer in place of the daemon: for a tool a result that a model reads, else an error."""
+        """Return an answer on behalf of the daemon: for a tool a result that a model reads, else an error."""
         again = "Nothing was changed; try again."
         if self.tool in WRITERS:
             again = "It may or may not have been done. Check before you call it again."
@@ -105,12 +105,7 @@ class Pending(NamedTuple):
 
 
 def pending(message: dict[str, Any], line: bytes) -> Pending:
-    """Build the record of a request.
-
-    Args:
-        message: the request.
-        line: as received from the client.
-    """
+    """Build the record of a request from its message and the received line."""
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     meta = params.get("_meta")
@@ -121,7 +116,7 @@ def pending(message: dict[str, Any], line: bytes) -> Pending:
 
 
 class Conversation:
-    """What a new daemon must know of a client: its handshake, its log level, its subscriptions."""
+    """The state of a client that a new daemon needs: its handshake, its log level, its subscriptions."""
 
     def __init__(self) -> None:
         self._initialize: dict[str, Any] | None = None
@@ -157,7 +152,7 @@ class Conversation:
         return self._shaken
 
     def again(self) -> list[dict[str, Any]]:
-        """Return what to tell a new daemon before anything else, the handshake first."""
+        """Return the messages that a new daemon needs before any other, the handshake first."""
         messages = (
             [self._initialize, self._initialized, self._level, *self._subscribed.values()] if self._shaken else []
         )
@@ -165,13 +160,7 @@ class Conversation:
 
 
 class Proxy:
-    """One client's conversation with the current daemon.
-
-    Args:
-        link: a wire to the daemon.
-        reach: opens the next one; raises `OSError` if that fails.
-        sink: stream to the client.
-    """
+    """One client's conversation with the current daemon; `reach` opens the next wire or raises `OSError`."""
 
     def __init__(self, link: DaemonLink, reach: Callable[[], DaemonLink], sink: BinaryIO) -> None:
         self._reach, self._sink = reach, sink
@@ -229,11 +218,7 @@ class Proxy:
         os._exit(0)
 
     def watch(self, descriptor: int) -> None:
-        """End the process when the client has closed its end and stops reading.
-
-        Args:
-            descriptor: what the client writes to.
-        """
+        """End the process when the client has closed its end of a descriptor and stops reading."""
         look = select.poll()
         look.register(descriptor, 0)
         look.poll()
@@ -405,11 +390,9 @@ class Proxy:
 
 
 def run(link: DaemonLink, reach: Callable[[], DaemonLink]) -> NoReturn:
-    """Serve the client on standard input and output until it closes them or a signal comes, then end the process.
+    """Relay standard input and output until the client closes them or a signal comes, then end the process.
 
-    Args:
-        link: a wire to the daemon.
-        reach: opens the next one; raises `OSError` if that fails.
+    `reach` opens the next wire or raises `OSError`.
     """
     proxy, source = Proxy(link, reach, sys.stdout.buffer), sys.stdin.fileno()
     for number in (signal.SIGTERM, signal.SIGINT):

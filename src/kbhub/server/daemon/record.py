@@ -1,4 +1,4 @@
-"""What a daemon writes down of itself: its record, with a mark of its process, and its token."""
+"""The daemon's account of itself: its record, with a mark of its process, and its token."""
 
 from __future__ import annotations
 
@@ -23,14 +23,7 @@ PS_SECONDS = 2.0
 
 
 def process_mark(pid: int) -> str | None:
-    """Return a mark that distinguishes a process from later ones with the same id: its start time.
-
-    Args:
-        pid: its id.
-
-    Returns:
-        Opaque text to compare; None if there is no such process, or the system does not tell.
-    """
+    """Return opaque text that tells a process from later ones with its id: its start time; None if unknown."""
     if sys.platform == "win32":
         return None
     if Path("/proc/self/stat").exists():
@@ -49,20 +42,12 @@ def process_mark(pid: int) -> str | None:
 
 
 def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
-    """Announce that a daemon is ready.
-
-    Raises:
-        OSError: the record cannot be written.
-    """
+    """Announce that a daemon is ready."""
     write_atomically(folder.record, json.dumps(record._asdict()))
 
 
 def make_token(folder: DaemonFolder) -> str:
-    """Return the token, creating a new one unless an existing one was private to the user.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Return the token, creating a new one unless an existing one was private to the user."""
     if token := read_token(folder):
         return token
     token = os.urandom(TOKEN_BYTES).hex()

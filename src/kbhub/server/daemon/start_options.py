@@ -29,11 +29,7 @@ class Http(Model):
     read_only: bool = False
 
     def options(self, env: Mapping[str, str]) -> HubOptions:
-        """Return the options of its hubs.
-
-        Raises:
-            UsageError, ConfigError: `--base` or `KBHUB_BASES` is not a list of ID=PATH.
-        """
+        """Return the options of its hubs."""
         return HubOptions(
             root=self.root,
             config=Path(self.config) if self.config else None,

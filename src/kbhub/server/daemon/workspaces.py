@@ -40,13 +40,10 @@ class WorkspaceServer:
 
 
 class Workspaces:
-    """Opens and closes workspaces.
+    """The open workspaces.
 
-    Args:
-        options: hub options for requests that name no workspace.
-        structured: whether tools publish output schemas.
-        app: creates the ASGI application of a server.
-        group: runs what lives as long as a workspace is open.
+    `options` are for requests that name none. `structured` has tools publish output schemas, `app` creates the ASGI
+    application of a server, and `group` runs the tasks that live as long as a workspace is open.
     """
 
     def __init__(
@@ -60,11 +57,7 @@ class Workspaces:
         return len(self._open)
 
     async def get(self, root: Path | None) -> WorkspaceServer | None:
-        """Return the workspace of a directory, or None if there is no room for it.
-
-        Args:
-            root: the directory; None for the one the endpoint was started for.
-        """
+        """Return the workspace of a directory, or None if there is no room; root None means the endpoint's own."""
         async with self._opening:
             if root not in self._open:
                 if len(self._open) >= MOST_WORKSPACES and not self._make_room():

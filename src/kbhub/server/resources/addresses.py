@@ -35,12 +35,7 @@ _NOTHING: State = (None, {})
 
 
 def uri_of(base: str, path: str) -> str:
-    """Return the address of a document.
-
-    Args:
-        base: id of its base.
-        path: relative to the base, with `/`.
-    """
+    """Return the address of a document by base id and path relative to the base, with `/`."""
     return f"kbhub://{quote(base, safe='')}/{quote(path, safe=_KEPT)}"
 
 
@@ -81,9 +76,6 @@ class DocumentChanges:
 
     Nothing is compared before `begin`: reading the hashes of a large base takes some 10 ms after each change, which
     clients that never list documents need not pay.
-
-    Args:
-        hub: the hub whose bases are compared.
     """
 
     def __init__(self, hub: Hub) -> None:
@@ -106,9 +98,6 @@ class DocumentChanges:
         """Return the changes since the last look.
 
         Documents of newly active bases do not count as changed, since changed bases are announced separately.
-
-        Raises:
-            KbhubError: the configuration is invalid.
         """
         with self._lock:
             if self._known is None:

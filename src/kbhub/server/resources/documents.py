@@ -80,13 +80,8 @@ class ResourcePage:
 def page_of_documents(hub: Hub, cursor: str | None = None) -> ResourcePage:
     """List indexed documents; a base without a usable index has none.
 
-    Args:
-        hub: the hub.
-        cursor: from the previous page. It names the last listed document, so that changes in between neither repeat nor
-            skip others.
-
-    Raises:
-        UsageError: the cursor is invalid, or its base is no longer active.
+    The cursor names the last document of the previous page, so that changes in between neither repeat nor skip others.
+    Raises `UsageError` if it is invalid or its base is no longer active.
     """
     bases = hub.select()
     start, path = _decoded(cursor, bases) if cursor else (0, "")
@@ -107,16 +102,9 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> ResourcePage:
 
 
 def read_document(hub: Hub, uri: str) -> tuple[str, str]:
-    """Return the current text of a document on disk and its media type; counts as a use of a memory.
+    """Return the current text on disk and media type of an untrusted address; counts as a use of a memory.
 
     Text extracted from another kind of file (a session log, a Word document) is returned as Markdown.
-
-    Args:
-        hub: the hub.
-        uri: its address; untrusted.
-
-    Raises:
-        DocumentNotFound, BaseNotFound, PathNotContained: there is no such document.
     """
     address = parse_uri(uri)
     if address is None:
@@ -146,13 +134,9 @@ def complete_base(hub: Hub, start: str) -> list[str]:
 
 
 def complete_path(hub: Hub, start: str, base: str | None = None) -> list[str]:
-    """Return paths that start with a text, else contain it, as values of `{+path}`; one over the limit if there are
-    more.
+    """Return paths that start with a text, else contain it, as values of `{+path}`; one over the limit if more.
 
-    Args:
-        hub: the hub.
-        start: the typed text.
-        base: id of the base; None for all, the project base first. An inactive one has no documents.
+    Without a base all are searched, the project base first. An inactive one has no documents.
     """
     prefix = from_template_value(start)
     values: dict[str, None] = {}
@@ -227,11 +211,7 @@ def _decoded(cursor: str, bases: tuple[Base, ...]) -> tuple[int, str]:
 
 
 class Resources:
-    """Answers the requests about resources.
-
-    Args:
-        calls: shared state of the connection's calls.
-    """
+    """Answers the requests about resources, with the shared state of the connection's calls."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -251,11 +231,7 @@ class Resources:
     async def read(
         self, uri: str, context: Context[None, Any] | None
     ) -> list[ReadResourceContents] | InputRequiredResult:
-        """Return a document, or a request for input from the client.
-
-        Raises:
-            ResourceError: there is none, or the configuration is invalid.
-        """
+        """Return a document, or a request for input from the client."""
         self._calls.begin()
         try:
             if context and (needs := await self._calls.ask_roots(context)):

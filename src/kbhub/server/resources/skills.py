@@ -41,20 +41,12 @@ async def list_skills(hub: Hub, cursor: str | None) -> dict[str, Any]:
 
 
 async def get_skill(hub: Hub, uri: str) -> dict[str, Any]:
-    """Return the entry of one skill.
-
-    Raises:
-        MCPError: there is none at that address.
-    """
+    """Return the entry of one skill."""
     return {"resultType": "complete", "skill": _entry(await _or_refuse(skill_at, hub, uri)), **CACHED}
 
 
 async def read_folder(hub: Hub, uri: str, cursor: str | None) -> dict[str, Any]:
-    """Return a page of what a folder of a skill holds.
-
-    Raises:
-        MCPError: it is no such folder.
-    """
+    """Return a page of the entries in a skill's folder."""
     page, more = _page(await _or_refuse(children_of, hub, uri), cursor, lambda child: child[0])
     listed = [
         {"uri": child, "name": PurePosixPath(child).name, "mimeType": DIRECTORY if is_folder else _media_type(child)}
@@ -64,11 +56,7 @@ async def read_folder(hub: Hub, uri: str, cursor: str | None) -> dict[str, Any]:
 
 
 async def read_skill(hub: Hub, uri: str) -> list[ReadResourceContents]:
-    """Return a file of a skill, as text if it is text.
-
-    Raises:
-        MCPError: no skill that is served has it.
-    """
+    """Return a file of a skill, as text if it is text."""
     content = await _or_refuse(read_skill_file, hub, uri)
     try:
         return [ReadResourceContents(content.decode("utf-8"), _media_type(uri))]

@@ -35,12 +35,7 @@ LISTED_FILES = 5
 
 
 def config_findings(hub: Hub, error: ConfigError | None = None) -> list[Finding]:
-    """Report which global config is in use, or what is wrong with it.
-
-    Args:
-        hub: the hub whose config is checked.
-        error: the error raised when the config was read, if any.
-    """
+    """Report which global config is in use, or what is wrong with it, from the error of reading it."""
     if error is not None:
         remedy = "Fix it there. Until then, nothing can be searched; no restart is needed."
         return [Finding(check="config", level="error", message=f"{str(error).rstrip('.')}.", remedy=remedy)]
@@ -134,12 +129,7 @@ def _split(text: str, otherwise: str) -> tuple[str, str]:
 
 
 def base_findings(hub: Hub, base: Base) -> list[Finding]:
-    """Check a base; a sound one gives a single finding that says so.
-
-    Args:
-        hub: the hub in which the base is active.
-        base: the base.
-    """
+    """Check a base; a sound one gives a single finding that says so."""
     index = SqliteIndex(hub.index(base).path, base.id)
     try:
         lock = _lock(base, index.path)

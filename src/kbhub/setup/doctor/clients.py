@@ -20,11 +20,7 @@ AT_ONCE = 2
 
 
 def client_findings(hub: Hub) -> list[Finding]:
-    """Check every registration in the user's own files; project files are not trusted, so nothing in them is started.
-
-    Args:
-        hub: provides the home directory and the environment.
-    """
+    """Check all registrations in the user's own files; project files are untrusted, so nothing there is started."""
     env, home = hub.options.env, hub.options.home
     registered = registrations(env, home)
     usable = [registration for registration in registered if registration.starts and registration.enabled]

@@ -64,11 +64,8 @@ def folder_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
 def own_places(hub: Hub, bases: Sequence[Base]) -> list[Path]:
     """Return the folders and files that kbhub created, without following symlinks.
 
-    A folder is included only while it holds nothing else, since the user may have chosen one with other contents.
-
-    Args:
-        hub: provides the cache and data directories.
-        bases: active bases, whose indexes may be elsewhere.
+    A folder is included only while it holds nothing else, since the user may have chosen one with other contents. The
+    indexes of `bases` may be outside the cache directory.
     """
     data, indexes = hub.trust.path.parent, hub.cache / BASES
     trust_files = [path for path in _listed(data) if path.name.lstrip(".").startswith(TRUST_NAME)]

@@ -27,14 +27,8 @@ def shake_hands(
 ) -> str:
     """Start a server in an empty folder, initialize it, and list its tools.
 
-    Args:
-        argv: the command line in the client's entry.
-        given: environment variables in the client's entry.
-        env: the user's environment variables.
-        seconds: the timeout.
-
-    Returns:
-        Why it failed, phrased to follow the command; empty if it worked.
+    Returns why it failed, phrased to follow the command, or an empty string. `given` are the environment variables in
+    the client's entry, `env` those of the user.
     """
     with tempfile.TemporaryDirectory(prefix="kbhub-doctor-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

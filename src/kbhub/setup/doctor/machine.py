@@ -81,11 +81,7 @@ def packaged_model() -> Finding:
 
 
 def embedder_findings(hub: Hub) -> list[Finding]:
-    """Check that the configured embedder loads and returns vectors.
-
-    Raises:
-        ConfigError: the global config is invalid.
-    """
+    """Check that the configured embedder loads and returns vectors."""
     model = hub.config().settings.embedder.model
     try:
         embedder = hub.embedder()
@@ -101,11 +97,7 @@ def embedder_findings(hub: Hub) -> list[Finding]:
 
 
 def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
-    """Report whether a transformer reranks searches, and how many of its vectors are ready.
-
-    Raises:
-        ConfigError: the global config is invalid.
-    """
+    """Report whether a transformer reranks searches, and how many of its vectors are ready."""
     if not hub.config().settings.search.second_look:
         return [Finding(check="reranking", level="ok", message="Disabled by `search.secondLook`.")]
     if not is_used(hub):
@@ -128,11 +120,7 @@ def _no_embedder(message: str, model: str | None) -> Finding:
 
 
 def ollama_findings(hub: Hub) -> list[Finding]:
-    """Check each Ollama model that is switched on, except the embedder, which has its own check.
-
-    Raises:
-        ConfigError: the global config is invalid.
-    """
+    """Check each Ollama model that is switched on, except the embedder, which has its own check."""
     settings = hub.config().settings
     models: dict[str, list[str]] = {}
     for model, setting in (

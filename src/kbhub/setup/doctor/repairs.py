@@ -47,14 +47,7 @@ BUSY = "another kbhub process is indexing it; try again when it has finished"
 
 
 def examine(hub: Hub) -> Diagnosis:
-    """Check everything that search needs, from the interpreter to each file of a base.
-
-    Args:
-        hub: the hub whose setup is checked.
-
-    Raises:
-        UsageError: the hub has an invalid option.
-    """
+    """Check everything that search needs, from the interpreter to each file of a base."""
     findings = [python_version(), *sqlite(), packaged_model()]
     bases: tuple[Base, ...] = ()
     try:
@@ -74,15 +67,7 @@ def examine(hub: Hub) -> Diagnosis:
 
 
 def repair(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
-    """Repair what is fixable, then examine again.
-
-    Args:
-        hub: the hub whose setup is repaired.
-        diagnosis: the result of `examine`.
-
-    Returns:
-        The new diagnosis, with the repairs that were made and those that failed.
-    """
+    """Repair what is fixable, then examine again; the new diagnosis has the repairs made and those that failed."""
     fixable = [(finding.check, finding.subject) for finding in diagnosis.findings if finding.fixable]
     bases = {base.id: base for base in _bases(hub)}
     done: list[str] = []

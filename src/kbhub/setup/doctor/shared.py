@@ -1,4 +1,4 @@
-"""Checks of a shared base: whether its database answers, who one is there, and what one may do."""
+"""Checks of a shared base: its database, the user's role there, and the permissions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ MOST_SKEW_SECONDS = 60
 
 
 def shared_findings(hub: Hub, base: Base) -> list[Finding]:
-    """Check a shared base; a sound one gives a finding that says who one is there, and one of its content.
-
-    Args:
-        hub: the hub in which the base is active.
-        base: the base.
-    """
+    """Check a shared base; a sound one gives a finding on the user's role, and one on its content."""
     index = cast("PostgresIndex", hub.index(base))
     try:
         session = index.server.session()
