@@ -132,12 +132,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 420,
-    "lines": 70765,
-    "code lines": 48050,
+    "lines": 70762,
+    "code lines": 48043,
     "files under 60 lines": 35,
     "class names in two files": 0,
     "modules in -ing": 4,
-    "test lines": 55744,
+    "test lines": 55746,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

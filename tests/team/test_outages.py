@@ -19,13 +19,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from corpus import sentences
 from kbhub.errors import EngineUnavailable
+from kbhub.index.postgres.bases import shared_bases
 from kbhub.index.postgres.server import Server, connection_info
 from kbhub.reading.lists import status
 from kbhub.reading.read import read
 from kbhub.search.search import search
 from kbhub.setup.doctor import examine
 from kbhub.sync.bases import sync
-from kbhub.sync.publish import publish, shared_bases
+from kbhub.sync.publish import publish
 from kbhub.workspace.engine_urls import database_name, engine_fault, split_engine_url
 
 QUICK = 0.3

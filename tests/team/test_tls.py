@@ -12,8 +12,9 @@ import trustme
 from anyio.from_thread import start_blocking_portal
 
 from kbhub.errors import EngineUnavailable
+from kbhub.index.postgres.bases import shared_bases
 from kbhub.index.postgres.server import Server
-from kbhub.sync.publish import publish, shared_bases
+from kbhub.sync.publish import publish
 
 NAME = "kb.example"
 """What the certificate says; no such host is looked up, as the URL has its address."""

@@ -222,7 +222,7 @@ def _for_memories(hub: Hub, url: str, name: str) -> tuple[bool, tuple[str, ...]]
     database, shared_as = split_engine_url(url)
     try:
         engine = team_engine()
-        listed = engine.shared_bases(engine.Server(database, BaseEntry(engine=url).timeout, hub.options.env))
+        listed = engine.bases.shared_bases(engine.Server(database, BaseEntry(engine=url).timeout, hub.options.env))
     except KbhubError as error:
         return False, (f"Could not find out whether agents may remember in it. {error} Then run this again.",)
     found = next((one for one in listed if one.name == (shared_as or name)), None)

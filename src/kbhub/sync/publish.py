@@ -11,21 +11,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.walk import open_contained
 from kbhub.errors import EngineUnavailable, PathNotContained
-from kbhub.index.postgres.bases import (
-    changing,
-    describe,
-    grant,
-    init,
-    init_sql,
-    members,
-    remove,
-    revoke,
-    shared_bases,
-    takes_memories,
-)
-from kbhub.index.postgres.reader import PostgresIndex
-from kbhub.index.postgres.schema import VERSION
-from kbhub.index.postgres.server import Server
+from kbhub.index.postgres import PostgresIndex, Server, bases
 from kbhub.index.postgres.writer import PostgresWriter
 from kbhub.sync.comparison import scan_base
 from kbhub.sync.deleted_texts import DeletedTexts
@@ -40,20 +26,7 @@ if TYPE_CHECKING:
     from kbhub.sync.sync import Progress
     from kbhub.types import Base
 
-__all__ = [
-    "VERSION",
-    "PostgresIndex",
-    "Server",
-    "describe",
-    "grant",
-    "init",
-    "init_sql",
-    "members",
-    "publish",
-    "remove",
-    "revoke",
-    "shared_bases",
-]
+__all__ = ["PostgresIndex", "Server", "bases", "publish"]
 
 PUBLISHER = "publisher"
 """`meta` key: who brought the base in step last, and where."""
@@ -91,9 +64,9 @@ def publish(
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with (
         DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret) as files,
-        changing(server, name, f"kbhub publish from {place}", create=True, undo=dry_run) as (held, number),
+        bases.changing(server, name, f"kbhub publish from {place}", create=True, undo=dry_run) as (held, number),
     ):
-        if takes_memories(held, name):
+        if bases.takes_memories(held, name):
             reason = f"agents remember in {name!r}, and publishing a folder would delete their memories"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
         writer = PostgresWriter(held, number, name, lambda document: _content(base, document, allow_secret))

@@ -120,7 +120,7 @@ def publish(
     """
     engine, server, shared_as = _server(to, timeout)
     if status:
-        listed = tuple(Shared(**_fields(one, Shared)) for one in engine.shared_bases(server))
+        listed = tuple(Shared(**_fields(one, Shared)) for one in engine.bases.shared_bases(server))
         return _present(common, Published(database=server.name, bases=listed), lambda: _bases_text(listed, server.name))
     if memories is not None or (base is None and description is not None):
         return _describe(engine, server, base or shared_as, description, memories)
@@ -128,7 +128,7 @@ def publish(
         raise UsageError("No base given. Name one to publish; `kbhub bases list` shows them.")
     if remove:
         name = shared_as or base
-        removed = engine.remove(server, name)
+        removed = engine.bases.remove(server, name)
         text = f"{name}: removed from {server.name}, {counted(removed, 'document')}; your files are not touched"
         return _present(common, Published(database=server.name, removed=removed), lambda: text)
     hub = Hub(hub_options(common))
@@ -137,7 +137,7 @@ def publish(
     try:
         _publish_once(engine, server, hub, chosen, name, common, full=full, dry_run=dry_run, allow_secret=allow_secret)
         if description is not None and not dry_run:
-            engine.describe(server, name, description=description)
+            engine.bases.describe(server, name, description=description)
         while watch and not dry_run:
             until_changed(chosen, LOOK_SECONDS)
             try:
@@ -228,17 +228,17 @@ def team_init(
             raise UsageError(
                 "No database given. Name it, such as postgresql://kb.example/team, or print the SQL with --sql."
             )
-        show_text(team_engine().init_sql(admin=admin))
+        show_text(team_engine().bases.init_sql(admin=admin))
         return 0
     engine, server, _ = _server(url, timeout)
     if sql:
-        show_text(engine.init_sql(server, admin))
+        show_text(engine.bases.init_sql(server, admin))
         return 0
-    before, closed = engine.init(server)
-    if before == engine.VERSION:
+    before, closed = engine.bases.init(server)
+    if before == engine.bases.VERSION:
         show_text(f"{server.name} already has schema {before}; nothing was changed")
     else:
-        show_text(f"{server.name}: schema {engine.VERSION}, {f'it was {before}' if before else 'new'}")
+        show_text(f"{server.name}: schema {engine.bases.VERSION}, {f'it was {before}' if before else 'new'}")
     if not closed:
         show_text(
             "Roles that may connect see how many rows all bases have together. To hide that, give kbhub a database of "
@@ -274,7 +274,7 @@ def team_grant(
         common: Options of every command.
     """
     engine, server, shared_as = _server(url, timeout)
-    engine.grant(server, role, rights, base or shared_as)
+    engine.bases.grant(server, role, rights, base or shared_as)
     del common
     what = f"{rights} of {base or shared_as}" if base or shared_as else "may create bases"
     show_text(f"{role}: {what}")
@@ -305,7 +305,7 @@ def team_revoke(
         The exit code: 1 if the role had none.
     """
     engine, server, shared_as = _server(url, timeout)
-    had = engine.revoke(server, role, base or shared_as)
+    had = engine.bases.revoke(server, role, base or shared_as)
     del common
     show_text(f"{role}: {'revoked' if had else 'had no rights of its own there'}")
     return 0 if had else 1
@@ -331,7 +331,7 @@ def team_list(
     """
     engine, server, shared_as = _server(url, timeout)
     name = base or shared_as
-    found = tuple(Member(**_fields(one, Member)) for one in engine.members(server, name))
+    found = tuple(Member(**_fields(one, Member)) for one in engine.bases.members(server, name))
     rows = [(one.role, one.rights) for one in found]
     return _present(common, Members(base=name, members=found), lambda: "\n".join(table([("role", "rights"), *rows])))
 
@@ -391,7 +391,7 @@ def _publish_once(
 def _describe(engine: Any, server: Any, name: str | None, description: str | None, memories: bool | None) -> int:
     if name is None:
         raise UsageError("No name for the base in the database. End the URL with #NAME.")
-    engine.describe(server, name, description=description, memories=memories)
+    engine.bases.describe(server, name, description=description, memories=memories)
     state = "" if memories is None else f"; agents may {'' if memories else 'not '}remember in it"
     show_text(f"{server.name}#{name}: {description or 'description unchanged'}{state}")
     return 0

@@ -128,16 +128,27 @@ def changing(
     with server.writing(who) as connection, connection.transaction(force_rollback=undo):
         connection.execute("SET LOCAL search_path = pg_catalog")
         found = opened(connection, name)
-        number = found[0] if found else _created(server, connection, name) if create else None
+        number = found.number if found else _created(server, connection, name) if create else None
         if number is None:
             raise no_base(server, name)
         _hold(server, connection, name, number, wait=wait)
         yield connection, number
 
 
-def opened(connection: Connection[Any], name: str) -> tuple[int, bool] | None:
-    """Return a readable base's number, and whether agents may remember in it; None if there is none."""
-    return connection.execute("SELECT base_id, memories FROM kbhub.open(%s)", (name,)).fetchone()
+@struct
+class OpenedBase:
+    """A base that one may read."""
+
+    number: int
+    memories: bool
+    """Whether agents may remember in it."""
+    meta: dict[str, Any]
+
+
+def opened(connection: Connection[Any], name: str) -> OpenedBase | None:
+    """Look up a base by name; None if there is none that one may read."""
+    row = connection.execute("SELECT base_id, memories, meta FROM kbhub.open(%s)", (name,)).fetchone()
+    return OpenedBase(row[0], row[1], row[2] or {}) if row else None
 
 
 def _created(server: Server, connection: Connection[Any], name: str) -> int:
@@ -182,7 +193,7 @@ def remove(server: Server, name: str) -> int:
 def takes_memories(connection: Connection[Any], name: str) -> bool:
     """Return whether agents may remember in a base."""
     found = opened(connection, name)
-    return found is not None and found[1]
+    return found is not None and found.memories
 
 
 def describe(server: Server, name: str, *, description: str | None = None, memories: bool | None = None) -> None:
@@ -240,7 +251,7 @@ def _ruling(server: Server, name: str | None) -> Iterator[tuple[Connection[Any],
             found = opened(connection, name)
             if found is None:
                 raise no_base(server, name)
-            number = found[0]
+            number = found.number
         yield connection, number
 
 

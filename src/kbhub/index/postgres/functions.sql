@@ -15,7 +15,10 @@ $$;
 
 CREATE FUNCTION kbhub.require(of_base integer, level integer, who name) RETURNS void LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  IF of_base = ANY (kbhub.bases_of(who, level)) THEN
+  IF pg_has_role(session_user, who, 'MEMBER') AND EXISTS (
+    SELECT FROM pg_roles r JOIN kbhub.member m ON m.base_id = of_base AND m.role = r.rolname
+    WHERE pg_has_role(who, r.oid, 'USAGE') AND m.rights >= level
+  ) THEN
     RETURN;
   END IF;
   RAISE insufficient_privilege USING MESSAGE =
@@ -69,9 +72,12 @@ $$;
 
 -- Through the numbers of the caller's bases: whether a lookup by name met a hidden one would show in counters.
 CREATE FUNCTION kbhub.open(called text, who name DEFAULT current_user)
-  RETURNS TABLE(base_id integer, memories boolean) LANGUAGE plpgsql STABLE AS_OWNER AS $$
+  RETURNS TABLE(base_id integer, memories boolean, meta jsonb) LANGUAGE plpgsql STABLE AS_OWNER AS $$
 BEGIN
-  RETURN QUERY SELECT b.base_id, b.memories FROM kbhub.base b
+  RETURN QUERY SELECT b.base_id, b.memories, (
+    SELECT jsonb_object_agg(m.key, CASE WHEN octet_length(m.value::text) <= 100000 THEN m.value ELSE '[]' END)
+    FROM kbhub.meta m WHERE m.base_id = b.base_id)
+  FROM kbhub.base b
   WHERE b.base_id = ANY (kbhub.bases_of(who, 1)) AND b.name || '' = called;
 END
 $$;

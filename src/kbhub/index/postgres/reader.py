@@ -17,7 +17,7 @@ from kbhub.index.columns import made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.postgres.bases import opened
 from kbhub.index.postgres.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
-from kbhub.index.postgres.checks import LARGEST_ID, LATEST, MOST_DIMENSIONS, checked, checked_meta
+from kbhub.index.postgres.checks import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.postings import Postings
 from kbhub.index.signatures import Signatures, enlarged, roomy, sign
 from kbhub.index.sqlite.similarity import similarities_of
@@ -59,45 +59,15 @@ _WORDS = {
 }
 """What engines write differently. A list that is a condition is an array."""
 
-LONGEST_TEXT = 100_000
-"""Most characters of a text that are read: of front matter, which is the longest of a chunk, 65,536 are indexed."""
-
-LONGEST_JSON = 1_000_000
-"""The same of stored JSON, in which a character can take twelve."""
-
-MOST_META = 100_000
-"""Most bytes of a value in the table `meta`."""
-
 LARGEST_FILE = 250_000_000
 """Most bytes of a file that are read; the limits of the settings are smaller."""
 
 
-def _cut(name: str, most: int = LONGEST_TEXT) -> str:
-    return f"left({name}, {most}) AS {name}"
+_TABLES = ("meta", "document", "chunk", "vector", "property", "link", "problem", "vocabulary")
+"""Tables as statements name them."""
 
-
-def _moment(name: str) -> str:
-    return f"CASE WHEN {name} BETWEEN -{LATEST} AND {LATEST} THEN {name} END AS {name}"
-
-
-_COLUMNS = {
-    "meta": f"key, CASE WHEN octet_length(value::text) <= {MOST_META} THEN value ELSE '[]' END AS value",
-    "document": "id, path, docid, size, greatest(mtime_ns, 1 - 9223372036854775807) AS mtime_ns, "
-    f"substr(hash, 1, 64) AS hash, {_cut('title')}, kind, {_cut('tags', LONGEST_JSON)}, "
-    f"{_cut('aliases', LONGEST_JSON)}, {_cut('front_matter', LONGEST_JSON)}, {_moment('dated')}, "
-    f"{_moment('committed')}, {_cut('problem')}",
-    "chunk": f"id, document_id, {_cut('headings', LONGEST_JSON)}, start_line, end_line, "
-    f"greatest(prose, 0) AS prose, {_cut('text')}",
-    "vector": f"chunk_id, key, substr(embedding, 1, {MOST_DIMENSIONS} + 1) AS embedding",
-    "property": "document_id, key, value, number",
-    "link": f"document_id, place AS rowid, {_cut('target')}, {_cut('fragment')}, {_cut('text')}, line, kind",
-    "problem": f"path, {_cut('message')}",
-    "vocabulary": "term, chunks AS doc",
-}
-"""Table as statements name it → its columns, without what would take a reader's memory.
-
-Columns with a database index are as they are: it limits them.
-"""
+_COLUMNS = {"link": "*, place AS rowid", "vocabulary": "term, chunks AS doc"}
+"""Table → its columns, where they are not those of the function."""
 
 _NUMBERS = ("id", "chunk_id", "document_id")
 """Columns of numbers; the others are texts."""
@@ -109,7 +79,7 @@ _FOUND = re.compile(
 )
 """Rows that the database looks up, instead of going through the whole table."""
 
-_NAME = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(_COLUMNS)})\b")
+_NAME = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(_TABLES)})\b")
 
 
 class PostgresIndex(Index):
@@ -128,7 +98,7 @@ class PostgresIndex(Index):
         outer = getattr(self._local, "seen", None)
         try:
             with self.server.reading() as connection:
-                self._local.seen = Snapshot(connection, (self._number(connection), 0))
+                self._local.seen = self._opened(connection)
                 yield
         except EngineUnavailable as error:
             raise self._unavailable(error.reason, error.remedy) from error
@@ -331,14 +301,15 @@ class PostgresIndex(Index):
         with self.sound():
             return checked([column.name for column in cursor.description], cursor.fetchall())
 
-    def _number(self, connection: Any) -> int:
+    def _opened(self, connection: Any) -> Snapshot:
         with self.server.deadline(connection):
-            row = opened(connection, self.name)
-        if row is None:
+            found = opened(connection, self.name)
+        if found is None:
             raise self._unavailable(
                 f"there is no base {self.name!r} that you may read", "Ask its publisher or an admin."
             )
-        return row[0]
+        with self.sound():
+            return Snapshot(connection, (found.number, 0), checked_meta(found.meta))
 
     def _unavailable(self, reason: str, remedy: str = "") -> IndexUnavailable:
         return IndexUnavailable(self.base, f"{self.server.name}: {reason}", remedy)
@@ -349,7 +320,7 @@ def _written(statement: str, number: int) -> str:
     """Return a statement for one base: the tables it names are the results of functions for this base."""
     sql = _FOUND.sub(lambda found: _lookup(found, number), statement)
     whole = ", ".join(
-        f"{name} AS NOT MATERIALIZED (SELECT {_COLUMNS[name]} FROM {_function(name)}_rows({number}))"
+        f"{name} AS NOT MATERIALIZED (SELECT {_COLUMNS.get(name, '*')} FROM {_function(name)}_rows({number}))"
         for name in dict.fromkeys(_NAME.findall(sql))
     )
     sql = _LISTED.sub(lambda word: _WORDS[word[0].replace("@", "")], sql.replace("%", "%%").replace("?", "%s"))
@@ -362,7 +333,10 @@ def _lookup(found: re.Match[str], number: int) -> str:
     if column:
         kind = "bigint" if column in _NUMBERS else "text"
         call = f"by_{column}({number}, ?::{kind}[])"
-    return f"FROM (SELECT {_COLUMNS[name]} FROM {_function(name)}_{call}) AS {name} WHERE true"
+    rows = f"{_function(name)}_{call}"
+    if name in _COLUMNS:
+        rows = f"(SELECT {_COLUMNS[name]} FROM {rows})"
+    return f"FROM {rows} AS {name} WHERE true"
 
 
 def _function(table: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kbhub.index.postgres.checks import LATEST, MOST_DIMENSIONS
+
 READER, AUTHOR, ADMIN = 1, 2, 3
 """Rights of a role on a base, each with those below it: read; publish, remember; grant, remove, forget others'."""
 
@@ -209,6 +211,35 @@ caller's bases, and is as fast before the server has statistics as after.
 _WHOLE = ("meta", "document", "chunk", "vector", "property", "link", "problem", "term", "gone", "packed")
 """Tables that `kbhub.TABLE_rows` returns."""
 
+LONGEST_TEXT = 100_000
+"""Most characters of a text that are read: of front matter, which is the longest of a chunk, 65,536 are indexed."""
+
+LONGEST_JSON = 1_000_000
+"""The same of stored JSON, in which a character can take twelve."""
+
+_CUT = {
+    "document": {
+        "mtime_ns": "greatest(mtime_ns, 1 - 9223372036854775807)",
+        "hash": "substr(hash, 1, 64)",
+        **{name: f"left({name}, {LONGEST_TEXT})" for name in ("title", "problem")},
+        **{name: f"left({name}, {LONGEST_JSON})" for name in ("tags", "aliases", "front_matter")},
+        **{name: f"CASE WHEN {name} BETWEEN -{LATEST} AND {LATEST} THEN {name} END" for name in ("dated", "committed")},
+    },
+    "chunk": {
+        "headings": f"left(headings, {LONGEST_JSON})",
+        "prose": "greatest(prose, 0)",
+        "text": f"left(text, {LONGEST_TEXT})",
+    },
+    "vector": {"embedding": f"substr(embedding, 1, {MOST_DIMENSIONS} + 1)"},
+    "link": {name: f"left({name}, {LONGEST_TEXT})" for name in ("target", "fragment", "text")},
+    "problem": {"message": f"left(message, {LONGEST_TEXT})"},
+    "meta": {"value": f"CASE WHEN octet_length(value::text) <= {LONGEST_TEXT} THEN value ELSE '[]' END"},
+}
+"""Table → what its functions return of columns that would take a reader's memory.
+
+Columns with a database index are as they are: it limits them.
+"""
+
 _BY = {
     "document": "id int8, path text",
     "chunk": "id int8, document_id int8",
@@ -248,7 +279,15 @@ def _function(name: str, takes: str, returns: str, check: str, body: str) -> str
 
 
 def _reading(table: str, name: str, takes: str = "", condition: str = "") -> str:
-    query = f"RETURN QUERY SELECT t.* FROM kbhub.{table} t WHERE t.base_id = of_base{condition}"
+    columns = "t.*"
+    if cut := _CUT.get(table):
+        names = [
+            "base_id",
+            *(name for name, _ in _columns(WRITTEN[table])),
+            *(["author"] if table == "document" else []),
+        ]
+        columns = ", ".join(cut.get(name, name) for name in names)
+    query = f"RETURN QUERY SELECT {columns} FROM kbhub.{table} t WHERE t.base_id = of_base{condition}"
     return _function(f"{table}_{name}", takes, f"SETOF kbhub.{table}", "require(of_base, 1, who)", query)
 
 
