@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from kbhub.types import Mode  # noqa: TC001 - pydantic reads it
+from kbhub.types import Mode
 from kbhub.workspace.field_checks import Declared, with_examples
 
 if TYPE_CHECKING:

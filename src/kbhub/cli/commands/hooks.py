@@ -14,7 +14,7 @@ from kbhub.cli.hubs import complain_all, hub_options
 from kbhub.cli.options import Common
 from kbhub.errors import UsageError
 from kbhub.hooks.delivery import SESSION_TOKENS
-from kbhub.hooks.events import EventName, HookClient  # noqa: TC001 - cyclopts reads them
+from kbhub.hooks.events import EventName, HookClient
 from kbhub.hooks.inbox import Inbox, settle, waiting
 from kbhub.hooks.replay import replay
 from kbhub.hooks.state import hooks_state
