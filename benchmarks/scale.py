@@ -237,7 +237,7 @@ def _memory(pid: int, what: str) -> float:
 
 def build(work: Path, names: list[str]) -> dict[str, Any]:
     """Make an index as `kbhub index` does, and note when which phase began."""
-    from kbhub.index.sqlite import pack, writer
+    from kbhub.index.sqlite import writer
 
     hub = _hub(work, names)
     hub.embedder().embed(["warm"])
@@ -266,7 +266,7 @@ def build(work: Path, names: list[str]) -> dict[str, Any]:
 
         return wrapped
 
-    writer.pack = named("packing", pack.pack)
+    writer.pack = named("packing", writer.pack)
     writer.IndexWriter.tidy = named("finishing", writer.IndexWriter.tidy)
     (report,) = hub.sync(progress=progress)
     wall, cpu = time.perf_counter() - started, cpu_seconds() - began

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-import kbhub.documents.sources.isolated
+import kbhub.documents.sources.source
 import kbhub.workspace.formats
 from kbhub.editing.documents import write_document
 from kbhub.editing.renames import rename
@@ -64,9 +64,9 @@ KINDS = {
 
 def started(monkeypatch):
     """The parsing processes that are started from here on."""
-    processes, start = [], kbhub.documents.sources.isolated.start
+    processes, start = [], kbhub.documents.sources.source.start
     monkeypatch.setattr(
-        kbhub.documents.sources.isolated, "start", lambda module: processes.append(start(module)) or processes[-1]
+        kbhub.documents.sources.source, "start", lambda module: processes.append(start(module)) or processes[-1]
     )
     return processes
 
@@ -194,13 +194,13 @@ def test_texts_are_indexed_before_what_must_be_converted(environment, monkeypatc
     """Files that take long, of a cloned repository, hide no text of it."""
     for name in ("a.ipynb", "z.md", "a.docx", "b.rst"):
         environment.write(f"knowledge/{name}", FILES.get(name, LINES + name))
-    start, found = kbhub.documents.sources.isolated.start, []
+    start, found = kbhub.documents.sources.source.start, []
 
     def looked(module):
         found.extend(hit.ref for hit in environment.hub().search(Query(text="pump", mode="keyword")).hits)
         return start(module)
 
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "start", looked)
+    monkeypatch.setattr(kbhub.documents.sources.source, "start", looked)
     environment.hub().sync()
 
     assert sorted(found) == ["b.rst", "z.md"]

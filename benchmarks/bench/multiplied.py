@@ -16,8 +16,7 @@ import numpy as np
 
 from kbhub.index.columns import MORE, growing, written
 from kbhub.index.sqlite.columns import MOST_BYTES, WORD
-from kbhub.index.sqlite.schema import NAME
-from kbhub.index.sqlite.soundness import PACKED_SUM, packed_sum
+from kbhub.index.sqlite.schema import NAME, PACKED_SUM, packed_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable

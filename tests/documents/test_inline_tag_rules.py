@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kbhub.documents.inline_tags import MAX_TAG_CHARACTERS, MAX_TAGS, is_inline_tag
+from kbhub.documents.links import MAX_TAG_CHARACTERS, MAX_TAGS, is_inline_tag
 from kbhub.documents.markdown import inline_tags_of, parse_document
 
 

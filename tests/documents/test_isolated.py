@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-import kbhub.documents.sources.isolated
+import kbhub.documents.sources.source
 from kbhub.documents.plain_data import MOST_BYTES, packed, unpacked
-from kbhub.documents.sources.isolated import GREETING, IsolatedParser
 from kbhub.documents.sources.packages import XML_BYTES
+from kbhub.documents.sources.source import GREETING, IsolatedParser
 from kbhub.types import Document
 from office_files import WORD, a_docx, a_pptx, a_zip, an_epub, an_odt, an_xlsx, paragraph
 from pdfs import a_pdf
@@ -176,7 +176,7 @@ def test_a_file_that_takes_too_long_costs_itself_alone(monkeypatch):
         assert "All is well." in told(parser, GOOD)[0]
         first = parser._process
         with monkeypatch.context() as hurried:
-            hurried.setattr(kbhub.documents.sources.isolated, "PARSE_SECONDS", 0.5)
+            hurried.setattr(kbhub.documents.sources.source, "PARSE_SECONDS", 0.5)
             began = time.monotonic()
             assert told(parser, a_docx(paragraph("Words and words.") * 60_000)) == (
                 "", "It takes more than 0.5 seconds to read; left out.",
@@ -191,7 +191,7 @@ def test_a_file_that_takes_too_long_costs_itself_alone(monkeypatch):
 def test_a_small_file_may_not_take_as_long_as_a_large_one(monkeypatch, usual):
     """A few kilobytes of Word hold a note that is shown 20,000 times, or as many fields that never end."""
     if usual:
-        monkeypatch.setattr(kbhub.documents.sources.isolated, "USUAL_SECONDS", usual)
+        monkeypatch.setattr(kbhub.documents.sources.source, "USUAL_SECONDS", usual)
     many = 20_000
     note = f'<w:footnotes {WORD}><w:footnote w:id="2">{paragraph("word") * many}</w:footnote></w:footnotes>'
     notes = a_docx('<w:p><w:r><w:footnoteReference w:id="2"/></w:r></w:p>' * many, more={"word/footnotes.xml": note})
@@ -208,7 +208,7 @@ def test_a_small_file_may_not_take_as_long_as_a_large_one(monkeypatch, usual):
 def test_files_that_take_too_long_do_not_hold_the_others_for_hours(monkeypatch):
     """Once they took their share, the rest is left out unread, with the worst of them named; the next base is read."""
     slow = a_docx(paragraph("Words and words.") * 60_000)
-    limits = kbhub.documents.sources.isolated
+    limits = kbhub.documents.sources.source
     with IsolatedParser() as parser:
         told(parser, GOOD)
         with monkeypatch.context() as hurried:
@@ -226,13 +226,13 @@ def test_files_that_take_too_long_do_not_hold_the_others_for_hours(monkeypatch):
 
 def test_time_that_is_usual_for_a_file_is_not_counted(monkeypatch):
     """A base may have any number of good files: small ones, large ones, and those with much text."""
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "LATE_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "USUAL_SECONDS", 30.0)
+    monkeypatch.setattr(kbhub.documents.sources.source, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.documents.sources.source, "USUAL_SECONDS", 30.0)
     with IsolatedParser() as parser:
         for _ in range(3):
             assert "All is well." in told(parser, GOOD)[0]
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "USUAL_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "USUAL_RATE", 10)
+    monkeypatch.setattr(kbhub.documents.sources.source, "USUAL_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.documents.sources.source, "USUAL_RATE", 10)
     with IsolatedParser() as parser:
         for _ in range(3):
             assert "Words." in told(parser, a_docx(paragraph("Words.") * 100))[0]
@@ -241,18 +241,18 @@ def test_time_that_is_usual_for_a_file_is_not_counted(monkeypatch):
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="Windows has no such signal")
 def test_a_process_that_no_longer_answers_is_ended(monkeypatch):
     """Even if it cannot notice that its time is over."""
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "PARSE_SECONDS", 1.0)
+    monkeypatch.setattr(kbhub.documents.sources.source, "PARSE_SECONDS", 1.0)
     with IsolatedParser() as parser:
         told(parser, GOOD)
         os.kill(parser._process.pid, signal.SIGSTOP)
         assert told(parser, GOOD)[1] == "It takes more than 1 seconds to read; left out."
-        monkeypatch.setattr(kbhub.documents.sources.isolated, "PARSE_SECONDS", 60.0)
+        monkeypatch.setattr(kbhub.documents.sources.source, "PARSE_SECONDS", 60.0)
         assert "All is well." in told(parser, GOOD)[0]
 
 
 def test_a_process_that_dies_costs_its_file_alone(monkeypatch):
     """In the middle of a file; one that died before is not the next file's fault."""
-    read = kbhub.documents.sources.isolated._read
+    read = kbhub.documents.sources.source._read
     with IsolatedParser() as parser, monkeypatch.context() as dying:
 
         def killed(stream):
@@ -261,7 +261,7 @@ def test_a_process_that_dies_costs_its_file_alone(monkeypatch):
             return read(stream)
 
         told(parser, GOOD)
-        dying.setattr(kbhub.documents.sources.isolated, "_read", killed)
+        dying.setattr(kbhub.documents.sources.source, "_read", killed)
         assert told(parser, a_docx(paragraph("Words.") * 20_000)) == ("", "Its parser broke off; left out.")
         dying.undo()
         assert "All is well." in told(parser, GOOD)[0]
@@ -272,7 +272,7 @@ def test_a_process_that_dies_costs_its_file_alone(monkeypatch):
 
 def test_a_process_that_is_ended_from_outside_costs_nothing(monkeypatch):
     """The file is tried once more, in a new process."""
-    read = kbhub.documents.sources.isolated._read
+    read = kbhub.documents.sources.source._read
     with IsolatedParser() as parser:
 
         def killed(stream):
@@ -281,7 +281,7 @@ def test_a_process_that_is_ended_from_outside_costs_nothing(monkeypatch):
             parser._process.wait()
             return read(stream)
 
-        monkeypatch.setattr(kbhub.documents.sources.isolated, "_read", killed)
+        monkeypatch.setattr(kbhub.documents.sources.source, "_read", killed)
         assert "All is well." in told(parser, a_docx(paragraph("All is well."), *[paragraph("Words.")] * 2_000))[0]
 
 
@@ -309,8 +309,8 @@ def test_an_answer_that_is_none_costs_its_file(monkeypatch, said):
     def start(_):
         return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "start", start)
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "PARSE_SECONDS", 3.0)
+    monkeypatch.setattr(kbhub.documents.sources.source, "start", start)
+    monkeypatch.setattr(kbhub.documents.sources.source, "PARSE_SECONDS", 3.0)
     with IsolatedParser() as parser:
         text, problem = told(parser, GOOD)
 
@@ -325,7 +325,7 @@ def test_another_program_is_not_listened_to(monkeypatch):
     def start(_):
         return subprocess.Popen([sys.executable, "-c", "print('hello')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    monkeypatch.setattr(kbhub.documents.sources.isolated, "start", start)
+    monkeypatch.setattr(kbhub.documents.sources.source, "start", start)
     with IsolatedParser() as parser, pytest.raises(OSError, match="cannot be started"):
         parser.parse("a.docx", "docx", GOOD)
 

@@ -14,10 +14,10 @@ import kbhub.documents.sources.xlsx
 from kbhub.documents.plain_data import packed, structured, unpacked
 from kbhub.documents.sources.docx import read_docx
 from kbhub.documents.sources.epub import read_epub
-from kbhub.documents.sources.isolated import IsolatedParser
 from kbhub.documents.sources.odt import read_odt
 from kbhub.documents.sources.parser_process import parsed
 from kbhub.documents.sources.pptx import read_pptx
+from kbhub.documents.sources.source import IsolatedParser
 from kbhub.documents.sources.xlsx import read_xlsx
 from kbhub.workspace.formats import CONVERTED_KINDS, FORMATS
 from office_files import WORD, a_docx, a_pptx, a_zip, an_epub, an_odt, an_xlsx, paragraph

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kbhub.documents.blocks import MAX_HEADING_CHARS, section
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.markdown import decode
-from kbhub.documents.sources.org import scan_org
-from kbhub.documents.sources.outline import MAX_VALUES
+from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, section
+from kbhub.documents.sources.markup import MAX_VALUES, scan_org
 from kbhub.documents.sources.text_formats import read_text
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

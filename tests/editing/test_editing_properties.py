@@ -9,10 +9,9 @@ import yaml
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from kbhub.documents.front_matter_edits import with_values
+from kbhub.documents.edits import Text, text_of, with_values
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import parse_document
-from kbhub.documents.text_edits import Text, text_of
 from kbhub.editing import sections
 from kbhub.errors import WriteRefused
 

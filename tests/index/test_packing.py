@@ -15,10 +15,10 @@ from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.columns import growing, written
 from kbhub.index.query import parse_query
-from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns, pack
+from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns
+from kbhub.index.sqlite import writer as pack
 from kbhub.index.sqlite.columns import totals
-from kbhub.index.sqlite.schema import open_writer
-from kbhub.index.sqlite.soundness import remedy
+from kbhub.index.sqlite.schema import open_writer, remedy
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 
 if TYPE_CHECKING:

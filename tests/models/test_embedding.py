@@ -19,7 +19,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from kbhub.errors import EmbedderError
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_SHA256, open_embedder, packaged_embedder
 from kbhub.models.static_model import load_model
-from kbhub.models.word_tokens import WordTokens, word_pattern
+from kbhub.models.static_vectors import WordTokens, word_pattern
 
 
 @pytest.fixture(autouse=True)

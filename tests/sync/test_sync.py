@@ -17,11 +17,11 @@ from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kbhub.index.texts
+import kbhub.index.catalogue
 import kbhub.sync.sync
 import kbhub.workspace.git
 from conftest import held_elsewhere
-from kbhub.documents.scans import FileListing, Scan, digest_of, listing_of
+from kbhub.documents.traversal import FileListing, Scan, digest_of, listing_of
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite import SqliteIndex, index_path
@@ -314,7 +314,7 @@ def test_a_model_that_does_not_load_is_said_and_stops_nothing(folder, tmp_path):
 @pytest.mark.parametrize("at_once", [1, 2, 5, 500])
 def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch, at_once):
     """What is new, changed or gone is found wherever it stands among what is the same."""
-    monkeypatch.setattr(kbhub.index.texts, "AT_ONCE", at_once)
+    monkeypatch.setattr(kbhub.index.catalogue, "AT_ONCE", at_once)
     folder.sync()
     folder.write("3.md", "# Note 3\n", age_hours=0.5)
     folder.write("a.md", "# New\n")
@@ -356,7 +356,7 @@ def test_files_that_differ_have_another_digest(one, other):
 
 def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypatch):
     """What is read a few documents at a time goes on behind the last of them."""
-    monkeypatch.setattr(kbhub.index.texts, "AT_ONCE", 2)
+    monkeypatch.setattr(kbhub.index.catalogue, "AT_ONCE", 2)
     folder.sync()
     with closing(apsw.Connection(str(folder.index_path))) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

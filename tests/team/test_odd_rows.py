@@ -25,8 +25,7 @@ from kbhub.reading.graph.faults import backlinks
 from kbhub.reading.graph.neighbours import related
 from kbhub.reading.graph.tags import tags
 from kbhub.reading.lists import list_documents, status
-from kbhub.reading.read import read
-from kbhub.reading.whole import open_whole
+from kbhub.reading.read import open_whole, read
 from kbhub.search.search import search
 from kbhub.server.resources.documents import complete_path, complete_tag, page_of_documents
 from kbhub.setup.doctor import examine

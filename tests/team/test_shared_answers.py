@@ -12,7 +12,7 @@ import pytest
 from conftest import DAY
 from corpus import EMBEDDER, sentences
 from kbhub.answers.question import ask
-from kbhub.index import catalogue, staleness, texts
+from kbhub.index import catalogue, staleness
 from kbhub.index.postgres import reader, writer
 from kbhub.index.query import parse_query
 from kbhub.index.selection import known_keys, newest
@@ -93,12 +93,12 @@ def reads(index) -> dict:
         ),
         "problems": index.problems(),
         "keys": sorted(index.text_keys().values()),
-        "contents": texts.contents(index),
-        "texts": list(texts.texts(index, paths)),
-        "bodies": list(texts.bodies(index, paths)),
-        "links": texts.link_rows(index),
-        "front matter": list(texts.front_matter_of(index, "status")),
-        "vectors": sorted(texts.chunk_vectors(index)),
+        "contents": catalogue.contents(index),
+        "texts": list(catalogue.texts(index, paths)),
+        "bodies": list(catalogue.bodies(index, paths)),
+        "links": catalogue.link_rows(index),
+        "front matter": list(catalogue.front_matter_of(index, "status")),
+        "vectors": sorted(catalogue.chunk_vectors(index)),
         "hashes": catalogue.content_hashes(index),
         "tags": catalogue.tag_counts(index),
         "names": list(catalogue.document_names(index)),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import Passage, estimated_tokens
 from kbhub.answers.passages import ChosenSpans, PassageSpan, Texts, lines_of, numbered, passage_of, shortened
-from kbhub.documents.blocks import section
+from kbhub.documents.markdown import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.index.staleness import outdated
 from kbhub.reading.graph import related

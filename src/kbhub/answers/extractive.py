@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from kbhub.answers.answer import Support, estimated_tokens
 from kbhub.answers.citations import composed
 from kbhub.answers.sentences import Unit, answering, is_table, units
-from kbhub.documents.blocks import is_item
-from kbhub.documents.markdown import PART_NAMES
+from kbhub.documents.markdown import PART_NAMES, is_item
 from kbhub.errors import EmbedderError
 from kbhub.index.query import searchable, stems
 from kbhub.values import struct

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.answers.answer import estimated_tokens
-from kbhub.documents.blocks import heading_end, is_item, is_rule, scan_blocks
+from kbhub.documents.markdown import heading_end, is_item, is_rule, scan_blocks
 from kbhub.index.query import STOP_WORDS, searchable, stems
 from kbhub.values import struct
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from kbhub.answers.answer import Weight
-    from kbhub.documents.blocks import Blocks
+    from kbhub.documents.markdown import Blocks
 
 
 LIST_TOKENS = 150

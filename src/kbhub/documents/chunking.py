@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from kbhub.documents.blocks import heading_end, is_item, is_rule
+from kbhub.documents.markdown import heading_end, is_item, is_rule
 from kbhub.types import Chunk, Document
 from kbhub.values import record, struct
 

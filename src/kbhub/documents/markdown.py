@@ -6,23 +6,330 @@ Files that are not Markdown by their name are plain text: one title, no structur
 from __future__ import annotations
 
 import codecs
+import html
+import re
+import unicodedata
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from kbhub.documents.blocks import MAX_HEADING_CHARS, scan_blocks
-from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.inline_tags import inline_tags, joined_tags
-from kbhub.documents.links import extract_links
-from kbhub.types import Document
+from kbhub.documents.frontmatter import FrontMatter, read_front_matter
+from kbhub.documents.links import InlineTag, extract_links, inline_tags, joined_tags
+from kbhub.types import Document, Heading, Link
+from kbhub.values import record
 from kbhub.workspace.formats import file_title, is_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.documents.blocks import Blocks
-    from kbhub.documents.frontmatter import FrontMatter
-    from kbhub.documents.inline_tags import InlineTag
-    from kbhub.types import Heading, Link
+
+MAX_HEADING_CHARS = 300
+"""Characters at which `Heading.text` is cut, as it is repeated in every chunk and result. A longer paragraph above a
+line of dashes is a paragraph and a rule."""
+CODE_INDENT = 4
+"""Columns of indentation that make a line indented code (CommonMark 4.4)."""
+TAB_COLUMNS = 4
+"""Columns of a tab stop (CommonMark 2.2)."""
+MAX_SETEXT_LINES = 3
+"""Lines of the longest paragraph that an underline turns into a heading; below a longer one it is a rule."""
+MAX_NESTED_MARKERS = 16
+"""List and quote markers read on one line; real documents have fewer, and more would make long lines slow."""
+MAX_UNDERLINE_DISTANCE = MAX_SETEXT_LINES + 1
+
+_STARTERS = frozenset("#`~<>=-_*+|:0123456789")
+_ATX = re.compile(r"(#{1,6})(?:[ \t]|$)")
+# Headings of Markdown and AsciiDoc, and of Org.
+_ONE_LINE = re.compile(r" *(?:#{1,6}|={1,6})(?:[ \t]|$)|\*+[ \t]")
+_ADORNMENT = re.compile(r"([^\w\s])\1{2,}$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
+_FENCE_END = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*$")
+_RULE = re.compile(r"(?:(?:-[ \t]*+){3,}|(?:\*[ \t]*+){3,}|(?:_[ \t]*+){3,})$")
+_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
+_RAW = re.compile(r"<(?:(!--)|(pre|script|style|textarea)(?=[\s>]|$))", re.IGNORECASE)
+# Lines that cannot be part of a setext heading: quotes, lists, tables, ATX headings, HTML and link definitions.
+_NO_PARAGRAPH = re.compile(
+    r"[ \t]*(?:>|\||[-*+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|#{1,6}(?:[ \t]|$)"
+    r"|</?[A-Za-z][\w-]*(?:[\s/>]|$)|<[!?]|\[[^\]]{1,999}\]:)"
+)
+# Code spans keep their content; elsewhere strong emphasis, links, anchors and escapes lose their markup.
+_INLINE = re.compile(
+    r"(?P<ticks>`{1,3})(?P<code>[^`]+)(?P=ticks)(?!`)|\*\*|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
+    r"|</?a(?:\s[^<>]*)?>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
+)
+
+
+@record
+class Blocks:
+    """The blocks of a document, in order; line spans are 1-based and inclusive."""
+
+    headings: list[Heading] = field(default_factory=list)
+    fences: list[tuple[int, int]] = field(default_factory=list)
+    tables: list[tuple[int, int]] = field(default_factory=list)
+    raw: list[tuple[int, int]] = field(default_factory=list)
+    """HTML comments and verbatim elements such as `<pre>`."""
+    indented: list[tuple[int, int]] = field(default_factory=list)
+    """Lines of indented code, each a span of its own."""
+
+
+def scan_blocks(lines: Sequence[str], start: int, closing: int) -> Blocks:
+    """Find headings, fences, tables and raw HTML from the line with index `start` on.
+
+    `closing` is the index of the line that closes a broken front matter, which underlines no heading; 0 if none.
+    """
+    scanner = _Scanner(lines, start, closing)
+    index, total, after_blank = start, len(lines), True
+    while index < total:
+        line = lines[index]
+        first = line[:1]
+        # Fast path: plain text, which can only end a list.
+        if first.isalpha() or (first == "`" and line[:3] != "```"):
+            if after_blank:
+                scanner.columns.clear()
+                after_blank = False
+            index += 1
+            continue
+        content = line.lstrip(" \t") if first else ""
+        if content:
+            index = scanner.visit(index, line, content, after_blank)
+            after_blank = False
+        else:
+            after_blank = True
+            index += 1
+    return scanner.blocks
+
+
+def is_rule(line: str) -> bool:
+    """Return whether a line looks like a thematic break (it may still be a setext underline)."""
+    return _RULE.match(line.strip()) is not None
+
+
+def is_item(line: str) -> bool:
+    """Return whether a line starts a list item."""
+    return _ITEM.match(line.lstrip(" \t")) is not None
+
+
+def heading_end(lines: Sequence[str], index: int) -> int:
+    """Return the index of the line after the heading that starts at `index`, in Markdown or another text format."""
+    line = lines[index].rstrip()
+    if _ADORNMENT.match(line) and index + 2 < len(lines) and lines[index + 2].rstrip() == line:
+        return index + 3  # a line above and below, as in reStructuredText
+    if _ONE_LINE.match(line) is None:
+        for below in range(index + 1, min(index + 1 + MAX_UNDERLINE_DISTANCE, len(lines))):
+            if _UNDERLINE.match(lines[below]) or _ADORNMENT.match(lines[below].rstrip()):
+                return below + 1
+    return index + 1
+
+
+def _width(line: str, content: str) -> int:
+    """Return the columns of the white space before `content`, the rest of the line."""
+    blank = line[: len(line) - len(content)]
+    return len(blank.expandtabs(TAB_COLUMNS)) if "\t" in blank else len(blank)
+
+
+class _Scanner:
+    """State of one pass: open list items and where a paragraph may begin."""
+
+    def __init__(self, lines: Sequence[str], start: int, closing: int) -> None:
+        self.lines = lines
+        self.closing = closing
+        self.floor = start
+        """Index of the first line that can belong to the current paragraph."""
+        self.columns: list[int] = []
+        """Content columns of the open list items, outermost first."""
+        self.blocks = Blocks()
+        self.after_code = -1
+        """Index of the line below the last one of indented code."""
+
+    def visit(self, index: int, line: str, content: str, after_blank: bool) -> int:
+        """Record the block that starts at a line, if any, and return the index of the next line to visit."""
+        indent = _width(line, content) if len(content) < len(line) else 0
+        columns = self.columns
+        list_column = columns[0] if columns else 0
+        starts = content[0] in _STARTERS
+        if after_blank or starts:  # otherwise it continues a paragraph, however little it is indented
+            while columns and indent < columns[-1]:
+                columns.pop()
+        is_deep = indent - (columns[-1] if columns else 0) >= CODE_INDENT
+        if is_deep and (after_blank or index in (self.floor, self.after_code)):  # else it continues a paragraph
+            self.blocks.indented.append((index + 1, index + 1))
+            self.after_code = index + 1
+        if is_deep or not starts:
+            return index + 1
+        mark = content[0]
+        if mark in "`~":
+            return self._opaque(index, content, quoted=False)
+        if mark == "#":
+            return self._atx(index, content, indent)
+        if mark in "-=" and not columns and self._setext(index, content, list_column):
+            return index + 1
+        if mark in "|:-" and (end := self._table(index, content)):
+            return end
+        if mark in "-*_" and _RULE.match(content):
+            self.floor = index + 1
+            return index + 1
+        return self._container(index, content, indent)
+
+    def _atx(self, index: int, content: str, indent: int) -> int:
+        match = _ATX.match(content) if indent < CODE_INDENT else None
+        if match:
+            text = content[match.end(1) :].strip()
+            bare = text.rstrip("#")
+            if not bare or bare[-1] in " \t":
+                text = bare.rstrip()
+            self.blocks.headings.append(Heading(len(match[1]), heading_text(text), index + 1))
+            self.floor = index + 1
+        return index + 1
+
+    def _setext(self, index: int, content: str, list_column: int) -> bool:
+        """Record the heading that the line underlines, if any; `list_column` is the open list's content column."""
+        lines = self.lines
+        if index <= self.floor or index == self.closing or not _UNDERLINE.match(content):
+            return False
+        if not lines[index - 1].strip():
+            return False
+        first = index - 1
+        while first > self.floor and first > index - MAX_UNDERLINE_DISTANCE and lines[first - 1].strip():
+            first -= 1
+        paragraph = lines[first:index]
+        indent = _width(paragraph[0], paragraph[0].lstrip(" \t"))
+        if (
+            len(paragraph) > MAX_SETEXT_LINES
+            or sum(map(len, paragraph)) > MAX_HEADING_CHARS
+            or indent >= CODE_INDENT
+            or (list_column and indent >= list_column)
+            or any(_NO_PARAGRAPH.match(line) for line in paragraph)
+        ):
+            return False
+        level = 1 if content[0] == "=" else 2
+        text = heading_text(" ".join(line.strip() for line in paragraph))
+        self.blocks.headings.append(Heading(level, text, first + 1))
+        self.floor = index + 1
+        return True
+
+    def _table(self, index: int, content: str) -> int:
+        """Record the table whose delimiter row this line is; return the index after it, or 0."""
+        lines = self.lines
+        if index <= self.floor or "|" not in lines[index - 1]:
+            return 0
+        if "|" not in content or "-" not in content or content.strip("|-: \t"):
+            return 0
+        end = index + 1
+        while end < len(lines) and "|" in lines[end]:
+            end += 1
+        self.blocks.tables.append((index, end))
+        self.floor = end
+        return end
+
+    def _container(self, index: int, content: str, indent: int) -> int:
+        """Strip list and quote markers and record the fence, raw HTML or quoted table behind them."""
+        quoted = False
+        for _ in range(MAX_NESTED_MARKERS):
+            mark = content[:1]
+            if mark == ">":
+                quoted = True
+                content = content.lstrip("> \t")
+            elif item := _ITEM.match(content):
+                inside = content[item.end() :].lstrip(" \t")
+                gap = len(content) - item.end() - len(inside)
+                # An empty item, or one that starts with indented code, has its contents after one space.
+                indent += item.end() + (gap if inside and gap <= CODE_INDENT else 1)
+                if not quoted:
+                    self.columns.append(indent)
+                content = inside
+            else:
+                break
+        if quoted and content[:1] in ("|", ":", "-"):
+            return self._table(index, content) or index + 1
+        return self._opaque(index, content, quoted)
+
+    def _opaque(self, index: int, content: str, quoted: bool) -> int:
+        """Record a fence or raw HTML, if the line opens one."""
+        if match := _FENCE.match(content):
+            return self._fence(index, match[1] or match[2], quoted)
+        if match := _RAW.match(content):
+            return self._raw(index, content, "-->" if match[1] else f"</{match[2].lower()}>")
+        return index + 1
+
+    def _fence(self, index: int, run: str, quoted: bool) -> int:
+        """Record a fenced code block, which ends with its closing fence, its container or the document."""
+        lines = self.lines
+        column = self.columns[-1] if self.columns else 0
+        end, closed = index + 1, False
+        while end < len(lines) and not closed:
+            line = lines[end]
+            content = line.lstrip(" \t")
+            if quoted and content[:1] != ">":
+                break
+            indent = _width(line, content) if column or run in line else 0
+            if content and indent < column:
+                break
+            match = _FENCE_END.match(line) if run in line else None
+            closed = match is not None and match[1].startswith(run) and (quoted or indent - column < CODE_INDENT)
+            end += 1
+        last = end
+        while not closed and last > index + 1 and not lines[last - 1].strip():
+            last -= 1
+        self.blocks.fences.append((index + 1, last))
+        self.floor = end
+        return end
+
+    def _raw(self, index: int, content: str, closer: str) -> int:
+        """Record an HTML comment or verbatim element, which ends on the line with its closing mark."""
+        lines = self.lines
+        end = index + 1
+        if closer not in content.lower():
+            while end < len(lines) and closer not in lines[end].lower():
+                end += 1
+            end = min(end + 1, len(lines))
+        self.blocks.raw.append((index + 1, end))
+        self.floor = end
+        return end
+
+
+def heading_text(text: str) -> str:
+    """Return a heading as readers see it: on one line, without `{#id}` and the markup of emphasis, code and links."""
+    text = text[: 2 * MAX_HEADING_CHARS]
+    if text.endswith("}"):
+        brace = text.rfind("{")
+        if text[brace + 1 : brace + 2] in ("#", ".", ":"):
+            text = text[:brace]
+    if not text.isalnum():
+        text = _INLINE.sub(_unmarked, text)
+    return " ".join(text.split())[:MAX_HEADING_CHARS]
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    if match["entity"]:
+        return html.unescape(match["entity"])
+    return match["code"] or match["text"] or match["escaped"] or ""
+
+
+def section(document: Document, heading: str) -> tuple[int, int] | None:
+    """Return (first line, last line) of a section, from 1, up to the next heading of the same or a higher level.
+
+    The heading is its text, the last headings of its path joined by ` > `, or a GitHub anchor (`roll-back`); case is
+    ignored. None if there is no such heading.
+    """
+    parts = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
+    path: list[Heading] = []
+    for number, candidate in enumerate(document.headings):
+        path = [above for above in path if above.level < candidate.level] + [candidate]
+        names = [_folded(above.text) for above in path]
+        if names[-len(parts) :] == parts or (len(parts) == 1 and anchor(candidate.text) == anchor(heading)):
+            following = (later.line for later in document.headings[number + 1 :] if later.level <= candidate.level)
+            return candidate.line, next(following, len(document.lines) + 1) - 1
+    return None
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold().strip().strip("#").strip()
+
+
+def anchor(text: str) -> str:
+    """Return the anchor that GitHub generates for a heading."""
+    return re.sub(r"[^\w\- ]", "", text.casefold().strip()).replace(" ", "-")
+
 
 PART_NAMES = frozenset(("abstract", "background", "contents", "introduction", "motivation", "overview", "summary"))
 """Headings that, as the first of several at level 1, name a section rather than the document."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from array import array
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import field
@@ -11,11 +13,10 @@ from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kbhub.documents.filters import Filters, belongs, too_large
-from kbhub.documents.scans import FileListing, Scan, listing_of
+from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable
-from kbhub.types import Problem
-from kbhub.values import record
+from kbhub.types import Base, FileEntry, Kind, Problem
+from kbhub.values import record, struct
 from kbhub.workspace.formats import (
     IGNORE_NAMES,
     NATIVE_SUFFIXES,
@@ -30,8 +31,74 @@ from kbhub.workspace.settings import MAX_RULES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from kbhub.documents.filters import Layer
-    from kbhub.types import Base, Kind
+
+@struct
+class FileListing:
+    """The files of a folder; the lists are parallel."""
+
+    prefix: str
+    """What the path of each file begins with: the folder and a slash, or nothing."""
+    names: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    """In bytes."""
+    times: list[int] = field(default_factory=list)
+    """In ns since the epoch."""
+
+
+@struct
+class Scan:
+    """The files of a base, as listed by the walk."""
+
+    listings: tuple[FileListing, ...] = ()
+    """All files. `files` is made of them only if asked for: mostly nothing changed, and a hash of them tells."""
+    skipped: tuple[Problem, ...] = ()
+    """Files that were skipped although their names match, and why."""
+    unlisted: tuple[str, ...] = ()
+    """Folders that could not be listed, so that the files below them are unknown rather than deleted."""
+    passed_over: dict[str, int] = field(default_factory=dict)
+    """Suffix → number of text files of a type that is not indexed; only for scans of all files."""
+    frame: object = None
+    """Everything that decides whether a file belongs to the base, other than the files and folders in it; equal frames
+    allow judging single files. None if that is impossible, because of links or too many files."""
+    _files: dict[str, tuple[int, int]] = field(default_factory=dict, init=False, compare=False)
+
+    @property
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Path in the base → (size in bytes, time in ns since the epoch); see `FileEntry`."""
+        if not self._files:
+            for listing in self.listings:
+                paths = map(listing.prefix.__add__, listing.names)
+                self._files.update(zip(paths, zip(listing.sizes, listing.times, strict=True), strict=True))
+        return self._files
+
+    @property
+    def count(self) -> int:
+        """Number of files."""
+        return sum(len(listing.names) for listing in self.listings)
+
+    def entry(self, path: str) -> FileEntry:
+        """Return a file by its path."""
+        return FileEntry(path, *self.files[path])
+
+
+def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
+    """Return path → (size in bytes, time in ns) as a listing, sorted by path."""
+    paths = sorted(files)
+    return FileListing("", paths, [files[path][0] for path in paths], [files[path][1] for path in paths])
+
+
+def digest_of(scan: Scan) -> str:
+    """Return a hash of the paths, sizes and times of all files.
+
+    It also differs if a file system lists the same folder in another order; the index is then read needlessly.
+    """
+    total = hashlib.blake2b(digest_size=16)
+    for listing in scan.listings:
+        names = "\0".join((listing.prefix, *listing.names)).encode()
+        total.update(array("q", (len(names), len(listing.names))) + array("q", listing.sizes + listing.times))
+        total.update(names)
+    return total.hexdigest()
+
 
 MAX_DEPTH = 100
 """Nesting levels of folders. Systems limit paths near that depth, and matching a rule takes time by depth."""

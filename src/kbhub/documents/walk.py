@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.documents.filters import Filters, belongs, too_large
-from kbhub.documents.scans import listing_of
-from kbhub.documents.traversal import MAX_DEPTH, Traversal, inside_of
+from kbhub.documents.traversal import MAX_DEPTH, Traversal, inside_of, listing_of
 from kbhub.errors import PathNotContained
 from kbhub.values import struct
 from kbhub.workspace.files import open_regular
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from kbhub.documents.scans import Scan
+    from kbhub.documents.traversal import Scan
     from kbhub.types import Base, Kind
     from kbhub.workspace.settings import LimitSettings
 

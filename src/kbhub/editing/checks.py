@@ -9,9 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index.catalogue import document_names, tag_counts_without
+from kbhub.index.catalogue import document_names, front_matter_of, link_rows, tag_counts_without
 from kbhub.index.references import ref_of
-from kbhub.index.texts import front_matter_of, link_rows
 from kbhub.reading.code_references import Sources
 from kbhub.reading.graph.targets import PathTable, folded
 from kbhub.values import struct

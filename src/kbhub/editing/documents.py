@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from kbhub.documents.edits import (
+    Text,
+    check_key,
+    check_value,
+    check_writable_text,
+    front_matter_of,
+    lines_of,
+    text_of,
+    with_values,
+    written_lines,
+)
 from kbhub.documents.filters import too_large
-from kbhub.documents.front_matter_edits import check_key, check_value, front_matter_of, with_values, written_lines
 from kbhub.documents.markdown import parse_document
-from kbhub.documents.text_edits import Text, check_writable_text, lines_of, text_of
 from kbhub.editing import sections
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.folder import (

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from kbhub.documents.blocks import scan_blocks
-from kbhub.documents.front_matter_edits import front_matter_of, with_texts
+from kbhub.documents.edits import front_matter_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
+from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.checks import RELATED, plain_entry, related_of
 from kbhub.editing.sections import front_end
@@ -25,7 +25,7 @@ from kbhub.workspace.formats import is_markdown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.documents.text_edits import Text
+    from kbhub.documents.edits import Text
     from kbhub.reading.graph.targets import LinkKind
 
 Rewrite = Callable[[str, "LinkKind"], str | None]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from kbhub.documents.edits import text_of
 from kbhub.documents.sources.text_formats import parse_text
-from kbhub.documents.text_edits import text_of
 from kbhub.editing.checks import RELATED, leads_to, links_of
 from kbhub.editing.folder import (
     bring_in_step,

@@ -10,9 +10,9 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from kbhub.documents.blocks import heading_end, is_item, scan_blocks
+from kbhub.documents.edits import Text, lines_of
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.text_edits import Text, lines_of
+from kbhub.documents.markdown import heading_end, is_item, scan_blocks
 from kbhub.errors import WriteRefused
 from kbhub.values import struct
 

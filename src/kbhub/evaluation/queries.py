@@ -9,7 +9,7 @@ from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decode, parse_document
 from kbhub.errors import IndexUnavailable
 from kbhub.evaluation.datasets import best_answer
-from kbhub.index.naive import NaiveIndex
+from kbhub.index.bm25 import NaiveIndex
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS, Query
 from kbhub.values import struct

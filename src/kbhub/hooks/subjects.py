@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
 from kbhub.hooks.consent import project_root
-from kbhub.index.catalogue import paths_beginning
+from kbhub.index.catalogue import front_matter_of, paths_beginning
 from kbhub.index.references import ref_of
-from kbhub.index.texts import front_matter_of
 from kbhub.memory.catalog import all_known, ref
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID

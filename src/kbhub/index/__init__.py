@@ -1,7 +1,6 @@
 """The index of a base: its interface for reading, and the engines. All SQL is in this package."""
 
-from kbhub.index.engine import Index
-from kbhub.index.new_documents import NewChunk, NewDocument
+from kbhub.index.engine import Index, NewChunk, NewDocument
 from kbhub.index.rows import ChunkRow, DocumentRow
 
 __all__ = ["ChunkRow", "DocumentRow", "Index", "NewChunk", "NewDocument"]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+import apsw
 import numpy as np
 
-from kbhub.index.weights import K1, B
+from kbhub.index.rows import K1, B
 from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index.postings import Postings
-    from kbhub.index.weights import Key, Place
+    from kbhub.index.columns import Postings
+    from kbhub.index.rows import Key, Place
 
     Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
     "Returns the positions of chunks."
@@ -179,3 +185,32 @@ def scores(
 
 def _summed(positions: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.bincount(positions, weights=values).astype(np.float64, copy=False)
+
+
+_WORD = re.compile(r"\w+")
+
+
+class NaiveIndex:
+    """Texts in memory, stemmed by FTS5's `porter` and otherwise unprocessed."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._connection = apsw.Connection(":memory:")
+        self._connection.execute("CREATE VIRTUAL TABLE naive USING fts5(text, tokenize='porter unicode61')")
+        rows = ((number, text.replace("\0", " ")) for number, text in enumerate(texts))
+        self._connection.executemany("INSERT INTO naive(rowid, text) VALUES (?, ?)", rows)
+
+    def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
+        """Return (number of the text, BM25 score), best first, of the texts with any word of a query."""
+        words = dict.fromkeys(_WORD.findall(query))
+        if not words:
+            return []
+        expression = " OR ".join(f'"{word}"' for word in words)
+        rows = self._connection.execute(
+            "SELECT rowid, -bm25(naive) FROM naive WHERE naive MATCH ? ORDER BY bm25(naive), rowid LIMIT ?",
+            (expression, limit),
+        )
+        return [(int(number), float(score)) for number, score in rows]
+
+    def close(self) -> None:
+        """Release the memory."""
+        self._connection.close()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+
 MORE = 255
 """Byte value that means the number continues in the next byte."""
 
@@ -111,3 +112,16 @@ def growing(raw: bytes) -> NDArray[np.int64]:
     steps = np.frombuffer(raw, np.uint8)
     numbers: NDArray[np.int64] = np.cumsum(steps, dtype=np.int64)[steps != MORE]
     return numbers
+
+
+@struct
+class Postings:
+    """The chunks of one index in which a term occurs."""
+
+    positions: NDArray[np.int64]
+    """Positions of the chunks with the term, ascending; see `columns`."""
+    counts: NDArray[np.float64]
+    """Occurrences in each, weighted by the column they are in."""
+
+    def __len__(self) -> int:
+        return len(self.positions)

@@ -12,28 +12,36 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from array import array
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kbhub.errors import KbhubError
-from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of, place_of
-from kbhub.values import record
+from kbhub.errors import IndexUnavailable, KbhubError
+from kbhub.index.query import Term, fold, searchable
+from kbhub.index.rows import (
+    CHUNK,
+    DOCUMENT,
+    ChunkRow,
+    DocumentRow,
+    Selection,
+    chunk_of,
+    document_of,
+    place_of,
+    title_above,
+)
+from kbhub.values import record, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.errors import IndexUnavailable
-    from kbhub.index.columns import Columns
-    from kbhub.index.postings import Postings
-    from kbhub.index.query import Term
-    from kbhub.index.rows import Selection
+    from kbhub.index.columns import Columns, Postings
     from kbhub.index.signatures import Signatures
+    from kbhub.types import Link
+
 
 T = TypeVar("T")
 
@@ -375,3 +383,115 @@ class Index(ABC):
 def numbers(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:
     """Return ids as a value for `@ids`."""
     return ids.astype("int64", copy=False) if hasattr(ids, "astype") else array("q", ids)
+
+
+# ruff: noqa: D102 - described in `sqlite.writer.IndexWriter`
+
+
+class Writer(Protocol):
+    """A writer of an index, whatever engine holds it; see `sqlite.writer.IndexWriter`."""
+
+    def transaction(self, *, content: bool = True) -> AbstractContextManager[None]: ...
+
+    def meta(self, key: str) -> Any: ...
+
+    def set_meta(self, values: Mapping[str, Any]) -> None: ...
+
+    def files(self, paths: Sequence[str] | None = None) -> dict[str, tuple[int, int, bytes]]: ...
+
+    def vectors(self, keys: Iterable[int]) -> dict[int, bytes | None]: ...
+
+    def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None: ...
+
+    def put_vector(self, chunk: int, key: int, vector: bytes | None) -> None: ...
+
+    def touch(self, path: str, size: int, mtime_ns: int) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def forget_vectors(self) -> None: ...
+
+    def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]: ...
+
+    def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None: ...
+
+    def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]: ...
+
+    def set_commits(self, times: Mapping[str, int]) -> None: ...
+
+    def counts(self) -> tuple[int, int]: ...
+
+    def tidy(self, written: int) -> None: ...
+
+
+@struct
+class NewChunk:
+    """A chunk to write."""
+
+    headings: tuple[str, ...]
+    start_line: int
+    end_line: int
+    prose: int
+    """Offset in `text` of the first character after the front matter."""
+    text: str
+    key: int
+    """Signed 64-bit hash of its embedded text."""
+
+
+@struct
+class NewDocument:
+    """A document to write."""
+
+    path: str
+    docid: str
+    size: int
+    mtime_ns: int
+    hash: bytes
+    title: str
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    front_matter: Mapping[str, Any]
+    dated: int | None
+    problem: str | None
+    chunks: tuple[NewChunk, ...]
+    kind: str = "document"
+    links: tuple[Link, ...] = ()
+
+
+def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator[tuple[str, str | int | float]]:
+    """Yield (key, value) for filters; keys and texts case-folded, one per element of a list.
+
+    Keys of nested mappings are joined by `.`; tags have the key `tag`.
+    """
+    yield from (("tag", fold(tag)) for tag in tags)
+    for key, value in front_matter.items():
+        yield from _flattened(fold(key), value)
+
+
+def _flattened(key: str, value: Any) -> Iterator[tuple[str, str | int | float]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _flattened(f"{key}.{fold(str(name))}", inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _flattened(key, inner)
+    elif isinstance(value, bool):
+        yield key, fold(str(value))
+    elif isinstance(value, str):
+        yield key, fold(value)
+    elif value is not None:
+        yield key, value
+
+
+def searched_texts(document: NewDocument) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield the searched texts of each chunk, by column (`ranking.FTS_COLUMNS`)."""
+    path = searchable(document.path.rpartition(".")[0] or document.path)
+    tags = searchable(" ".join(document.tags))
+    short: dict[str, str] = {}  # a title is mostly a heading, too, and one heading is above several chunks
+    for chunk in document.chunks:
+        above = title_above(document.title, document.kind, chunk.start_line)
+        title, headings = " ".join([above, *document.aliases]), " ".join(chunk.headings)
+        for text in (title, headings):
+            if text not in short:
+                short[text] = searchable(text)
+        yield short[title], short[headings], path, tags, searchable(chunk.text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbhub.index.engine import numbers
-from kbhub.index.query.filters import (
+from kbhub.index.query.parser import (
     ANY,
     date_of,
     days_of,
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index.engine import Index
-    from kbhub.index.query.filters import Filter, FilterValue
-    from kbhub.index.query.parser import Term
+    from kbhub.index.query.parser import Filter, FilterValue, Term
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
 """Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""

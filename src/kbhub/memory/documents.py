@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from kbhub.documents.front_matter_edits import front_matter_of, with_values
+from kbhub.documents.edits import front_matter_of, lines_of, text_of, with_values
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
-from kbhub.documents.text_edits import lines_of, text_of
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.search.memory_boost import Source, facts_of
 from kbhub.values import struct

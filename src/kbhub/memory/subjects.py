@@ -10,8 +10,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from kbhub.documents.blocks import section
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.markdown import parse_document, section
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError, UsageError
 from kbhub.memory.catalog import all_known, ref

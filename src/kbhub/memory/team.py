@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kbhub.hub import Hub
-    from kbhub.index.new_documents import NewDocument
+    from kbhub.index.engine import NewDocument
     from kbhub.index.postgres import PostgresIndex
     from kbhub.types import Base
 

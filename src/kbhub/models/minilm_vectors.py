@@ -12,7 +12,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from kbhub.errors import EmbedderError
-from kbhub.models.minilm import DIMENSIONS, MAX_TOKENS, MODEL_SHA256
+from kbhub.models.onnx import DIMENSIONS, MAX_TOKENS, MODEL_SHA256
 from kbhub.models.static_model import KNOWN_SHARE, is_foreign_letter
 
 if TYPE_CHECKING:

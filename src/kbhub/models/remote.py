@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from kbhub.errors import EmbedderError, ModelUnavailable
-from kbhub.models.inference import Deadline, Ollama
-from kbhub.models.inference.calls import shown_address
-from kbhub.models.inference.openai_protocol import OpenAIEndpoint
+from kbhub.models.inference import Deadline, Ollama, shown_address
+from kbhub.models.openai_protocol import OpenAIEndpoint
 from kbhub.values import struct
 
 if TYPE_CHECKING:

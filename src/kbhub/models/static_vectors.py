@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import chain
+import re
+import string
+import threading
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from kbhub.models.lexicon import WORD_OR_MARK, Lexicon
 from kbhub.models.static_model import (
     CONTINUED,
     INFORMATIVE_NORM,
+    StaticModel,
     is_foreign_letter,
     load_model,
     mean_of,
@@ -17,14 +25,210 @@ from kbhub.models.static_model import (
     speaks_of_something,
     unit,
 )
-from kbhub.models.word_tokens import WordTokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from tokenizers import AddedToken, Tokenizer
 
-    from kbhub.models.static_model import StaticModel
+
+TEXTS = 256
+"""Texts per block, whose words take some MB."""
+
+JOINED = 128
+"""Words joined into one text for the tokenizer, whose overhead per text equals several words."""
+
+ENCODED = 64
+"""Texts passed to the tokenizer at a time; its result takes thirty times their memory."""
+
+REMEMBERED = 50_000
+"""Words in the cache: some six MB, or the vocabulary of a thousand documents in one language."""
+
+LETTERS = 24
+"""Longest cached word; longer ones hardly repeat, or are lines of a script without spaces."""
+
+_BAR = "|"
+"""Separator of joined words."""
+
+_MARKS = tuple((mark, f" {mark} ") for mark in string.punctuation)
+
+_OTHER_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f"
+"""ASCII characters at which `str.split` ends a word and BERT does not."""
+
+
+class WordTokens:
+    """Tokenizes exactly as a tokenizer does, without special tokens, but for the words of a lexicon.
+
+    If the tokenizer follows BERT's rules, each word is looked up only once; a lexicon needs one that does.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, lexicon: Lexicon | None = None) -> None:
+        self._tokenizer, self._lexicon = tokenizer, lexicon
+        self._words = word_pattern(tokenizer)
+        self._uncased = self._words is not None and tokenizer.normalizer.lowercase
+        self._unsplit = (*_OTHER_SPACES, *(token.content for token in _special(tokenizer)))
+        self._cache = _Cache()
+        self._busy = threading.Lock()
+
+    def blocks(self, texts: Sequence[str]) -> Iterator[list[NDArray[np.int64]]]:
+        """Yield, block by block, the token ids of each text; texts are valid Unicode."""
+        for start in range(0, len(texts), TEXTS):
+            block = texts[start : start + TEXTS]
+            if self._words is None or (self._lexicon is None and len(texts) == 1):
+                yield [np.array(tokens, np.int64) for tokens in _encoded(self._tokenizer, block)]
+            else:
+                yield self._tokens_of(self._split(text, self._words) for text in block)
+
+    def _split(self, text: str, pattern: re.Pattern[str]) -> list[str]:
+        """Return the words and marks of a text."""
+        if not text.isascii() or any(odd in text for odd in self._unsplit):
+            return pattern.findall(text)
+        # Takes half as long as the pattern. An uncased tokenizer and the lexicon ignore the case of ASCII words.
+        if self._uncased:
+            text = text.lower()
+        for mark, apart in _MARKS:
+            if mark in text:
+                text = text.replace(mark, apart)
+        return text.split()
+
+    def _tokens_of(self, texts: Iterable[Sequence[str]]) -> list[NDArray[np.int64]]:
+        """Return the tokens of texts, given their words."""
+        if not self._busy.acquire(blocking=False):  # another thread's documents must not keep a query waiting
+            return _Cache().tokens(texts, self._looked_up)
+        try:
+            return self._cache.tokens(texts, self._looked_up)
+        except BaseException:
+            self._cache = _Cache()  # it may have words without tokens
+            raise
+        finally:
+            self._busy.release()
+
+    def _looked_up(self, words: set[str]) -> dict[str, list[int]]:
+        found = self._lexicon.tokens(words) if self._lexicon else {}
+        new = _tokens_of_words(self._tokenizer, words.difference(found).union(rest for _, rest in found.values()))
+        return new | {word: [*tokens, *new[rest]] for word, (tokens, rest) in found.items()}
+
+
+class _Numbers(dict[str, int]):
+    """Word → its number; a word that is looked up for the first time gets the next one."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
+
+
+class _Cache:
+    """The tokens of words. Words are numbered, so that numpy can put together the tokens of texts."""
+
+    def __init__(self) -> None:
+        self._numbers = _Numbers()
+        self._tokens = np.zeros(0, np.int64)
+        """Those of the first word, then those of the second one, and so on."""
+        self._ends = np.zeros(1, np.int64)
+        """0, then where those of each word end."""
+
+    def tokens(
+        self, texts: Iterable[Sequence[str]], look_up: Callable[[set[str]], dict[str, list[int]]]
+    ) -> list[NDArray[np.int64]]:
+        """Return the tokens of each text, given its words, and cache new words until the cache is full.
+
+        If this fails, the cache is unusable. The words of one text at a time take some MB less than those of a block.
+        """
+        numbers, known = self._numbers, len(self._numbers)
+        counts = [0]
+
+        def counted() -> Iterator[Sequence[str]]:
+            for text in texts:
+                counts.append(len(text))
+                yield text
+
+        words = np.fromiter(map(numbers.__getitem__, chain.from_iterable(counted())), np.int64)
+        new = list(islice(reversed(numbers), len(numbers) - known))[::-1]
+        found = look_up(set(new))
+        tokens, ends = self._followed_by([found[word] for word in new])
+        # The tokens of a word are next to each other, so their places are its end minus what is left of it.
+        sizes = np.diff(ends)[words]
+        last = np.cumsum(sizes)
+        places = np.repeat(ends[words + 1] - last, sizes)
+        places += np.arange(len(places))
+        self._keep(new, found, tokens, ends)
+        limits = np.append(0, last)[np.cumsum(counts)].tolist()
+        line = tokens[places]
+        return [line[start:end] for start, end in pairwise(limits)]
+
+    def _followed_by(self, words: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return `_tokens` and `_ends` with those of more words."""
+        more = np.fromiter(chain.from_iterable(words), np.int64)
+        ends = np.cumsum([self._ends[-1], *map(len, words)])
+        return np.concatenate([self._tokens, more]), np.concatenate([self._ends, ends[1:]])
+
+    def _keep(
+        self,
+        new: Sequence[str],
+        found: Mapping[str, Sequence[int]],
+        tokens: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> None:
+        """Cache new words, which have the numbers after those that are cached already, as far as that is worthwhile."""
+        room = REMEMBERED - len(self._ends) + 1
+        kept = [word for word in new if len(word) <= LETTERS][:room]
+        if len(kept) < len(new):
+            for word in new:
+                del self._numbers[word]
+            for word in kept:
+                self._numbers[word]
+            tokens, ends = self._followed_by([found[word] for word in kept])
+        self._tokens, self._ends = tokens, ends
+
+
+def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[int]]:
+    """Return word → its tokens; ASCII words are tokenized in batches, joined by bars."""
+    alone = [word for word in words if word == _BAR or not word.isascii()]
+    tokens = dict(zip(alone, _encoded(tokenizer, alone), strict=True))
+    plain = list(words.difference(alone))
+    bar = tokenizer.token_to_id(_BAR)
+    groups = [plain[start : start + JOINED] for start in range(0, len(plain), JOINED)]
+    for group, ids in zip(groups, _encoded(tokenizer, [_BAR.join(group) for group in groups]), strict=True):
+        ends = [index for index, token in enumerate(ids) if token == bar]
+        for word, start, end in zip(group, [-1, *ends], [*ends, len(ids)], strict=True):
+            tokens[word] = ids[start + 1 : end]
+    return tokens
+
+
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    batches = [texts[start : start + ENCODED] for start in range(0, len(texts), ENCODED)]
+    return [
+        encoding.ids for batch in batches for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+    ]
+
+
+def _special(tokenizer: Tokenizer) -> list[AddedToken]:
+    return list(tokenizer.get_added_tokens_decoder().values())
+
+
+def word_pattern(tokenizer: Tokenizer) -> re.Pattern[str] | None:
+    """Return a pattern of words whose tokens do not depend on context, or None if the rules are not BERT's.
+
+    BERT's rules look at single characters or words, and end a word at every space and ASCII punctuation mark. Only the
+    names of special tokens take precedence, and here each must begin with such a mark.
+    """
+    normalizer, special = tokenizer.normalizer, _special(tokenizer)
+    if not (
+        isinstance(normalizer, BertNormalizer)
+        and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
+        and isinstance(tokenizer.model, WordPiece)
+        and tokenizer.truncation is None
+        and tokenizer.token_to_id(_BAR) is not None
+    ):
+        return None
+    if any(token.lstrip or token.rstrip or token.single_word or token.normalized for token in special):
+        return None
+    names = sorted((token.content for token in special), key=len, reverse=True)
+    if not all(name[0] in string.punctuation and _BAR not in name for name in names):
+        return None
+    return re.compile("|".join([*map(re.escape, names), WORD_OR_MARK]))
+
 
 BLOCK = 2048
 """Rows of the model converted to floats at a time: 2 MB."""

@@ -21,8 +21,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from kbhub.documents.blocks import scan_blocks
 from kbhub.documents.frontmatter import read_front_matter
+from kbhub.documents.markdown import scan_blocks
 from kbhub.index.query import spans
 from kbhub.render.layout import TAB_COLUMNS, column_widths, fitted
 from kbhub.render.words import neutralised

@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 
     from kbhub.index import ChunkRow, DocumentRow, Index
     from kbhub.index.query import ParsedQuery, Term
-    from kbhub.index.rows import Selection
-    from kbhub.index.weights import Key
+    from kbhub.index.rows import Key, Selection
     from kbhub.search.hits import Group
     from kbhub.search.spelling import Respelling
     from kbhub.search.usage import UsageMatch, UsageRecord

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kbhub.index import ChunkRow, DocumentRow, Index
     from kbhub.index.query import Term
-    from kbhub.index.weights import Key
+    from kbhub.index.rows import Key
     from kbhub.search.evidence import Evidence
     from kbhub.search.scores import Fused
     from kbhub.types import Base, Query

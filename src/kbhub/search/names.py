@@ -13,7 +13,7 @@ from kbhub.search.scores import SignalPart, best_first
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from kbhub.index.weights import Key
+    from kbhub.index.rows import Key
     from kbhub.search.scores import Fused
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kbhub.index import ChunkRow, DocumentRow
-    from kbhub.index.weights import Key
+    from kbhub.index.rows import Key
     from kbhub.search.retrieval import WeightedTerm
     from kbhub.search.scores import Fused
 

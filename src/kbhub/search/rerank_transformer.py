@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kbhub.index.bm25 import Ranking
-    from kbhub.index.weights import Key
+    from kbhub.index.rows import Key
     from kbhub.models.embedding import Embedder
     from kbhub.search.hits import OpenBase
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.bm25 import NO_CHUNKS, Ranking, numbered, scores, spread, union
+from kbhub.index.rows import inverse_document_frequency
 from kbhub.index.signatures import likely
-from kbhub.index.weights import inverse_document_frequency
 from kbhub.models.vectors import quantise
 from kbhub.search.names import is_name
 from kbhub.search.scores import RANKED
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
     from kbhub.index import Index
     from kbhub.index.bm25 import Places
-    from kbhub.index.columns import Columns
-    from kbhub.index.postings import Postings
+    from kbhub.index.columns import Columns, Postings
     from kbhub.index.query import Term
-    from kbhub.index.rows import Selection
-    from kbhub.index.weights import Key, Place
+    from kbhub.index.rows import Key, Place, Selection
 
 EACH = 10
 """Chunks per document if hits are documents: a change log with a word in each of 160 sections hid every other document

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kbhub.index.query import ParsedQuery
-    from kbhub.index.weights import Key
+    from kbhub.index.rows import Key
     from kbhub.types import Correction, Hit, Mode, Verdict
 
 

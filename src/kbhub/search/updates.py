@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kbhub.index import ChunkRow, DocumentRow
-    from kbhub.index.weights import Key
+    from kbhub.index.rows import Key
     from kbhub.search.retrieval import WeightedTerm
     from kbhub.search.scores import Fused
     from kbhub.types import Kind

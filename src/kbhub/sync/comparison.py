@@ -6,12 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, overload
 
-from kbhub.documents.scans import digest_of
-from kbhub.documents.traversal import Traversal
+from kbhub.documents.traversal import Traversal, digest_of
 from kbhub.documents.walk import is_relative
 from kbhub.errors import IndexUnavailable
+from kbhub.index.catalogue import differing
 from kbhub.index.sqlite import SqliteIndex, noted_damage
-from kbhub.index.texts import differing
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.lock import is_being_indexed
 from kbhub.values import struct
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
-    from kbhub.documents.scans import Scan
+    from kbhub.documents.traversal import Scan
     from kbhub.documents.walk import Limits
     from kbhub.index import Index
     from kbhub.types import Base, FileEntry

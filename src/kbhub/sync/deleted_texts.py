@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.filters import Filters, included, parse_rules
-from kbhub.documents.scans import listing_of
+from kbhub.documents.traversal import listing_of
 from kbhub.documents.walk import KEPT
 from kbhub.errors import KbhubError, UsageError
 from kbhub.values import counted, struct
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kbhub.documents.scans import Scan
+    from kbhub.documents.traversal import Scan
     from kbhub.hub import Hub
     from kbhub.types import Base, Document, FileEntry, Kind
 

@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.documents.plain_data import structured
-from kbhub.documents.sources.parts import PART_LEVEL
+from kbhub.documents.sources.converted import PART_LEVEL
 from kbhub.documents.sources.source import read_source
 from kbhub.documents.walk import excluded_by, open_contained
 from kbhub.errors import IndexUnavailable

@@ -16,8 +16,7 @@ import numpy as np
 
 from kbhub.documents.plain_data import packed
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.sources.isolated import IsolatedParser
-from kbhub.documents.sources.source import chunks_of, read_source
+from kbhub.documents.sources.source import IsolatedParser, chunks_of, read_source
 from kbhub.documents.walk import KeptFolder, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index import NewChunk, NewDocument

@@ -20,7 +20,7 @@ from kbhub.sync.sync import Run
 
 if TYPE_CHECKING:
     from kbhub.documents.walk import Limits
-    from kbhub.index.new_documents import NewDocument
+    from kbhub.index.engine import NewDocument
     from kbhub.models.embedding import Embedder
     from kbhub.sync.report import SyncReport
     from kbhub.sync.sync import Progress

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import apsw
 import filelock
 
-from kbhub.documents.scans import digest_of
+from kbhub.documents.traversal import digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
@@ -50,9 +50,9 @@ from kbhub.workspace.places import private_directory
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbhub.documents.scans import Scan
+    from kbhub.documents.traversal import Scan
     from kbhub.documents.walk import Limits
-    from kbhub.index.writer import Writer
+    from kbhub.index.engine import Writer
     from kbhub.models.embedding import Embedder
     from kbhub.types import Base, FileEntry
 

@@ -16,7 +16,7 @@ from kbhub.reading.graph.builder import graph_of
 from kbhub.reading.graph.faults import Faults
 from kbhub.reading.graph.neighbours import related
 from kbhub.reading.lists import list_documents
-from kbhub.reading.whole import commits, open_whole
+from kbhub.reading.read import commits, open_whole
 from kbhub.render.html.documents import Addresses, LineRange, document_html, part_with, slug
 from kbhub.search.hits import STALE_DAYS
 from kbhub.ui.editors import editor_address
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from kbhub.memory.results import Memory
     from kbhub.reading.lists import Listed
+    from kbhub.reading.read import Whole
     from kbhub.reading.reports import Neighbour, Related
-    from kbhub.reading.whole import Whole
     from kbhub.ui.site import Site
 
 IMAGES = {

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kbhub.hub import Hub
-    from kbhub.reading.whole import Whole
+    from kbhub.reading.read import Whole
     from kbhub.workspace.settings import Editor
 
 EDITORS: Mapping[Editor, str] = {

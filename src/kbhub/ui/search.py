@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.index.catalogue import tags_of
-from kbhub.index.query.filters import FILTER
+from kbhub.index.query.parser import FILTER
 from kbhub.memory.querylog.recorder import record
 from kbhub.render.html.traces import BarOfTrace, traced
 from kbhub.search.notes import LEADING_NOTES

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.documents.blocks import scan_blocks
+from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.converted import document_of_markdown, plain_document, storable
 from kbhub.documents.sources.markdown_writer import closed
 from kbhub.workspace.formats import file_title

@@ -6,19 +6,141 @@ repetition and indentation add.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from kbhub.documents.sources.converted import decode_as, document_of_markdown
-from kbhub.documents.sources.html_source import plain_tags
-from kbhub.documents.sources.html_tables import MAX_SPAN, Cell, Table
-from kbhub.documents.sources.inline import Inline
-from kbhub.documents.sources.markdown_writer import MarkdownWriter, escaped, fenced
+from kbhub.documents.sources.markdown_writer import Inline, MarkdownWriter, cell_text, escaped, fenced, pipe_table
 
 if TYPE_CHECKING:
     from kbhub.types import Document
+
+
+_SPECIAL = re.compile(r"<(?:(!--)|(!\[CDATA\[)|(script|style)(?=[\s/>])|[!?])", re.IGNORECASE)
+_STRAY = re.compile(r"<(?!/?[a-zA-Z]|[!?])")
+_LONG_REFERENCE = re.compile(r"&(?=#[xX]?[0-9a-fA-F]{10})")
+
+
+def plain_tags(text: str) -> str:
+    """Remove comments, declarations, scripts and styles, and escape each `<` that opens no tag.
+
+    Args:
+        text: HTML or XHTML.
+    """
+    text = text.replace("\0", "\ufffd").replace("\r\n", "\n").replace("\r", "\n")
+    text = _LONG_REFERENCE.sub("&amp;", _STRAY.sub("&lt;", text))
+    parts: list[str] = []
+    position = 0
+    missing: set[str] = set()
+    """Ends that do not occur after this place, so that they are sought once."""
+    while match := _SPECIAL.search(text, position):
+        parts.append(text[position : match.start()])
+        position, kept = _passed(text, match, missing)
+        parts.append(kept)
+    parts.append(text[position:])
+    text = "".join(parts)
+    last = text.rfind(">") + 1
+    return text[:last] + text[last:].replace("<", "&lt;")
+
+
+def _passed(text: str, match: re.Match[str], missing: set[str]) -> tuple[int, str]:
+    """Return where to go on after a special construct, and what is kept of it."""
+    start, begin = match.span()
+    if match[3]:
+        return _after_code(text, begin, match[3].lower(), missing)
+    closer = "-->" if match[1] else "]]>" if match[2] else ">"
+    end = -1 if closer in missing else text.find(closer, start + 2 if match[1] else begin)
+    if end < 0:
+        missing.add(closer)
+        return begin, html.escape(match[0])
+    return end + len(closer), html.escape(text[begin:end]) if match[2] else ""
+
+
+def _after_code(text: str, begin: int, name: str, missing: set[str]) -> tuple[int, str]:
+    """Pass a script or a style sheet; one that is not closed goes to the end of the text, as in browsers."""
+    opened = text.find(">", begin)
+    if opened < 0 or name in missing:
+        return begin, f"&lt;{name}" if opened < 0 else ""
+    if text[opened - 1] == "/":
+        return opened + 1, ""
+    end = re.compile(rf"</{name}", re.IGNORECASE).search(text, opened + 1)
+    closed = text.find(">", end.end()) + 1 if end else 0
+    return (closed, " ") if closed else (len(text), "")
+
+
+MAX_SPAN = 1000
+"""Rows or columns of a cell at most, as in browsers."""
+
+REPEATED_CHARACTERS = 200
+"""Longest text of a cell that is repeated in each row that it spans."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """A cell of a table."""
+
+    columns: int = 1
+    rows: int = 1
+    lines: list[str] = field(default_factory=list)
+    blocks: bool = False
+    """Whether it has what no cell of a pipe table can have: a heading, a code block, a table."""
+
+
+@dataclass(slots=True)
+class Table:
+    """A table that is being read."""
+
+    layout: bool = False
+    """Whether its author says that it only arranges things."""
+    caption: list[str] = field(default_factory=list)
+    rows: list[list[Cell]] = field(default_factory=list)
+    cell: Cell | None = None
+    """The open cell."""
+
+    def arranges(self) -> bool:
+        """Return whether it only arranges things, so that its cells are read one after the other."""
+        cells = [cell for row in self.rows for cell in row]
+        return self.layout or len(cells) == 1 or any(cell.blocks for cell in cells)
+
+    def lines(self, room: int) -> tuple[list[str], int]:
+        """Return the lines of the pipe table, none if it has no text, and the characters left for repetition.
+
+        Args:
+            room: characters that may be added for cells that span rows or columns.
+        """
+        grid: list[list[str]] = []
+        above: dict[int, tuple[int, str]] = {}
+        """Column → last row that a cell from above reaches, and what it says there."""
+        for number, row in enumerate(self.rows):
+            texts: list[str] = []
+            coming: dict[int, tuple[int, str]] = {}
+            for cell in row:
+                _fill(texts, above, number)
+                text = cell_text(cell.lines)
+                repeated = text if len(text) <= REPEATED_CHARACTERS else ""
+                room -= (len(repeated) + 3) * (cell.rows - 1) + 3 * (cell.columns - 1) * cell.rows
+                rows, columns = (cell.rows, cell.columns) if room > 0 else (1, 1)
+                if rows > 1:
+                    last = number + rows - 1
+                    coming[len(texts)] = (last, repeated)
+                    coming.update((len(texts) + place, (last, "")) for place in range(1, columns))
+                texts += [text, *[""] * (columns - 1)]
+            _fill(texts, above, number)
+            above |= coming
+            if row:
+                grid.append(texts)
+        return (pipe_table(grid) if any(map(any, grid)) else []), room
+
+
+def _fill(texts: list[str], above: dict[int, tuple[int, str]], number: int) -> None:
+    """Add the cells from above that come next in a row."""
+    while (entry := above.get(len(texts))) is not None and entry[0] >= number:
+        texts.append(entry[1])
+
 
 MAX_TABLES = 6
 """Tables within each other; what is deeper is read as text of the innermost."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pypdf
 
 from kbhub.documents.plain_data import unreadable
-from kbhub.documents.sources.parts import Part, document_of_parts
+from kbhub.documents.sources.converted import Part, document_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pptx
 from pptx.shapes.group import GroupShape
 
+from kbhub.documents.sources.converted import Part, document_of_parts
 from kbhub.documents.sources.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.documents.sources.packages import metadata_of, open_package
-from kbhub.documents.sources.parts import Part, document_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from kbhub.documents.sources.outline import Outline, Visible, block_end, indent_of
+from kbhub.documents.sources.markup import Outline, Visible, block_end, indent_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

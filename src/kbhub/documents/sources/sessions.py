@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kbhub.documents.secrets import masked
-from kbhub.documents.sources.parts import Part, document_of_parts
+from kbhub.documents.sources.converted import Part, document_of_parts
 from kbhub.workspace.formats import LOG_SUFFIX
 
 if TYPE_CHECKING:

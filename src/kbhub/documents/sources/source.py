@@ -3,15 +3,177 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, BinaryIO
+import json
+import logging
+import threading
+import time
+from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
 from kbhub.documents import chunking
-from kbhub.documents.sources import parts, sessions, text_formats
-from kbhub.documents.sources.isolated import IsolatedParser
+from kbhub.documents.plain_data import MOST_BYTES, unpacked, unreadable
+from kbhub.documents.sources import converted, sessions, text_formats
+from kbhub.workspace.child_processes import end, greeting, start
 from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted, kind_of
 
 if TYPE_CHECKING:
+    import subprocess
+
     from kbhub.types import Base, Chunk, Document, Kind
+
+
+log = logging.getLogger(__name__)
+
+PARSE_SECONDS = 60.0
+"""Most seconds for one file. What takes longest is a PDF: some 1,000 pages of text take as long on an old machine."""
+
+LATE_SECONDS = 600.0
+"""Seconds that the files of a base may take beyond what is usual; then the others are left out. It is the time of ten
+files that reach `PARSE_SECONDS`, of which a folder from elsewhere may have thousands."""
+
+USUAL_SECONDS, USUAL_RATE = 1.0, 50_000
+"""Usual time of a file: so many seconds, and one for each so many of its bytes and of the characters of its text. On
+two cores, a docx of 600 pages takes .01 of it and a PDF of 200 pages .03, so it is enough for slow machines, too."""
+
+TIMES_USUAL = 10
+"""How many times its usual time a file may take, by its bytes: a few kilobytes of Word can hold a note that is shown
+20,000 times. A PDF may take `PARSE_SECONDS`, since it keeps the pages read by then."""
+
+TOO_LATE = (
+    "It was not read, since other files here, such as {}, take far too long; left out. Exclude or remove them, then "
+    "run `kbhub index --full`."
+)
+"""Why a file is left out after others took `LATE_SECONDS`; takes the path of the slowest."""
+
+TRIES = 2
+"""Times that a file is tried whose process breaks off. The system may have ended it, as when memory is short, and a
+file that is left out is not read again until it changes."""
+
+GREETING = greeting("parses")
+"""First output of the process."""
+
+
+class IsolatedParser:
+    """A process that parses files; started for the first one and kept for others. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._late = 0.0
+        """Seconds that files took beyond what is usual."""
+        self._latest = 0.0, ""
+        """Those of the file that took most, and its path."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            end(self._process)
+            self._process = None
+
+    def parse(self, path: str, kind: Kind, data: bytes) -> Document:
+        """Parse a file.
+
+        Args:
+            path: relative to its base, with `/`.
+            kind: its kind, a converted one other than `session`.
+            data: the whole file.
+
+        Returns:
+            The document; its `problems` say what could not be read, or why nothing could. After files that took
+            `LATE_SECONDS` too long together, no further one is read.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        if self._late > LATE_SECONDS:
+            self.close()
+            return unreadable(path, TOO_LATE.format(self._latest[1]))
+        for _ in range(TRIES):
+            if document := self._tried(path, kind, data):
+                return document
+        return unreadable(path, "Its parser broke off; left out.")
+
+    def _tried(self, path: str, kind: Kind, data: bytes) -> Document | None:
+        """Parse a file in the process, or in a new one; None if it broke off before its time."""
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = _greeted()
+        process, late = self._process, threading.Event()
+        usual = USUAL_SECONDS + len(data) / USUAL_RATE
+        seconds = PARSE_SECONDS if kind == "pdf" else min(PARSE_SECONDS, TIMES_USUAL * usual)
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, stop)
+        timer.daemon = True
+        timer.start()
+        began = time.monotonic()
+        try:
+            document = unpacked(path, kind, _answer(process, path, kind, data, seconds))
+            usual += sum(map(len, document.lines)) / USUAL_RATE
+            return document
+        except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            log.info("The parser of %r failed: %r", path, error)
+            self.close()
+            if not late.is_set():
+                return None
+            return unreadable(path, f"It takes more than {seconds:.2g} seconds to read; left out.")
+        finally:
+            timer.cancel()
+            late_by = time.monotonic() - began - usual
+            self._late += max(0.0, late_by)
+            self._latest = max(self._latest, (late_by, path))
+            if late.is_set():
+                self.close()
+
+
+def _greeted() -> subprocess.Popen[bytes]:
+    process = start("kbhub.documents.sources.parser_process")
+    assert process.stdout is not None
+    timer = threading.Timer(PARSE_SECONDS, process.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        if process.stdout.read(len(GREETING)) != GREETING:
+            raise OSError(None, "the process that parses such files cannot be started")
+    except BaseException:
+        end(process)
+        raise
+    finally:
+        timer.cancel()
+    return process
+
+
+def _answer(process: subprocess.Popen[bytes], path: str, kind: Kind, data: bytes, seconds: float) -> dict[str, object]:
+    """Hand over a file; return the answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    job = {"path": path, "kind": kind, "size": len(data), "seconds": seconds}
+    process.stdin.write(json.dumps(job).encode() + b"\n")
+    process.stdin.write(data)
+    process.stdin.flush()
+    answer: object = json.loads(_read(process.stdout))
+    if not isinstance(answer, dict):
+        raise ValueError("its answer is no object")  # noqa: TRY004 - what is wrong is the answer
+    return answer
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    """Read a frame: its length in decimal, a line feed, and as many bytes."""
+    length = int(stream.readline(20))
+    if not 0 <= length <= MOST_BYTES:
+        raise ValueError(f"its answer has {length} bytes")
+    data = stream.read(length)
+    if len(data) < length:
+        raise EOFError("its answer ends early")
+    return data
+
 
 __all__ = ["chunks_of", "parse_source", "read_source"]
 
@@ -60,4 +222,4 @@ def read_source(
 
 def chunks_of(document: Document, kind: Kind) -> list[Chunk]:
     """Cut a document into chunks as its kind wants it: pages, slides and turns are never joined."""
-    return parts.chunk_parts(document) if kind in KINDS_OF_PARTS else chunking.chunk_document(document)
+    return converted.chunk_parts(document) if kind in KINDS_OF_PARTS else chunking.chunk_document(document)

@@ -11,8 +11,8 @@ from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matter_entries, line_of
 from kbhub.editing.checks import tag_form
+from kbhub.index.catalogue import bodies, front_matter_of, texts
 from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled, written_statuses
-from kbhub.index.texts import bodies, front_matter_of, texts
 from kbhub.memory.subjects import subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.graph.builder import Edge, WrittenLink, graph_of

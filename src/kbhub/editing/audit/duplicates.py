@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kbhub.index.texts import bodies
+from kbhub.index.catalogue import bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

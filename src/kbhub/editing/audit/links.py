@@ -14,8 +14,8 @@ from kbhub.documents.markdown import parse_document
 from kbhub.editing.audit.material import AuditFinding, Fix
 from kbhub.editing.checks import plain_entry
 from kbhub.editing.link_rewrites import spelling
+from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
-from kbhub.index.texts import texts
 from kbhub.reading.graph import PathTable
 from kbhub.reading.graph.targets import PATH_KINDS, folded, stem
 from kbhub.search.name_index import Nearest

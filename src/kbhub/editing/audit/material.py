@@ -8,8 +8,8 @@ from pydantic import Field
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.frozen import Model
+from kbhub.index.catalogue import contents, front_matter_of, unindexed
 from kbhub.index.references import ref_of
-from kbhub.index.texts import contents, front_matter_of, unindexed
 from kbhub.reading.graph import resolved_links
 from kbhub.sync.report import PASSED_OVER
 from kbhub.types import Problem, Skipped
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.index import DocumentRow
-    from kbhub.index.texts import ContentRow
+    from kbhub.index.catalogue import ContentRow
     from kbhub.reading.graph import ResolvedLink
     from kbhub.types import Base
 

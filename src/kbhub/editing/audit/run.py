@@ -6,10 +6,9 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from kbhub.documents.front_matter_edits import front_matter_of, with_texts, with_values
-from kbhub.documents.inline_tags import is_inline_tag
+from kbhub.documents.edits import front_matter_of, text_of, with_texts, with_values
+from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
-from kbhub.documents.text_edits import text_of
 from kbhub.editing.audit.documents import (
     file_findings,
     image_findings,
@@ -48,7 +47,7 @@ from kbhub.types import Problem, Skipped
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kbhub.documents.text_edits import Text
+    from kbhub.documents.edits import Text
     from kbhub.editing.link_rewrites import Rewritten
     from kbhub.editing.paths import Location
     from kbhub.hub import Hub

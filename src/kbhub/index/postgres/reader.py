@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable
-from kbhub.index.columns import made
+from kbhub.index.columns import Postings, made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.postgres.bases import opened
 from kbhub.index.postgres.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
-from kbhub.index.postgres.checks import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
-from kbhub.index.postings import Postings
+from kbhub.index.postgres.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.signatures import Signatures, enlarged, roomy, sign
-from kbhub.index.sqlite.similarity import similarities_of
+from kbhub.index.sqlite.columns import similarities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

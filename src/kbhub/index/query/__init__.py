@@ -1,15 +1,17 @@
 """Parse user text into terms, FTS5 expressions and filters, and cut excerpts. Accepts any string."""
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.filters import Filter, FilterValue, selected_bases
 from kbhub.index.query.parser import (
     MAX_CHARACTERS,
     MAX_TERMS,
+    Filter,
+    FilterValue,
     ParsedQuery,
     Term,
     beginning,
     parse_query,
     parsed,
+    selected_bases,
     terms_of,
 )
 from kbhub.index.query.tokens import (

@@ -5,13 +5,25 @@ Imports numpy, so import it lazily. `rows` always reads within one snapshot; dam
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
+import apsw
 import numpy as np
 
-from kbhub.index.columns import growing, made, written
-from kbhub.index.signatures import Signatures, roomy, sign
-from kbhub.index.weights import FTS_COLUMNS, FTS_WEIGHTS
+from kbhub.index.columns import Columns, Postings, growing, made, written
+from kbhub.index.rows import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
+from kbhub.index.signatures import Signatures, likely, roomy, sign
+from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
+from kbhub.models.vectors import quantise, similarity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kbhub.index.query import Term
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -191,3 +203,95 @@ def postings_of(terms: Sequence[str], known: Columns, rows: Rows) -> list[tuple[
         ends = np.append(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1, len(chunks))
         found.append((term, written(known.positions(chunks[ends - 1])), written(ends)))
     return found
+
+
+FEW = 200
+"""Chunks up to which occurrences are counted per chunk, at 5 µs each; for more they are computed from FTS5's bm25(), at
+0.5 µs per chunk and as much again per 10 chunks that have the term anywhere."""
+
+_WEIGHTS = ", ".join(map(str, FTS_WEIGHTS))
+
+
+def postings(term: Term, columns: Columns, rows: Rows) -> Postings:
+    """Look up a term of a query in one snapshot; damaged packed data raises ValueError."""
+    if not columns.packed or not term.plain:
+        return _of_fts5(term.match, columns, rows)
+    stored = rows("SELECT places, counts FROM posting WHERE term = ?", term.tokens[0])
+    if not stored:
+        return _of_fts5(term.match, columns, rows)
+    positions, counts = growing(stored[0][0]), np.diff(growing(stored[0][1]), prepend=0).astype(np.float64)
+    if len(positions) != len(counts) or (len(positions) and positions[-1] >= columns.packed):
+        raise ValueError("the packed places of a word make no sense")
+    if columns.chunks < len(columns.ids):
+        alive = columns.alive[positions]
+        positions, counts = positions[alive], counts[alive]
+    if columns.packed == len(columns.ids):
+        return Postings(positions, counts)
+    newer = _of_fts5(term.match, columns, rows, len(positions))
+    return Postings(np.concatenate([positions, newer.positions]), np.concatenate([counts, newer.counts]))
+
+
+def _of_fts5(match: str, columns: Columns, rows: Rows, packed: int = 0) -> Postings:
+    """Look up a term in FTS5, leaving out `packed` packed chunks, or in all chunks if that is 0."""
+    after = columns.last_packed if packed else -1
+    likely = packed * (len(columns.ids) - columns.packed) / max(columns.packed, 1)
+    if packed and likely <= FEW:
+        matches = rows("SELECT rowid, occurrences(fts) FROM fts WHERE fts MATCH ? AND rowid > ?", match, after)
+        ids, counts = _split(matches)
+        return Postings(columns.positions(ids), counts)
+    matches = rows(f"SELECT rowid, -bm25(fts, {_WEIGHTS}) FROM fts WHERE fts MATCH ? AND rowid > ?", match, after)
+    ids, scores = _split(matches)
+    positions = columns.positions(ids)
+    # BM25 of a single term, solved for the number of occurrences.
+    weight = inverse_document_frequency(columns.chunks, packed + len(ids)) * (K1 + 1)
+    mean = columns.tokens / max(columns.chunks, 1)
+    norm = K1 * (1 - B + B * columns.lengths[positions] / mean)
+    return Postings(positions, np.rint(scores * norm / (weight - scores)))
+
+
+def _split(rows: list[tuple[int, float]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    return np.array([chunk for chunk, _ in rows], np.int64), np.array([value for _, value in rows], np.float64)
+
+
+__all__ = [
+    "columns",
+    "common_terms",
+    "existing",
+    "likely",
+    "packed",
+    "paired",
+    "postings",
+    "postings_of",
+    "quantise",
+    "sign",
+    "signatures",
+    "similarity",
+]
+
+
+def paired(rows: Sequence[tuple[int, float]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return (chunk, value) pairs as two arrays."""
+    return (
+        np.array([chunk for chunk, _ in rows], np.int64),
+        np.array([value for _, value in rows], np.float64),
+    )
+
+
+_local = threading.local()
+
+
+def similarities_of(
+    vectors: Sequence[tuple[int, bytes]], vector: NDArray[np.int8]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return ids and cosine similarities of (chunk id, int8 vector), like `Index.similarities` for stored ones."""
+    if not hasattr(_local, "connection"):
+        _local.connection = open_scratch()
+        _local.compares = has_vector_functions(_local.connection)
+    if not vectors or not _local.compares:
+        alike = similarity([blob for _, blob in vectors], vector)
+        return paired([(chunk, value) for (chunk, _), value in zip(vectors, alike, strict=True)])
+    values = _local.connection.execute(
+        "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)",
+        (vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))),
+    )
+    return paired([(chunk, value) for (chunk, _), (value,) in zip(vectors, values, strict=True)])

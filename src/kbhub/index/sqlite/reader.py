@@ -13,17 +13,17 @@ import apsw
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import WORD, Index, Snapshot, numbers
+from kbhub.index.rows import FTS_WEIGHTS
 from kbhub.index.sqlite.schema import (
     ANOTHERS,
     NAME,
+    faults,
     has_vector_functions,
     listed,
     note_damage,
     open_reader,
     stored_vectors,
 )
-from kbhub.index.sqlite.soundness import faults
-from kbhub.index.weights import FTS_WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.index.columns import Columns
-    from kbhub.index.postings import Postings
+    from kbhub.index.columns import Columns, Postings
     from kbhub.index.query import Term
     from kbhub.index.signatures import Signatures
 
@@ -234,6 +233,6 @@ def _occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> float:
 
 def _arrays() -> Any:
     """Import and return the numpy part, which takes 0.1 s to load; `status` and the like do without."""
-    from kbhub.index.sqlite import arrays  # noqa: PLC0415
+    from kbhub.index.sqlite import columns as arrays  # noqa: PLC0415
 
     return arrays

@@ -6,8 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from kbhub.documents.blocks import anchor, section
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.markdown import anchor, parse_document, section
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError
 from kbhub.memory.catalog import active_shelves

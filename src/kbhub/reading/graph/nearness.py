@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.texts import chunk_vectors
+from kbhub.index.catalogue import chunk_vectors
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -6,18 +6,16 @@ import difflib
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
-from kbhub.reading.graph.builder import graph_of, unread
+from kbhub.reading.graph.builder import graph_of, key_of, unread
 from kbhub.reading.graph.neighbours import MOST_HOPS, walk
-from kbhub.reading.graph.tag_tree import key_of
 from kbhub.reading.reports import TagCount, TaggedDocument, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.reading.graph.builder import Graph, Node
+    from kbhub.reading.graph.builder import Graph, Node, TagTable
     from kbhub.reading.graph.neighbours import Hop
-    from kbhub.reading.graph.tag_tree import TagTable
     from kbhub.reading.reports import EdgeKind
 
 LIMIT = 100

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError, ModelUnavailable
 from kbhub.index.sqlite import probe
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
-from kbhub.models.inference.calls import Deadline
-from kbhub.models.inference.server import Ollama
+from kbhub.models.inference import Deadline, Ollama
 from kbhub.models.onnx import minilm
 from kbhub.reading.reports import Finding
 from kbhub.sync.transformer import embedded, is_used
