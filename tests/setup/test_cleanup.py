@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from conftest import DAY
-from kbhub.models.inference import StoredAnswers
+from kbhub.models.ollama import StoredAnswers
 from kbhub.render.lists import cleanup_text
 from kbhub.search.expansion import Expansion
 from kbhub.setup.cleanup import RESTING_SECONDS, delete, examine_cache

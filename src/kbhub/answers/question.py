@@ -15,7 +15,8 @@ from kbhub.index.query import beginning
 from kbhub.memory.catalog import count_refs
 from kbhub.memory.querylog.recorder import record
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
-from kbhub.models.inference import Deadline, Ollama, Prompt
+from kbhub.models.inference import Deadline, Prompt
+from kbhub.models.ollama import Ollama
 from kbhub.search.llm_assistance import search_assisted
 from kbhub.search.notes import LEADING_NOTES, is_unfinished
 from kbhub.search.search import term_weights

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbhub.types import Base, Kind
 from kbhub.values import struct
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.formats import (
@@ -24,8 +25,6 @@ from kbhub.workspace.settings import MAX_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from kbhub.types import Base, Kind
 
 
 MAX_IGNORE_BYTES = 1024 * 1024

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.documents.sources.text_formats import parse_text
-from kbhub.types import Document, Heading
+from kbhub.types import Document, Heading, Kind
 from kbhub.workspace.formats import KINDS_OF_PARTS, file_title, is_converted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from kbhub.types import Kind
 
 
 MOST_BYTES = 100_000_000

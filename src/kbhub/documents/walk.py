@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.documents.filters import Filters, belongs, too_large
-from kbhub.documents.traversal import MAX_DEPTH, Traversal, inside_of, listing_of
+from kbhub.documents.traversal import MAX_DEPTH, Scan, Traversal, inside_of, listing_of
 from kbhub.errors import PathNotContained
+from kbhub.types import Base, Kind
 from kbhub.values import struct
 from kbhub.workspace.files import open_regular
 from kbhub.workspace.formats import CONVERTED_KINDS, byte_limit, is_text, kind_of
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from kbhub.documents.traversal import Scan
-    from kbhub.types import Base, Kind
     from kbhub.workspace.settings import LimitSettings
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import apsw
 import numpy as np
 
-from kbhub.index.rows import K1, B
+from kbhub.index.columns import Postings
+from kbhub.index.rows import K1, B, Key, Place
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from numpy.typing import NDArray
-
-    from kbhub.index.columns import Postings
-    from kbhub.index.rows import Key, Place
 
     Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
     "Returns the positions of chunks."

@@ -30,6 +30,7 @@ from kbhub.index.rows import (
     place_of,
     title_above,
 )
+from kbhub.types import Link
 from kbhub.values import record, struct
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from kbhub.index.columns import Columns, Postings
     from kbhub.index.signatures import Signatures
-    from kbhub.types import Link
 
 
 T = TypeVar("T")

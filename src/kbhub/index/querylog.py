@@ -16,7 +16,7 @@ import filelock
 
 from kbhub.errors import QueryLogUnavailable
 from kbhub.index import lessons
-from kbhub.index.logged import Asked, Distinct, Opening, Topic
+from kbhub.index.logged import Asked, Distinct, Kind, Opening, State, Topic
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
 from kbhub.workspace.places import private_directory
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from kbhub.index.logged import Kind, State
 
 APPLICATION_ID = 0x6B62716C
 """Marks a SQLite file as a query log of kbhub ("kbql")."""

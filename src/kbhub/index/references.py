@@ -10,13 +10,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
+from kbhub.types import Base, Discovery
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kbhub.index import Index
-    from kbhub.types import Base, Discovery
 
 
 MOST_REFS = 256

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbhub.index.engine import numbers
+from kbhub.index.engine import Index, numbers
 from kbhub.index.query.parser import (
     ANY,
+    Filter,
+    FilterValue,
+    Term,
     date_of,
     days_of,
     is_pattern,
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index.engine import Index
-    from kbhub.index.query.parser import Filter, FilterValue, Term
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
 """Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""

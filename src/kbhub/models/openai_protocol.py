@@ -8,12 +8,11 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from kbhub.errors import ModelUnavailable
-from kbhub.models.inference import is_local, is_too_long, shown, shown_address
+from kbhub.models.inference import Deadline, is_local, is_too_long, shown, shown_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.models.inference import Deadline
 
 SILENCE_SECONDS, CONNECT_SECONDS = 120.0, 10.0
 """Read timeout, as some servers load models on demand, and connect timeout."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from kbhub.errors import EmbedderError, ModelUnavailable
-from kbhub.models.inference import Deadline, Ollama, shown_address
+from kbhub.models.inference import Deadline, shown_address
+from kbhub.models.ollama import Ollama
 from kbhub.models.openai_protocol import OpenAIEndpoint
 from kbhub.values import struct
 

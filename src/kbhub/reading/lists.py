@@ -15,6 +15,7 @@ from kbhub.documents.filters import parse_rules
 from kbhub.documents.traversal import inside_of
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable, UsageError
 from kbhub.frozen import Model
+from kbhub.index import DocumentRow, Index
 from kbhub.index.references import DOCID_DIGITS, ref_of
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.index import DocumentRow, Index
 
 
 _WILD = frozenset("*?[")

@@ -17,6 +17,7 @@ from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pat
 from kbhub.index.staleness import outdated
 from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import ResolvedDocument, Resolver, folded, resolver_of
+from kbhub.types import Base, Document, Query
 from kbhub.values import counted, struct
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.git import Commit, history
@@ -24,7 +25,6 @@ from kbhub.workspace.git import Commit, history
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.index.rows import DocumentRow
-    from kbhub.types import Base, Document, Query
 
 
 _FINGERPRINT = 10

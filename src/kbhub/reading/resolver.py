@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import open_contained
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
+from kbhub.index import Index
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import (
     ParsedRef,
@@ -28,7 +29,8 @@ from kbhub.index.references import (
     why_no_base,
 )
 from kbhub.reading.lists import typed_into
-from kbhub.sync.document_access import Opener
+from kbhub.sync.document_access import Opened, Opener
+from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import markdown_paths
 from kbhub.workspace.places import is_directory
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.index import Index
-    from kbhub.sync.document_access import Opened
-    from kbhub.types import Base
 
 
 NEAR = 3

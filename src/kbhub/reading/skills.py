@@ -14,15 +14,14 @@ from urllib.parse import quote, unquote
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
-from kbhub.documents.walk import open_contained, scan
+from kbhub.documents.walk import Limits, open_contained, scan
 from kbhub.errors import BaseUnavailable, DocumentNotFound, PathNotContained
+from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kbhub.documents.walk import Limits
-    from kbhub.types import Base
 
 SCHEME = "skill://"
 

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from kbhub.errors import ModelUnavailable
 from kbhub.index.query import parse_query
-from kbhub.models.inference import Deadline, Ollama, Prompt, StoredAnswers, fence_mark, quoted, quoting_rule
+from kbhub.models.inference import Deadline, Prompt, fence_mark, quoted, quoting_rule
+from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.search.hits import SCORE_DIGITS
 from kbhub.search.search import search as search_bases
 from kbhub.types import MOST_HITS, Signal

@@ -25,7 +25,7 @@ from kbhub.errors import ConfigError, IndexUnavailable
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.sqlite import SqliteIndex
-from kbhub.models.inference import FOLDER as ANSWERS
+from kbhub.models.ollama import FOLDER as ANSWERS
 from kbhub.setup.doctor.folders import BASES, JOURNALS, LOOKS, index_of, is_leftover
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Problem, Workspace

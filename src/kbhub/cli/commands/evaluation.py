@@ -28,7 +28,7 @@ from kbhub.evaluation.history import keep
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query import excerpt, parsed
-from kbhub.models.inference import Ollama, StoredAnswers
+from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.render.evaluation import evaluation_text
 from kbhub.render.words import one_line
 from kbhub.search.evidence import AMOUNTS

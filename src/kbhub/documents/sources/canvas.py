@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.converted import document_of_markdown, plain_document, storable
 from kbhub.documents.sources.markdown_writer import closed
+from kbhub.types import Document
 from kbhub.workspace.formats import file_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kbhub.types import Document
 
 MAX_GROUPS = 100
 """Groups whose cards are put below them; further ones are headings alone."""

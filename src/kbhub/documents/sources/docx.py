@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mammoth
 
 from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.packages import metadata_of, open_package
-
-if TYPE_CHECKING:
-    from kbhub.types import Document
+from kbhub.types import Document
 
 STYLES = "\n".join(
     (

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 from kbhub.documents.sources.converted import decode_as, document_of_markdown
 from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.packages import local_name, metadata_of, open_package, tree_of
+from kbhub.types import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from zipfile import ZipFile
 
-    from kbhub.types import Document
 
 CONTAINER = "META-INF/container.xml"
 PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")

@@ -11,14 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 
 from kbhub.documents.sources.converted import decode_as, document_of_markdown
 from kbhub.documents.sources.markdown_writer import Inline, MarkdownWriter, cell_text, escaped, fenced, pipe_table
-
-if TYPE_CHECKING:
-    from kbhub.types import Document
-
+from kbhub.types import Document
 
 _SPECIAL = re.compile(r"<(?:(!--)|(!\[CDATA\[)|(script|style)(?=[\s/>])|[!?])", re.IGNORECASE)
 _STRAY = re.compile(r"<(?!/?[a-zA-Z]|[!?])")

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from kbhub.documents.sources.converted import decode_as, document_of_markdown, plain_document, storable
 from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.markdown_writer import closed
+from kbhub.types import Document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.types import Document
 
 HEADER_CHARACTERS = 10_000
 """Longest header that is read; the library takes quadratic time for one."""

@@ -15,11 +15,11 @@ from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.sources.converted import document_of_markdown, plain_document, storable
 from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.markdown_writer import closed, fenced
+from kbhub.types import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.types import Document
 
 OUTPUT_CHARACTERS = 2000
 """Characters of one output that are kept: a table or an error; logs of training runs are longer."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.packages import ENCRYPTED, local_name, metadata_of, open_package, tree_of
+from kbhub.types import Document
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from kbhub.types import Document
 
 MOST_SPACES, MOST_COLUMNS = 100, 100
 """Spaces or columns that one element stands for at most, whatever its count says."""

@@ -20,13 +20,13 @@ import pypdf
 
 from kbhub.documents.plain_data import unreadable
 from kbhub.documents.sources.converted import Part, document_of_parts
+from kbhub.types import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pypdf import PageObject, PdfReader
 
-    from kbhub.types import Document
 
 PDF_SECONDS = 50.0
 """Seconds for one file, some fewer than `PARSE_SECONDS` of `isolated.py`, so that the pages read by then are kept."""

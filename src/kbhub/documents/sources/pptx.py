@@ -12,11 +12,11 @@ from pptx.shapes.group import GroupShape
 from kbhub.documents.sources.converted import Part, document_of_parts
 from kbhub.documents.sources.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.documents.sources.packages import metadata_of, open_package
+from kbhub.types import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kbhub.types import Document
 
 GROUP_DEPTH = 20
 """Levels of groups within groups that are read."""

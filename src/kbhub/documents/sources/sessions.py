@@ -10,15 +10,12 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from kbhub.documents.secrets import masked
 from kbhub.documents.sources.converted import Part, document_of_parts
+from kbhub.types import Document
 from kbhub.workspace.formats import LOG_SUFFIX
-
-if TYPE_CHECKING:
-    from kbhub.types import Document
-
 
 TOOL_CHARACTERS = 400
 """Characters kept of a tool call or its result: enough to see what was done."""

@@ -12,13 +12,12 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Self
 from kbhub.documents import chunking
 from kbhub.documents.plain_data import MOST_BYTES, unpacked, unreadable
 from kbhub.documents.sources import converted, sessions, text_formats
+from kbhub.types import Base, Chunk, Document, Kind
 from kbhub.workspace.child_processes import end, greeting, start
 from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted, kind_of
 
 if TYPE_CHECKING:
     import subprocess
-
-    from kbhub.types import Base, Chunk, Document, Kind
 
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ import openpyxl
 from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.documents.sources.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.documents.sources.packages import metadata_of, open_package
+from kbhub.types import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.types import Document
 
 ROWS, COLUMNS = 50_000, 200
 """Most rows and columns of a sheet; larger ones are data rather than text."""

@@ -14,7 +14,7 @@ from psycopg.sql import Identifier
 
 from kbhub.errors import EngineUnavailable, UsageError
 from kbhub.index.postgres.schema import CLOSED, CLOSING, EVERY_BASE, RIGHTS, VERSION, upgrade_sql
-from kbhub.index.postgres.server import schema_version
+from kbhub.index.postgres.server import Server, schema_version
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from kbhub.index.postgres.server import Server
 
 PATIENCE_MS = 3_000
 """How long a publisher waits, in ms: the server may take a moment to notice that another one was killed."""

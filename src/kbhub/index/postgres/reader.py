@@ -6,20 +6,25 @@ Functions of the database return the tables (`functions.sql`), since readers may
 from __future__ import annotations
 
 import re
+import threading
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import numpy as np
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable
-from kbhub.index.columns import Postings, made
+from kbhub.index.columns import Columns, Postings, made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.postgres.bases import opened
 from kbhub.index.postgres.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
 from kbhub.index.postgres.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
+from kbhub.index.query import Term
 from kbhub.index.signatures import Signatures, enlarged, roomy, sign
-from kbhub.index.sqlite.columns import similarities_of
+from kbhub.index.sqlite.columns import paired
+from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
+from kbhub.models.vectors import similarity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,9 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index.columns import Columns
     from kbhub.index.postgres.server import Server
-    from kbhub.index.query import Term
 
 MOST_ENDINGS = 2_000
 """Most terms with a prefix that are looked up, the first by alphabet."""
@@ -174,7 +177,7 @@ class PostgresIndex(Index):
         vectors = self._vectors(chunks)
         if vectors and len(vectors[0][1]) != len(vector):
             raise self.damaged(f"its vectors have {len(vectors[0][1])} dimensions, not {len(vector)}")
-        return similarities_of(vectors, vector)
+        return _similarities(vectors, vector)
 
     def _read_meta(self) -> dict[str, Any]:
         with self.sound():
@@ -344,3 +347,23 @@ def _function(table: str) -> str:
 
 def _bound(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+_local = threading.local()
+
+
+def _similarities(
+    vectors: Sequence[tuple[int, bytes]], vector: NDArray[np.int8]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return ids and cosine similarities of (chunk id, int8 vector), like `Index.similarities` for stored ones."""
+    if not hasattr(_local, "connection"):
+        _local.connection = open_scratch()
+        _local.compares = has_vector_functions(_local.connection)
+    if not vectors or not _local.compares:
+        alike = similarity([blob for _, blob in vectors], vector)
+        return paired([(chunk, value) for (chunk, _), value in zip(vectors, alike, strict=True)])
+    values = _local.connection.execute(
+        "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)",
+        (vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))),
+    )
+    return paired([(chunk, value) for (chunk, _), (value,) in zip(vectors, values, strict=True)])

@@ -5,25 +5,14 @@ Imports numpy, so import it lazily. `rows` always reads within one snapshot; dam
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
-import apsw
 import numpy as np
 
 from kbhub.index.columns import Columns, Postings, growing, made, written
+from kbhub.index.query import Term
 from kbhub.index.rows import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
-from kbhub.index.signatures import Signatures, likely, roomy, sign
-from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
-from kbhub.models.vectors import quantise, similarity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from kbhub.index.query import Term
-
+from kbhub.index.signatures import Signatures, roomy, sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index.columns import Columns
     from kbhub.index.signatures import Read
 
     Rows = Callable[..., list[Any]]
@@ -237,10 +225,10 @@ def _of_fts5(match: str, columns: Columns, rows: Rows, packed: int = 0) -> Posti
     likely = packed * (len(columns.ids) - columns.packed) / max(columns.packed, 1)
     if packed and likely <= FEW:
         matches = rows("SELECT rowid, occurrences(fts) FROM fts WHERE fts MATCH ? AND rowid > ?", match, after)
-        ids, counts = _split(matches)
+        ids, counts = paired(matches)
         return Postings(columns.positions(ids), counts)
     matches = rows(f"SELECT rowid, -bm25(fts, {_WEIGHTS}) FROM fts WHERE fts MATCH ? AND rowid > ?", match, after)
-    ids, scores = _split(matches)
+    ids, scores = paired(matches)
     positions = columns.positions(ids)
     # BM25 of a single term, solved for the number of occurrences.
     weight = inverse_document_frequency(columns.chunks, packed + len(ids)) * (K1 + 1)
@@ -249,49 +237,6 @@ def _of_fts5(match: str, columns: Columns, rows: Rows, packed: int = 0) -> Posti
     return Postings(positions, np.rint(scores * norm / (weight - scores)))
 
 
-def _split(rows: list[tuple[int, float]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    return np.array([chunk for chunk, _ in rows], np.int64), np.array([value for _, value in rows], np.float64)
-
-
-__all__ = [
-    "columns",
-    "common_terms",
-    "existing",
-    "likely",
-    "packed",
-    "paired",
-    "postings",
-    "postings_of",
-    "quantise",
-    "sign",
-    "signatures",
-    "similarity",
-]
-
-
 def paired(rows: Sequence[tuple[int, float]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return (chunk, value) pairs as two arrays."""
-    return (
-        np.array([chunk for chunk, _ in rows], np.int64),
-        np.array([value for _, value in rows], np.float64),
-    )
-
-
-_local = threading.local()
-
-
-def similarities_of(
-    vectors: Sequence[tuple[int, bytes]], vector: NDArray[np.int8]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return ids and cosine similarities of (chunk id, int8 vector), like `Index.similarities` for stored ones."""
-    if not hasattr(_local, "connection"):
-        _local.connection = open_scratch()
-        _local.compares = has_vector_functions(_local.connection)
-    if not vectors or not _local.compares:
-        alike = similarity([blob for _, blob in vectors], vector)
-        return paired([(chunk, value) for (chunk, _), value in zip(vectors, alike, strict=True)])
-    values = _local.connection.execute(
-        "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)",
-        (vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))),
-    )
-    return paired([(chunk, value) for (chunk, _), (value,) in zip(vectors, values, strict=True)])
+    return np.array([chunk for chunk, _ in rows], np.int64), np.array([value for _, value in rows], np.float64)

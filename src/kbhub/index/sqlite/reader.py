@@ -13,6 +13,7 @@ import apsw
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import WORD, Index, Snapshot, numbers
+from kbhub.index.query import Term
 from kbhub.index.rows import FTS_WEIGHTS
 from kbhub.index.sqlite.schema import (
     ANOTHERS,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index.columns import Columns, Postings
-    from kbhub.index.query import Term
     from kbhub.index.signatures import Signatures
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError)

@@ -19,6 +19,7 @@ import apsw
 
 from kbhub.index.query import TOKENIZER
 from kbhub.index.rows import FTS_COLUMNS
+from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index.sqlite.columns import Rows
-    from kbhub.types import Base
 
 
 APPLICATION_ID = 0x6B626875

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from kbhub.errors import DocumentNotFound, IndexUnavailable
+from kbhub.index import Index
 from kbhub.index.catalogue import LinkedDocument, front_matter_of, link_rows, linked_documents
 from kbhub.index.query.tokens import fold
 from kbhub.index.references import ref_of
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.index import Index
     from kbhub.reading.graph.nearness import Means
 
 

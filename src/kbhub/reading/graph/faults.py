@@ -10,8 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import IndexUnavailable
-from kbhub.reading.graph.builder import found_document, graph_of, in_project, inside_of, places_on_disk
-from kbhub.reading.graph.targets import PATH_KINDS, folded
+from kbhub.reading.graph.builder import (
+    Edge,
+    Graph,
+    Node,
+    found_document,
+    graph_of,
+    in_project,
+    inside_of,
+    places_on_disk,
+)
+from kbhub.reading.graph.targets import PATH_KINDS, LinkKind, folded
+from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown
 
@@ -19,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kbhub.hub import Hub
-    from kbhub.reading.graph.builder import Edge, Graph, Node
-    from kbhub.reading.graph.targets import LinkKind
-    from kbhub.types import Base
 
 MOST_FILES = 50_000
 """Files of a base considered for attachments linked by name alone, as in Obsidian; that takes 50 ms, and files beyond

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbhub.index import Index
 from kbhub.index.catalogue import chunk_vectors
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kbhub.index import Index
 
 NEAR_FLOOR = 0.4
 """Least cosine between the means of two documents that count as near. Nine of ten linked pairs of EIPs have more (10th

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import IndexUnavailable, UsageError
-from kbhub.reading.graph.builder import found_document, graph_of, unread
+from kbhub.reading.graph.builder import Edge, Graph, Node, found_document, graph_of, unread
 from kbhub.reading.graph.faults import Faults
-from kbhub.reading.reports import EDGE_KINDS, LeftLink, Neighbour, Related
+from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from kbhub.hub import Hub
-    from kbhub.reading.graph.builder import Edge, Graph, Node
-    from kbhub.reading.reports import EdgeKind
 
 
 MOST_HOPS = 3

@@ -6,17 +6,14 @@ import difflib
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
-from kbhub.reading.graph.builder import graph_of, key_of, unread
-from kbhub.reading.graph.neighbours import MOST_HOPS, walk
-from kbhub.reading.reports import TagCount, TaggedDocument, Tags
+from kbhub.reading.graph.builder import Graph, Node, TagTable, graph_of, key_of, unread
+from kbhub.reading.graph.neighbours import MOST_HOPS, Hop, walk
+from kbhub.reading.reports import EdgeKind, TagCount, TaggedDocument, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.reading.graph.builder import Graph, Node, TagTable
-    from kbhub.reading.graph.neighbours import Hop
-    from kbhub.reading.reports import EdgeKind
 
 LIMIT = 100
 """Tags or documents per answer."""

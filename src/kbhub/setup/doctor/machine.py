@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError, ModelUnavailable
 from kbhub.index.sqlite import probe
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
-from kbhub.models.inference import Deadline, Ollama
+from kbhub.models.inference import Deadline
+from kbhub.models.ollama import Ollama
 from kbhub.models.onnx import minilm
 from kbhub.reading.reports import Finding
 from kbhub.sync.transformer import embedded, is_used
