@@ -14,7 +14,6 @@ from kbhub.values import record, struct
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
 CHUNK_WORDS = 300
 """Words of the largest chunk: what a reader takes in at once and a mean-pooled embedding still tells apart."""
 MIN_WORDS = 40
@@ -32,7 +31,6 @@ _SPACE = re.compile(r"\s*")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)|[。！？]")
 SENTENCE_SHARE = 0.5
 """A long line is cut after a sentence only if that ends in this last share of a part, else at a space."""
-
 
 FRONT_MATTER_WORDS = 30
 """Most words that front matter counts for: it is kept whole, and must not crowd out the text."""

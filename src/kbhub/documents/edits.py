@@ -29,7 +29,6 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -64,13 +63,7 @@ class Text:
         return not self.lines or self.lines[-1].endswith(("\r", "\n"))
 
     def replaced(self, start: int, end: int, new: Sequence[str]) -> Text:
-        """Return the text with some lines replaced.
-
-        Args:
-            start: index of the first line to replace.
-            end: index after the last one.
-            new: lines with their endings.
-        """
+        """Return the text with lines `start` up to `end` (exclusive, from 0) replaced by others with their endings."""
         return replace(self, lines=(*self.lines[:start], *new, *self.lines[end:]))
 
     def encoded(self) -> bytes:
@@ -84,15 +77,7 @@ def lines_of(text: str) -> tuple[str, ...]:
 
 
 def text_of(ref: str, data: bytes) -> Text:
-    """Decode a document's bytes so that they can be written back unchanged.
-
-    Args:
-        ref: the document, for error messages.
-        data: the whole file.
-
-    Raises:
-        WriteRefused: it does not decode, so writing it would lose bytes.
-    """
+    """Decode a document's bytes so that they can be written back unchanged, or raise `WriteRefused`."""
     if problem := decode(data)[1]:
         raise WriteRefused(ref, f"an edit would lose bytes, because it cannot be read as text ({problem.rstrip('.')})")
     mark, encoding, _ = encoding_of(data)

@@ -26,7 +26,6 @@ from kbhub.workspace.settings import MAX_RULES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-
 MAX_IGNORE_BYTES = 1024 * 1024
 """Largest ignore file in bytes; the longest public template has 20 kB."""
 

@@ -19,7 +19,6 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
 MAX_LINK_TEXT = 200
 """Characters at which `Link.text` is cut; nested brackets would otherwise add up to quadratic size."""
 

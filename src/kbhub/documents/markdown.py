@@ -22,7 +22,6 @@ from kbhub.workspace.formats import file_title, is_markdown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 MAX_HEADING_CHARS = 300
 """Characters at which `Heading.text` is cut, as it is repeated in every chunk and result. A longer paragraph above a
 line of dashes is a paragraph and a rule."""

@@ -15,10 +15,8 @@ from kbhub.workspace.formats import KINDS_OF_PARTS, file_title, is_converted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 MOST_BYTES = 100_000_000
 """Most bytes of a document that one process sends to another: five times the characters of the longest one."""
-
 
 MOST_BITS = 64
 """Bits of the integers that an index stores."""
@@ -44,12 +42,10 @@ def packed(document: Document) -> dict[str, Any]:
 
 
 def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool = False) -> Document:
-    """Return a document from untrusted values as `packed` returns them.
+    """Return a document from untrusted values as `packed` returns them; others raise ValueError, TypeError, KeyError or
+    AttributeError.
 
     Structure other than parts is parsed again from the lines, which benefits from newer parsers.
-
-    Raises:
-        ValueError, TypeError, KeyError, AttributeError: `packed` does not return such values.
     """
     lines = tuple(map(_text, values["lines"]))
     if not is_converted(kind):

@@ -184,11 +184,7 @@ _COMPILED = tuple(
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Return the credentials in a text, in order, none overlapping another.
-
-    Args:
-        text: any text; of a longer one, the first `LONGEST_TEXT` characters.
-    """
+    """Return the credentials in the first `LONGEST_TEXT` characters of a text, in order, none overlapping another."""
     found: list[Secret] = []
     text = text[:LONGEST_TEXT]
     for secret in sorted(_all(text), key=lambda secret: (secret.start, -secret.end)):
@@ -198,15 +194,7 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def refuse_secrets(what: str, text: str) -> None:
-    """Do nothing if a text holds no credential.
-
-    Args:
-        what: the text, for the message: `The memory`.
-        text: the text.
-
-    Raises:
-        SecretFound: it holds one.
-    """
+    """Raise `SecretFound` if a text holds a credential; `what` names the text in the message, such as `The memory`."""
     if found := find_secrets(text):
         raise SecretFound(what, found[0].kind, found[0].line(text), found[0].shown(text))
 

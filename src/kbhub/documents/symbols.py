@@ -49,23 +49,14 @@ class Lookup:
 
 
 class Code:
-    """A source file in which symbols are looked up.
-
-    Args:
-        path: its name, whose suffix determines the language.
-        text: its content.
-    """
+    """A source file in which symbols are looked up; its suffix determines the language."""
 
     def __init__(self, path: str, text: str) -> None:
         self._text = text
         self._suffix = path.lower().rpartition(".")[2]
 
     def look_up(self, symbols: Sequence[str]) -> Lookup:
-        """Look up a symbol.
-
-        Args:
-            symbols: names, each nested in the previous one; `Outer.inner` is two.
-        """
+        """Look up a symbol: names, each nested in the previous one (`Outer.inner` is two)."""
         parts = [part for symbol in symbols for part in re.split(r"::|\.", symbol)]
         names = [name for part in parts if (name := part.strip("() \t"))]
         if self._tree is not None:

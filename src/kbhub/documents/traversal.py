@@ -158,14 +158,7 @@ class Traversal:
     """Folder → names in it that lead to `wanted`."""
 
     def run(self) -> Scan:
-        """List all folders, then those only reachable through links.
-
-        Returns:
-            The scan, its files in no particular order.
-
-        Raises:
-            BaseUnavailable: the folder of the base is missing or cannot be listed.
-        """
+        """List all folders, then those only reachable through links; raises `BaseUnavailable` if it cannot."""
         try:
             self.filters = Filters(self.base)
             self.root = str(self.filters.root)

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
     from kbhub.workspace.settings import LimitSettings
 
-
 KEPT = "kept"
 """Folder in kbhub's data directory with the texts of deleted files."""
-
 
 __all__ = ["MAX_DEPTH", "excluded_by", "open_contained", "scan"]
 
@@ -53,28 +51,17 @@ class Limits:
 
     @staticmethod
     def of(settings: LimitSettings, data: Path) -> Limits:
-        """Return the limits of the settings.
-
-        Args:
-            settings: the group `limits`.
-            data: kbhub's data directory.
-        """
+        """Return the limits of the settings."""
         own: dict[Kind, int] = {"pdf": settings.pdf_bytes, "session": settings.session_bytes}
         kinds = {**dict.fromkeys(CONVERTED_KINDS, settings.converted_bytes), **own}
         return Limits(settings.file_bytes, settings.files, kinds, data / KEPT)
 
 
 def scan(base: Base, *, max_bytes: int, max_files: int, kind_bytes: Mapping[Kind, int] = NO_LIMITS) -> Scan:
-    """List the files of a base, in order of path.
+    """List the files of a base, in order of path; raises `BaseUnavailable` if it cannot.
 
-    Args:
-        base: the base.
-        max_bytes: larger files are skipped and reported.
-        max_files: after this many files, the rest is skipped and reported in one entry.
-        kind_bytes: size limits of kinds with their own.
-
-    Raises:
-        BaseUnavailable: its folder is missing or cannot be listed.
+    Larger files than `max_bytes`, or than `kind_bytes` of their kind, are skipped and reported; after `max_files`, the
+    rest is reported in one entry.
     """
     unordered = Traversal(base, max_bytes, max_files, kind_bytes).run()
     return replace(unordered, listings=(listing_of(unordered.files),))
@@ -83,14 +70,7 @@ def scan(base: Base, *, max_bytes: int, max_files: int, kind_bytes: Mapping[Kind
 def excluded_by(
     base: Base, path: str, *, max_bytes: int | None = None, kind_bytes: Mapping[Kind, int] = NO_LIMITS
 ) -> str | None:
-    """Explain why an existing file is not in a base, or return None if `scan` lists it.
-
-    Args:
-        base: the base.
-        path: relative to the base, with `/`.
-        max_bytes: the size limit; None to ignore sizes.
-        kind_bytes: size limits of kinds with their own.
-    """
+    """Explain why an existing file is not in a base, or return None if `scan` lists it."""
     try:
         with open_contained(base, path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -143,14 +123,9 @@ class KeptFolder:
         self._way = ()
 
     def descriptor(self, root: str, folders: Sequence[str]) -> int:
-        """Open a folder by its real path, step by step; a link found on the way is not followed.
+        """Open a folder below `root`, step by step; a link found on the way is not followed.
 
-        Args:
-            root: where the path begins.
-            folders: its segments below that.
-
-        Returns:
-            A descriptor, valid until the next call.
+        The descriptor is valid until the next call.
         """
         way = (root, *folders)
         if way != self._way:
@@ -168,19 +143,10 @@ class KeptFolder:
 
 
 def open_contained(base: Base, path: str, kept: KeptFolder | None = None) -> BinaryIO:
-    """Open a file of a base. Every path from a user, a model or a file goes through here.
+    """Open a file of a base. Every path from a user, a model or a file goes through here, and any string is safe.
 
-    Links are followed while they stay in the base, and only regular files are opened.
-
-    Args:
-        base: the base.
-        path: relative to the base, with `/`. Any string is safe.
-        kept: makes it faster to open many files, folder by folder.
-
-    Raises:
-        PathNotContained: it is not a path inside the base.
-        FileNotFoundError: it does not exist.
-        OSError: it is a folder, a device or a pipe, or cannot be opened.
+    Links are followed while they stay in the base, and only regular files are opened; `kept` makes it faster to open
+    many files, folder by folder. Raises `PathNotContained`, FileNotFoundError or OSError.
     """
     parts = _parts(path)
     if parts is None or not belongs(path, base.only):

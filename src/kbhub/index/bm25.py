@@ -1,4 +1,4 @@
-"""BM25 over many chunks at once, and rankings as columns. Pure arithmetic with numpy."""
+"""BM25 over many chunks at once, rankings as columns, and a naive BM25 by FTS5 to compare with."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ import numpy as np
 from kbhub.index.columns import Postings
 from kbhub.index.rows import K1, B, Key, Place
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +28,6 @@ TIED = 400
 """Most chunks kept beyond the limit because they tie with the last one; their order is by place."""
 
 NO_CHUNKS = np.zeros(0, np.int64)
-
 
 SPARSE = 8
 """Chunks per posting above which only the chunks with a term are summed."""

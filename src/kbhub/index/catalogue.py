@@ -17,7 +17,6 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-
 MOST_PLACED = 500
 """Most chunks with a term that are sorted: some milliseconds. A commoner stem occurs in every form early on."""
 

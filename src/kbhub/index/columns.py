@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 MORE = 255
 """Byte value that means the number continues in the next byte."""
 

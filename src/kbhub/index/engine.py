@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from kbhub.index.columns import Columns, Postings
     from kbhub.index.signatures import Signatures
 
-
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)

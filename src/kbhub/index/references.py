@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from kbhub.index import Index
 
-
 MOST_REFS = 256
 """Most refs from brace expansion: nobody names more, and a few braces in a row would make millions."""
 

@@ -15,7 +15,6 @@ from kbhub.index.rows import DocumentRow
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-
 UNTIL_KEYS = ("expires", "review", "review_by", "valid_until")
 """Front-matter keys with the last day on which a document is valid without a review."""
 

@@ -14,7 +14,6 @@ from kbhub.models.inference import Deadline, Prompt, is_too_long, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-
 LOAD_SECONDS = 120.0
 """Read timeout: loading a model of some gigabytes from a slow disk takes a minute. Callers wait less, but the
 connection stays open, as Ollama stops loading when it closes."""

@@ -20,7 +20,6 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-
 SHOWN_CHARACTERS = 200
 """Characters shown of a server's error message."""
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from kbhub.models.connection import Connection
 
-
 FOLDER = "answers"
 """Folder in the cache directory."""
 
@@ -33,7 +32,6 @@ KEPT_FILES = 900
 
 MOST_BYTES = 64 * 1024
 """Largest file that is read; kbhub writes no larger ones."""
-
 
 Shape = TypeVar("Shape", bound=BaseModel)
 

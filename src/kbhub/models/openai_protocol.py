@@ -13,7 +13,6 @@ from kbhub.models.inference import Deadline, is_local, is_too_long, shown, shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 SILENCE_SECONDS, CONNECT_SECONDS = 120.0, 10.0
 """Read timeout, as some servers load models on demand, and connect timeout."""
 

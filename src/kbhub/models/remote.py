@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
     from kbhub.workspace.settings import EmbedderSettings
 
-
 FORMAT_DIGITS = 8
 """Hex digits of a format's hash in a fingerprint."""
-
 
 _REPRESENT = "Represent this sentence for searching relevant passages: "
 

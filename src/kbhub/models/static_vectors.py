@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import AddedToken, Tokenizer
 
-
 TEXTS = 256
 """Texts per block, whose words take some MB."""
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
 
-
 _WILD = frozenset("*?[")
 
 

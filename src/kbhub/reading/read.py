@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.index.rows import DocumentRow
 
-
 _FINGERPRINT = 10
 """Hex digits of the request's hash; 40 bits distinguish the queries of one conversation."""
 
@@ -34,7 +33,6 @@ _DECIDING = {"text", "queries", "passage", "bases", "mode", "granularity", "rece
 """Fields of a query that determine the hits and their order."""
 
 _CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
-
 
 ANSWER_BYTES = 24_000
 """UTF-8 bytes of one answer to `read`, some 6,000 tokens; clients truncate at 25,000 tokens or less."""

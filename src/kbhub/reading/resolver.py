@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
 
-
 NEAR = 3
 """Number of suggested refs."""
 
@@ -55,7 +54,6 @@ PART = 3
 
 PARTS_FROM = 200
 """Letters of the target that are considered."""
-
 
 _DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
 

@@ -22,7 +22,6 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-
 SCHEME = "skill://"
 
 FILE = "SKILL.md"

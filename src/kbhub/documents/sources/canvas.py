@@ -16,7 +16,6 @@ from kbhub.workspace.formats import file_title
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
 MAX_GROUPS = 100
 """Groups whose cards are put below them; further ones are headings alone."""
 
@@ -58,15 +57,9 @@ class _Node:
 
 
 def read_canvas(path: str, data: bytes) -> Document:
-    """Read a canvas.
+    """Read a canvas: cards from top to bottom, groups as headings, files as wiki links, the connections as a list.
 
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Returns:
-        The document: cards from top to bottom, groups as headings with their cards, files as wiki links, and the
-        connections as a list. A file that is no canvas is kept as plain text, with a problem.
+    A file that is no canvas is kept as plain text, with a problem.
     """
     try:
         record = json.loads(data)

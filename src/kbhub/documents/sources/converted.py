@@ -17,7 +17,6 @@ from kbhub.workspace.formats import file_title
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-
 _NO_CHARSETS = frozenset(
     ("idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
 )
@@ -29,14 +28,9 @@ enough to find `utf-16` is not in it."""
 
 
 def decode_as(data: bytes, charset: str) -> tuple[str, str | None]:
-    """Decode text in a declared encoding; a byte order mark comes first, and UTF-8 is read if the name is unknown.
+    """Decode text in a declared encoding (`""`: none); a byte order mark comes first, UTF-8 if the name is unknown.
 
-    Args:
-        data: the text.
-        charset: name of its encoding; empty if none is declared.
-
-    Returns:
-        The text, with U+FFFD for NUL characters and unreadable bytes, and a message on those, or None.
+    NUL characters and unreadable bytes become U+FFFD, and a message tells of them.
     """
     if not charset or encoding_of(data)[0]:
         return decode(data)
@@ -64,16 +58,10 @@ def document_of_markdown(
     tags: Sequence[str] = (),
     problems: Sequence[str] = (),
 ) -> Document:
-    """Build a document from text that was converted to Markdown.
+    """Build a document from text that was converted to Markdown, in which YAML at the top is text.
 
-    Args:
-        path: of the file, relative to the base, with `/`.
-        markdown: its text as Markdown; YAML at its top is text.
-        title: its title; without one, the first heading or else the file name.
-        front_matter: JSON-safe values.
-        shown: keys of `front_matter` whose values are repeated at the top of the text, so that words find them.
-        tags: its tags.
-        problems: messages on what could not be read.
+    Without a `title`, it is the first heading or else the file name. The values of `front_matter` (JSON-safe) under the
+    keys `shown` are repeated at the top of the text, so that words find them.
     """
     values = {key: storable(value) if isinstance(value, str) else value for key, value in (front_matter or {}).items()}
     text = storable(markdown).strip("\n")
@@ -101,13 +89,7 @@ def document_of_markdown(
 
 
 def plain_document(path: str, data: bytes, problem: str) -> Document:
-    """Build a document without structure from a file that could not be read as its format.
-
-    Args:
-        path: relative to the base, with `/`.
-        data: the whole file.
-        problem: why it could not be read.
-    """
+    """Build a document without structure from a file that could not be read as its format, for the reason `problem`."""
     text, encoding_problem = decode(data)
     lines = storable(text).split("\n")
     if not lines[-1]:
@@ -156,16 +138,7 @@ def document_of_parts(
     aliases: Sequence[str] = (),
     problems: Sequence[str] = (),
 ) -> Document:
-    """Build a document from parts: a few lines of metadata, then each part below its header.
-
-    Args:
-        path: relative to the base, with `/`.
-        title: its title.
-        parts: its parts, in order.
-        front_matter: JSON-safe values.
-        aliases: other names.
-        problems: messages on what could not be read.
-    """
+    """Build a document from parts: a few lines of metadata, then each part below its header."""
     lines = [f"{key}: {front_matter[key]}" for key in SHOWN_LINES if key in front_matter] if parts else []
     lines += [""] if lines else []
     body = len(lines)
@@ -190,13 +163,9 @@ def document_of_parts(
 
 
 def chunk_parts(document: Document) -> list[Chunk]:
-    """Cut a document into its parts, and parts that are too long into several chunks.
+    """Cut a document from `document_of_parts` into its parts, and parts that are too long into several chunks.
 
-    Args:
-        document: a document from `document_of_parts`.
-
-    Returns:
-        Chunks in line order; the header of a part is not part of its prose.
+    The header of a part is not part of its prose.
     """
     return [chunk for start, end, names in _spans(document) for chunk in _chunks(document, start, end, names)]
 

@@ -40,15 +40,7 @@ _ANCHOR = re.compile(r'<a id="[^"]*"></a>')
 
 
 def read_docx(path: str, data: bytes) -> Document:
-    """Convert a Word document.
-
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Raises:
-        Exception: it is broken, or refused by `open_package`.
-    """
+    """Convert a Word document; a broken one, or one that `open_package` refuses, raises any exception."""
     with open_package(data) as package:
         title, values = metadata_of(package, "docProps/core.xml")
     result = mammoth.convert_to_html(

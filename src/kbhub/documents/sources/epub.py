@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from zipfile import ZipFile
 
-
 CONTAINER = "META-INF/container.xml"
 PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 """Media types of chapters."""
@@ -29,15 +28,7 @@ NCX = "application/x-dtbncx+xml"
 
 
 def read_epub(path: str, data: bytes) -> Document:
-    """Convert a book.
-
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Raises:
-        Exception: it is broken, or refused by `open_package`.
-    """
+    """Convert a book; a broken one, or one that `open_package` refuses, raises any exception."""
     with open_package(data) as package:
         if "META-INF/encryption.xml" in package.namelist() and b"xhtml" in package.read("META-INF/encryption.xml"):
             raise ValueError("it is encrypted")

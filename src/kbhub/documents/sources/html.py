@@ -22,11 +22,7 @@ _LONG_REFERENCE = re.compile(r"&(?=#[xX]?[0-9a-fA-F]{10})")
 
 
 def plain_tags(text: str) -> str:
-    """Remove comments, declarations, scripts and styles, and escape each `<` that opens no tag.
-
-    Args:
-        text: HTML or XHTML.
-    """
+    """Remove comments, declarations, scripts and styles, and escape each `<` that opens no tag."""
     text = text.replace("\0", "\ufffd").replace("\r\n", "\n").replace("\r", "\n")
     text = _LONG_REFERENCE.sub("&amp;", _STRAY.sub("&lt;", text))
     parts: list[str] = []
@@ -103,11 +99,7 @@ class Table:
         return self.layout or len(cells) == 1 or any(cell.blocks for cell in cells)
 
     def lines(self, room: int) -> tuple[list[str], int]:
-        """Return the lines of the pipe table, none if it has no text, and the characters left for repetition.
-
-        Args:
-            room: characters that may be added for cells that span rows or columns.
-        """
+        """Return the lines of the table, if it has text, and the characters of `room` left for repeated cells."""
         grid: list[list[str]] = []
         above: dict[int, tuple[int, str]] = {}
         """Column → last row that a cell from above reaches, and what it says there."""
@@ -169,30 +161,16 @@ _Attributes = dict[str, str]
 
 
 def markdown_of(html: str) -> str:
-    """Convert HTML to Markdown.
+    """Convert HTML to lines of Markdown.
 
     Headings, paragraphs, lists, tables, code, quotes, definitions, emphasis and links are kept, images as their
     alternative texts. Scripts, styles, templates and navigation are dropped, and no other text is.
-
-    Args:
-        html: a page or a part of one; any text.
-
-    Returns:
-        Lines of Markdown, without a newline at the end.
     """
     return "\n".join(_convert(html).writer.lines)
 
 
 def read_html(path: str, data: bytes) -> Document:
-    """Read an HTML file.
-
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Returns:
-        The document, whose lines are Markdown. Its title is the file's `<title>`, else its first heading.
-    """
+    """Read an HTML file; its title is its `<title>`, else its first heading."""
     start = data[:DECLARATION_BYTES]
     match = _CHARSET.search(start) or _XML_CHARSET.search(start)
     text, problem = decode_as(data, match[1].decode("ascii") if match else "")
@@ -221,12 +199,7 @@ def _convert(html: str) -> _Page:
 
 
 class _Page(HTMLParser):
-    """A page being converted.
-
-    Args:
-        room: characters that indentation and repeated cells may add.
-        keeps_navigation: whether navigation is read like any other text.
-    """
+    """A page being converted; indentation and repeated cells may add `room` characters."""
 
     def __init__(self, room: int, *, keeps_navigation: bool = False) -> None:
         super().__init__(convert_charrefs=True)
@@ -329,11 +302,7 @@ class _Page(HTMLParser):
         return navigates and not self.keeps_navigation and tag not in _VOID
 
     def _flush(self, *, within_heading: bool = True) -> None:
-        """Write the text since the last block as a heading or a paragraph.
-
-        Args:
-            within_heading: whether an open heading ends here, if it has text or not.
-        """
+        """Write the text since the last block; `within_heading` says whether an open heading ends here."""
         if not within_heading and self.heading and not self.inline.filled:
             return
         text = self.inline.take()

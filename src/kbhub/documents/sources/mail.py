@@ -20,7 +20,6 @@ from kbhub.types import Document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 HEADER_CHARACTERS = 10_000
 """Longest header that is read; the library takes quadratic time for one."""
 
@@ -43,15 +42,9 @@ _SHOWN = ("from", "to", "cc", "date")
 
 
 def read_mail(path: str, data: bytes) -> Document:
-    """Read a mail.
+    """Read a mail: its plain text, else its HTML as Markdown; forwarded messages as sections; names of attachments.
 
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Returns:
-        The document: the text of the mail, plain if there is such, else its HTML as Markdown; forwarded messages as
-        sections; names of attachments. Its title is the subject; sender, recipients and date are front matter.
+    The title is the subject; sender, recipients and date are front matter.
     """
     reading = _Mail()
     try:

@@ -13,7 +13,6 @@ from kbhub.documents.markdown import scan_blocks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 SHOWN_CONTAINERS = 16
 """Lists and quotes that one line shows as nested, as many as the parser of Markdown reads; deeper ones look like the
 last of them."""
@@ -44,12 +43,7 @@ def escaped(line: str) -> str:
 
 
 def fenced(text: str, language: str = "") -> list[str]:
-    """Return a code block whose fence is longer than any run of backticks in it.
-
-    Args:
-        text: the code.
-        language: its language, shown after the fence; a word.
-    """
+    """Return a code block whose fence is longer than any run of backticks in it."""
     fence = "`" * max(3, 1 + max((len(run) for run in _RUN.findall(text)), default=0))
     return [fence + language, *text.split("\n"), fence]
 
@@ -85,11 +79,7 @@ def cell_text(lines: Sequence[str]) -> str:
 
 
 def pipe_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; its first row is the header.
-
-    Args:
-        rows: rows of cells, each from `cell_text`; they may differ in length.
-    """
+    """Return the lines of a table of cells from `cell_text`; the first row is the header, and lengths may differ."""
     width = max(map(len, rows))
     header = [*rows[0], *[""] * (width - len(rows[0]))]
     return [_row(header), "|" + " --- |" * width, *map(_row, rows[1:])]
@@ -128,9 +118,7 @@ class _Scope:
 class MarkdownWriter:
     """Markdown being written.
 
-    Args:
-        room: characters that indentation and repeated cells may add; more is left out, so that no input grows without
-            bounds.
+    Indentation and repeated cells may add `room` characters, so that no input grows without bounds.
     """
 
     def __init__(self, room: int) -> None:
@@ -152,13 +140,9 @@ class MarkdownWriter:
         return self._scopes[-1].counts[name] > 0
 
     def open(self, name: str, first: str = "", rest: str = "", number: int = 1) -> None:
-        """Open a container.
+        """Open a container: `ul`, `ol`, `dl`, what is in them (`li`, `dt`, `dd`), or `blockquote`.
 
-        Args:
-            name: `ul`, `ol`, `dl`, or what is in them: `li`, `dt`, `dd`; or `blockquote`.
-            first: what its first line begins with.
-            rest: what its other lines begin with.
-            number: of the first item of an ordered list.
+        Its lines begin with `first` and `rest`; `number` is that of the first item of an ordered list.
         """
         self._open.append(_Container(name, first, rest, number=number))
         self._scopes[-1].counts[name] += 1
@@ -191,12 +175,7 @@ class MarkdownWriter:
         return scope.lines
 
     def block(self, lines: Sequence[str], *, quoted_only: bool = False) -> None:
-        """Write a block.
-
-        Args:
-            lines: its lines.
-            quoted_only: whether it stands outside of lists, where a heading would not be recognised.
-        """
+        """Write a block; with `quoted_only` outside of lists, where a heading would not be recognised."""
         base, written = self._scopes[-1].base, self._scopes[-1].lines
         shown = self._open[base : base + SHOWN_CONTAINERS]
         if len(self._open) > base + SHOWN_CONTAINERS:
@@ -288,7 +267,10 @@ class Inline:
         self._pieces.append(_BREAK)
 
     def open(self, tag: str, attributes: dict[str, str]) -> None:
-        """Open an element; one without markup changes nothing."""
+        """Open a container: `ul`, `ol`, `dl`, what is in them (`li`, `dt`, `dd`), or `blockquote`.
+
+        Its lines begin with `first` and `rest`; `number` is that of the first item of an ordered list.
+        """
         kind = _KINDS.get(tag)
         if kind == "a":
             self.close("a")

@@ -18,7 +18,6 @@ from kbhub.values import record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
 MAX_LEVEL = 6
 """Deepest level of a heading."""
 
@@ -49,13 +48,7 @@ class Outline:
     links: list[Link] = field(default_factory=list)
 
     def add_heading(self, level: int, text: str, line: int) -> None:
-        """Add a heading.
-
-        Args:
-            level: from 1; deeper ones than `MAX_LEVEL` count as that.
-            text: without markup.
-            line: its first line, from 1.
-        """
+        """Add a heading without its markup; levels deeper than `MAX_LEVEL` count as that."""
         self.headings.append(Heading(min(level, MAX_LEVEL), " ".join(text.split())[:MAX_HEADING_CHARS], line))
 
     def add_value(self, name: str, value: str) -> None:
@@ -87,12 +80,7 @@ class Outline:
 
 
 class Visible:
-    """The text of a document outside of code and comments, on the same lines.
-
-    Args:
-        lines: all lines.
-        hidden: spans that are left out.
-    """
+    """The text of a document outside of the spans `hidden` (code, comments), on the same lines."""
 
     def __init__(self, lines: Sequence[str], hidden: Sequence[tuple[int, int]]) -> None:
         shown = list(lines)
@@ -114,13 +102,7 @@ def indent_of(line: str) -> int:
 
 
 def block_end(lines: Sequence[str], index: int, indent: int) -> int:
-    """Return the index after the indented block below a line, without blank lines at its end.
-
-    Args:
-        lines: the document.
-        index: index of the line above the block.
-        indent: columns of that line; the block has more.
-    """
+    """Return the index after the block indented by more than `indent` below a line, without blank lines at its end."""
     end = place = index + 1
     while place < len(lines):
         if lines[place].strip():
@@ -146,12 +128,7 @@ _MACRO = re.compile(r"(?:(?:xref|link):|https?://)[^\s\[\]]{1,1000}\[([^\]\n]{1,
 
 
 def scan_adoc(lines: Sequence[str], start: int) -> Outline:
-    """Find the structure of AsciiDoc.
-
-    Args:
-        lines: the document's lines without line endings.
-        start: index of the first line to scan.
-    """
+    """Find the structure of AsciiDoc from the line with index `start`."""
     outline = Outline()
     index = _adoc_head(outline, lines, start)
     after_blank = True
@@ -293,12 +270,7 @@ _ORG_MARKUP = re.compile(r"(?<![\w*=~])([*=~])(\S(?:[^*=~\n]*\S)?)\1(?![\w*=~])"
 
 
 def scan_org(lines: Sequence[str], start: int) -> Outline:
-    """Find the structure of an Org file.
-
-    Args:
-        lines: the document's lines without line endings.
-        start: index of the first line to scan.
-    """
+    """Find the structure of an Org file from the line with index `start`."""
     outline = Outline()
     index = _org_head(outline, lines, start)
     outline.body = index if index > start else 0
@@ -343,13 +315,9 @@ def _take_keyword(outline: Outline, match: re.Match[str]) -> None:
 
 
 def _visit_org(outline: Outline, lines: Sequence[str], index: int, without_end: dict[str, int]) -> int:
-    """Record what starts at a line, and return the index of the next line to visit.
+    """Record what starts at a line, and return the index of the next one to visit.
 
-    Args:
-        outline: where it is recorded.
-        lines: the document.
-        index: of the line.
-        without_end: name of a block → index up to which no such block ends.
+    `without_end` has the index up to which no block of a name ends.
     """
     line = lines[index]
     first = line.lstrip()[:1]

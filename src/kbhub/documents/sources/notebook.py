@@ -20,7 +20,6 @@ from kbhub.types import Document
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 OUTPUT_CHARACTERS = 2000
 """Characters of one output that are kept: a table or an error; logs of training runs are longer."""
 
@@ -32,15 +31,9 @@ _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 
 def read_notebook(path: str, data: bytes) -> Document:
-    """Read a notebook.
+    """Read a notebook: Markdown cells, code and raw cells as code blocks, the start of their textual outputs.
 
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Returns:
-        The document: Markdown cells as they are, code and raw cells as code blocks, and the start of their textual
-        outputs. A file that is no notebook is kept as plain text, with a problem.
+    A file that is no notebook is kept as plain text, with a problem.
     """
     try:
         record = json.loads(data)

@@ -13,7 +13,6 @@ from kbhub.types import Document
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-
 MOST_SPACES, MOST_COLUMNS = 100, 100
 """Spaces or columns that one element stands for at most, whatever its count says."""
 
@@ -32,15 +31,7 @@ _BLOCK_STYLES = {
 
 
 def read_odt(path: str, data: bytes) -> Document:
-    """Convert an OpenDocument text.
-
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Raises:
-        Exception: it is broken, or refused by `open_package`.
-    """
+    """Convert an OpenDocument text; a broken one, or one that `open_package` refuses, raises any exception."""
     with open_package(data) as package:
         if _MANIFEST in package.namelist() and b"encryption-data" in package.read(_MANIFEST):
             raise ValueError(ENCRYPTED)
@@ -56,12 +47,7 @@ def _attribute(element: Element, name: str) -> str:
 
 
 class _Html:
-    """The HTML of a text.
-
-    Args:
-        content: its `content.xml`.
-        styles: its `styles.xml`.
-    """
+    """The HTML of a text, from its `content.xml` and `styles.xml`."""
 
     def __init__(self, content: Element, *styles: Element) -> None:
         self._content = content

@@ -42,13 +42,7 @@ def open_package(data: bytes) -> zipfile.ZipFile:
     """Open a zip file once all of it is known to be harmless.
 
     A member can be no longer than the file's directory says, or reading it fails. Zip files within are not opened.
-
-    Args:
-        data: the whole file.
-
-    Raises:
-        ValueError: it is encrypted, too large when unpacked, or declares entities.
-        zipfile.BadZipFile: it is broken.
+    Raises ValueError if it is encrypted, too large when unpacked, or declares entities, and BadZipFile if it is broken.
     """
     if data.startswith(OLD_FORMAT):
         encrypted = "EncryptedPackage".encode("utf-16-le") in data
@@ -103,15 +97,7 @@ def local_name(element: ElementTree.Element) -> str:
 
 
 def metadata_of(package: zipfile.ZipFile, member: str) -> tuple[str, dict[str, str]]:
-    """Return title, author and date that a document's metadata give.
-
-    Args:
-        package: the document.
-        member: name of the XML with its Dublin Core.
-
-    Returns:
-        The title, empty if there is none, and front matter.
-    """
+    """Return title (or `""`), and author and date as front matter, from the member with Dublin Core."""
     try:
         tree = tree_of(package.read(member))
     except (KeyError, ElementTree.ParseError):

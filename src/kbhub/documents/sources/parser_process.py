@@ -24,7 +24,6 @@ from kbhub.workspace.formats import reader_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 CHARACTERS = 20_000_000
 """Most characters of a document: four times what `limits.fileBytes` allows a Markdown document."""
 
@@ -58,13 +57,7 @@ def main() -> None:
 
 
 def parsed(path: str, kind: str, data: bytes) -> Document:
-    """Parse a file by the reader of its kind; never fails.
-
-    Args:
-        path: relative to its base, with `/`.
-        kind: its kind.
-        data: the whole file.
-    """
+    """Parse a file by the reader of its kind; never fails."""
     try:
         module, function = reader_of(kind)
         read: Callable[[str, bytes], Document] = getattr(importlib.import_module(module), function)

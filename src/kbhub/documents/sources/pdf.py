@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from pypdf import PageObject, PdfReader
 
-
 PDF_SECONDS = 50.0
 """Seconds for one file, some fewer than `PARSE_SECONDS` of `isolated.py`, so that the pages read by then are kept."""
 
@@ -100,15 +99,7 @@ class _Reading:
 
 
 def read_pdf(path: str, data: bytes) -> Document:
-    """Extract the text of a PDF file.
-
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Returns:
-        The document, with a part per page with text. Its `problems` list what could not be read.
-    """
+    """Extract the text of a PDF file, a part per page with text."""
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # errors are reported in `problems`
     with pypdf.apply_configuration(**_LIMITS):
         try:

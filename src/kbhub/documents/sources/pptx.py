@@ -17,21 +17,12 @@ from kbhub.types import Document
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-
 GROUP_DEPTH = 20
 """Levels of groups within groups that are read."""
 
 
 def read_pptx(path: str, data: bytes) -> Document:
-    """Convert a presentation.
-
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Raises:
-        Exception: it is broken, or refused by `open_package`.
-    """
+    """Convert a presentation; a broken one, or one that `open_package` refuses, raises any exception."""
     with open_package(data) as package:
         title, values = metadata_of(package, "docProps/core.xml")
     parts = []

@@ -46,12 +46,9 @@ _SECTION = re.compile(r"([\w./-]*[\w-]):(\S.*)", re.DOTALL)
 
 
 def scan_rst(lines: Sequence[str], start: int, suffix: str = ".rst") -> Outline:
-    """Find the structure of reStructuredText.
+    """Find the structure of reStructuredText from the line with index `start`.
 
-    Args:
-        lines: the document's lines without line endings.
-        start: index of the first line to scan.
-        suffix: end of the names of the documents that `:doc:` and `toctree` name without it.
+    `:doc:` and `toctree` name documents without `suffix`.
     """
     scan = _Scan(lines, suffix)
     index = start

@@ -35,7 +35,6 @@ _AGENTS_FILE = "# AGENTS.md instructions"
 
 _BLANKS = re.compile(r"\s+")
 
-
 LINE_BYTES = 16 << 20
 """Bytes of the longest record that is read; longer ones (a picture, a build log) are skipped to bound memory."""
 
@@ -80,12 +79,7 @@ class Transcript:
     """Position in `TITLE_RECORDS` of the record that set the title."""
 
     def take(self, record: object, line: int) -> None:
-        """Add the next record; unknown ones are ignored.
-
-        Args:
-            record: a JSON value.
-            line: its line in the log, from 1.
-        """
+        """Add the next record, a JSON value from a line of the log; unknown ones are ignored."""
         if not isinstance(record, dict):
             return
         kind = record.get("type")
@@ -263,27 +257,14 @@ def _cut(text: str) -> str:
 
 
 def read_transcript(path: str, file: BinaryIO, max_bytes: int) -> Transcript:
-    """Read the log of a session as its turns; what cannot be read is left out.
-
-    Args:
-        path: its name, whose ending tells its form.
-        file: the open file.
-        max_bytes: most bytes to read.
-    """
+    """Read the log of a session as its turns, up to `max_bytes`; what cannot be read is left out."""
     return _read(path, file, max_bytes)[0]
 
 
 def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
-    """Parse the log of a session.
+    """Parse the log of a session: `.jsonl` has one record per line, `.json` is a single record.
 
-    Args:
-        path: relative to its base, with `/`; `.jsonl` has one record per line, `.json` is a single record.
-        file: the open file.
-        max_bytes: most bytes to read.
-
-    Returns:
-        The document, with a part per turn below a line with role, model, time and line of the log. Its `problems`
-        count the lines that could not be read.
+    A part is a turn below a line with role, model, time and line of the log. `problems` count unreadable lines.
     """
     transcript, problem = _read(path, file, max_bytes)
     turns = list(transcript.turns.values())

@@ -19,7 +19,6 @@ from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted, kind_of
 if TYPE_CHECKING:
     import subprocess
 
-
 log = logging.getLogger(__name__)
 
 PARSE_SECONDS = 60.0
@@ -74,19 +73,9 @@ class IsolatedParser:
             self._process = None
 
     def parse(self, path: str, kind: Kind, data: bytes) -> Document:
-        """Parse a file.
+        """Parse a file of a converted kind other than `session`; raises OSError if no process can be started.
 
-        Args:
-            path: relative to its base, with `/`.
-            kind: its kind, a converted one other than `session`.
-            data: the whole file.
-
-        Returns:
-            The document; its `problems` say what could not be read, or why nothing could. After files that took
-            `LATE_SECONDS` too long together, no further one is read.
-
-        Raises:
-            OSError: no process can be started.
+        Its `problems` say what could not be read. After files that took `LATE_SECONDS` too long together, none is read.
         """
         if self._late > LATE_SECONDS:
             self.close()
@@ -178,16 +167,7 @@ __all__ = ["chunks_of", "parse_source", "read_source"]
 
 
 def parse_source(base: Base, path: str, data: bytes) -> tuple[Document, list[Chunk], Kind]:
-    """Parse a file of a base whatever it is; never fails.
-
-    Args:
-        base: its base.
-        path: relative to the base, with `/`.
-        data: the whole file.
-
-    Returns:
-        The document, its chunks, and its kind.
-    """
+    """Parse a file of a base whatever it is; never fails."""
     document, kind = read_source(base, path, io.BytesIO(data), len(data))
     return document, chunks_of(document, kind), kind
 
@@ -195,17 +175,9 @@ def parse_source(base: Base, path: str, data: bytes) -> tuple[Document, list[Chu
 def read_source(
     base: Base, path: str, file: BinaryIO, max_bytes: int, parser: IsolatedParser | None = None
 ) -> tuple[Document, Kind]:
-    """Read a file of a base as far as its size limit; a session log line by line. Never fails but by the system.
+    """Read a file of a base up to its size limit, a session log line by line; raises only OSError.
 
-    Args:
-        base: its base.
-        path: relative to the base, with `/`.
-        file: the file, open for reading and seeking.
-        max_bytes: its size limit; it may have grown since it was looked at.
-        parser: parses converted files; None starts a process for this one.
-
-    Raises:
-        OSError: it cannot be read, or no process can be started.
+    Without a `parser`, a process for this converted file is started.
     """
     kind = kind_of(base, path)
     if kind == "session":

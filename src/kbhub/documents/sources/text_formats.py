@@ -17,7 +17,6 @@ from kbhub.workspace.formats import file_title, format_of, is_markdown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-
 LONGEST_HEADING = 100
 """Characters of a line that may be a heading."""
 
@@ -29,12 +28,7 @@ _NUMBERED = re.compile(r"((?:\d{1,3}\.){0,5}\d{1,3})\.?[ \t]+(\S.*)$")
 
 
 def scan_plain_text(lines: Sequence[str], start: int) -> Outline:
-    """Find the headings of plain text; where it is not certain that a line is one, it is text.
-
-    Args:
-        lines: the document's lines without line endings.
-        start: index of the first line to scan.
-    """
+    """Find the headings of plain text; where it is not certain that a line is one, it is text."""
     outline = Outline()
     styles: dict[tuple[str, bool], int] = {}
     numbered: list[tuple[int, tuple[int, ...], str]] = []
@@ -129,10 +123,7 @@ SCANS: dict[str, Callable[[Sequence[str], int], Outline]] = {
 def parse_text(path: str, data: bytes, *, inline: bool = False) -> Document:
     """Parse a text file of a base, or the text that an index has of a converted file, which is Markdown.
 
-    Args:
-        path: relative to its base, with `/`; its suffix tells the format.
-        data: the whole text.
-        inline: whether `#tags` in Markdown are tags, as `Base.inline_tags` says.
+    `inline` is `Base.inline_tags`.
     """
     if is_markdown(path):
         return parse_document(path, data, inline=inline)
@@ -144,15 +135,7 @@ def parse_text(path: str, data: bytes, *, inline: bool = False) -> Document:
 
 
 def read_text(path: str, data: bytes) -> Document:
-    """Read reStructuredText, Org, AsciiDoc or plain text.
-
-    Args:
-        path: relative to its base, with `/`; its suffix tells the format, and an unknown one is plain text.
-        data: the whole file.
-
-    Returns:
-        The document, with the lines of the file. YAML front matter is read in any of them, as site generators do.
-    """
+    """Read reStructuredText, Org, AsciiDoc or plain text (any other suffix), YAML front matter included."""
     text, problem = decode(data)
     lines = storable(text).split("\n")
     if not lines[-1]:

@@ -16,7 +16,6 @@ from kbhub.types import Document
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 ROWS, COLUMNS = 50_000, 200
 """Most rows and columns of a sheet; larger ones are data rather than text."""
 
@@ -28,15 +27,7 @@ SIGNIFICANT_DIGITS = 15
 
 
 def read_xlsx(path: str, data: bytes) -> Document:
-    """Convert a spreadsheet.
-
-    Args:
-        path: relative to its base, with `/`.
-        data: the whole file.
-
-    Raises:
-        Exception: it is broken, or refused by `open_package`.
-    """
+    """Convert a spreadsheet; a broken one, or one that `open_package` refuses, raises any exception."""
     with open_package(data) as package:
         title, values = metadata_of(package, "docProps/core.xml")
     book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-
 PATIENCE_MS = 3_000
 """How long a publisher waits, in ms: the server may take a moment to notice that another one was killed."""
 

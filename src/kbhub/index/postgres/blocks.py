@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from psycopg import Connection
 
-
 BLOCK = 512
 """Chunks of a block: `facts/postgres.md` measured a fetch of 9,500 postings at 1.2 ms with it."""
 

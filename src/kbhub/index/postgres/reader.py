@@ -64,7 +64,6 @@ _WORDS = {
 LARGEST_FILE = 250_000_000
 """Most bytes of a file that are read; the limits of the settings are smaller."""
 
-
 _TABLES = ("meta", "document", "chunk", "vector", "property", "link", "problem", "vocabulary")
 """Tables as statements name them."""
 

@@ -19,7 +19,6 @@ from kbhub.index.rows import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-
 LARGEST_ID = 2**31 - 1
 """Largest id of a chunk, which `blocks.CHUNK_SHIFT` leaves room for, and of a document."""
 

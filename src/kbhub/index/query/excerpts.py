@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from kbhub.index.query.parser import Term
 
-
 WORDS = 16_384
 """Words whose stems are cached, some 2 MB."""
 
@@ -31,7 +30,6 @@ Program 14, 1980)."""
 
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile("[a-z0-9]+")
-
 
 IDENTIFIERS = 4_096
 """Mixed-case words whose parts are cached."""

@@ -20,7 +20,6 @@ from kbhub.values import record, struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-
 ALWAYS = frozenset({"tag", "path", "base", "kind", "age"})
 """Keys that always make a filter; others only if a document has the key."""
 

@@ -20,7 +20,6 @@ STOP_WORDS = frozenset(_ENGLISH.split())
 """English function words, dropped from a query unless nothing else is in it. German, French and Spanish share few of
 these spellings, and there they are function words as well (`so`, `on`, `me`)."""
 
-
 TOKENIZER = ("porter", "unicode61", "remove_diacritics", "2")
 """FTS5 tokenizer of the index and of queries: Unicode words, accents folded, English stems."""
 
@@ -48,7 +47,6 @@ _TURNS = (b"aA", b"0A", b"AAa")
 
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![A-Za-z]))[a-z])")
 """Boundary between parts of such a word; a plural acronym (`APIs`) is one part."""
-
 
 _local = threading.local()
 

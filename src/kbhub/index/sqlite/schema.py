@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from kbhub.index.sqlite.columns import Rows
 
-
 APPLICATION_ID = 0x6B626875
 """Marks a SQLite file as an index of kbhub ("kbhu")."""
 
@@ -330,7 +329,6 @@ def _vector_extension() -> str | None:
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG}
-
 
 _VECTORS = (bytes((3, 0, 0, 0)), bytes((0, 4, 0, 0)))
 """Two vectors at a distance of 5."""

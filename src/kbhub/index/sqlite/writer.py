@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kbhub.index.signatures import Signatures
     from kbhub.index.sqlite.columns import Rows
 
-
 LOOSE_SHARE = 0.1
 """Share of chunks added or deleted since the last packing above which it is due again."""
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.reading.graph.nearness import Means
 
-
 Who = TypeVar("Who")
 """Type of what is tagged."""
 
@@ -137,7 +136,6 @@ _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|mailto:")
 
 Node = tuple[str, str]
 """A document: (id of its base, path)."""
-
 
 _GUARD = threading.Lock()
 

@@ -13,7 +13,6 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 NEAR_FLOOR = 0.4
 """Least cosine between the means of two documents that count as near. Nine of ten linked pairs of EIPs have more (10th
 percentile .39, of RFCs .68), half of all pairs have less (median .32, of RFCs .55)."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
 
-
 MOST_HOPS = 3
 """Most hops: further away, everything is connected."""
 

@@ -24,7 +24,6 @@ PATH_KINDS = frozenset({"markdown", "reference"})
 FOLDER_PAGES = ("readme", "index")
 """Documents that represent their folder, case-folded and without extension, by priority."""
 
-
 MOST_NAMED = 100
 """Documents with the same name that are compared by distance, those with the shortest paths: a base may have thousands
 named `index.md`, and thousands of links to that name."""
