@@ -22,9 +22,8 @@ from kbhub.index.postgres.blocks import MOST_BYTES, MOST_PLACES, Block, listed, 
 from kbhub.index.postgres.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.query import Term
 from kbhub.index.signatures import Signatures, enlarged, roomy, sign
-from kbhub.index.sqlite.columns import paired
+from kbhub.index.sqlite.columns import compared, paired
 from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
-from kbhub.models.vectors import similarity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -359,8 +358,7 @@ def _similarities(
         _local.connection = open_scratch()
         _local.compares = has_vector_functions(_local.connection)
     if not vectors or not _local.compares:
-        alike = similarity([blob for _, blob in vectors], vector)
-        return paired([(chunk, value) for (chunk, _), value in zip(vectors, alike, strict=True)])
+        return compared(vectors, vector)
     values = _local.connection.execute(
         "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)",
         (vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))),

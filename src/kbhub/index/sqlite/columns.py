@@ -13,6 +13,7 @@ from kbhub.index.columns import Columns, Postings, growing, made, written
 from kbhub.index.query import Term
 from kbhub.index.rows import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
 from kbhub.index.signatures import Signatures, roomy, sign
+from kbhub.models.vectors import similarity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -240,3 +241,11 @@ def _of_fts5(match: str, columns: Columns, rows: Rows, packed: int = 0) -> Posti
 def paired(rows: Sequence[tuple[int, float]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return (chunk, value) pairs as two arrays."""
     return np.array([chunk for chunk, _ in rows], np.int64), np.array([value for _, value in rows], np.float64)
+
+
+def compared(
+    vectors: Sequence[tuple[int, bytes]], vector: NDArray[np.int8]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return (chunk id, vector) pairs as ids and cosine similarities, without sqlite-vec."""
+    alike = similarity([blob for _, blob in vectors], vector)
+    return paired([(chunk, value) for (chunk, _), value in zip(vectors, alike, strict=True)])

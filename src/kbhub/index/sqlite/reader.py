@@ -117,18 +117,18 @@ class SqliteIndex(Index):
         """See `Index`."""
         if self._compares is None:
             self._compares = has_vector_functions(self._connection())
-        if self._compares:
-            rows = self.rows(
+        pairs: tuple[NDArray[np.int64], NDArray[np.float64]]
+        if not self._compares:
+            pairs = _arrays().compared(self._vectors(chunks), vector)
+            return pairs
+        pairs = _arrays().paired(
+            self.rows(
                 "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM @ids AS wanted "
                 "JOIN vector ON chunk_id = wanted.value WHERE embedding IS NOT NULL",
                 vector.tobytes(),
                 numbers(chunks),
             )
-        else:
-            found = self._vectors(chunks)
-            values = _arrays().similarity([blob for _, blob in found], vector)
-            rows = [(chunk, value) for (chunk, _), value in zip(found, values, strict=True)]
-        pairs: tuple[NDArray[np.int64], NDArray[np.float64]] = _arrays().paired(rows)
+        )
         return pairs
 
     def faults(self) -> list[str]:
