@@ -1,4 +1,4 @@
-"""The reference pages that are made from the code: command line, errors, schemas, Python API."""
+"""The parts of pages that are made from the code: commands, errors, schemas, Python API, fields, clients, tools."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ import kbhub
 from kbhub import errors
 from kbhub.cli.app import HelpColumns, _plain
 from kbhub.cli.run import app, load
+from kbhub.server.parameters import expected
+from kbhub.setup.clients import CLIENTS
+from kbhub.setup.machine import Machine
 from kbhub.values import Value
 from kbhub.workspace.schema_files import schema_files
+from kbhub.workspace.tool_names import BY_MODEL, CORE, WRITERS
 
 COMMON = "Common options"
 
@@ -372,3 +376,73 @@ def python_page():
         parts += [f"## `{name}`", docstring(model), table(("field", "type", "what it is"), rows)]
     parts += ["## `KbhubError`", docstring(kbhub.KbhubError) + " [All of them](errors.md)."]
     return "\n\n".join(parts)
+
+
+# -- configuration, clients, tools -------------------------------------------------------------------------------------
+
+
+def kind(schema) -> str:
+    """What a value is, in a word or two."""
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return " or ".join(kind(one) for one in schema[several])
+    if "$ref" in schema:
+        return "object"
+    return {"array": "list", "null": "null"}.get(schema.get("type", ""), schema.get("type", "any"))
+
+
+def field_rows(schema, definitions, prefix=""):
+    for name, value in schema["properties"].items():
+        if name == "$schema":
+            continue
+        inner = definitions.get(value.get("$ref", "").rpartition("/")[2])
+        if inner:
+            yield from field_rows(inner, definitions, f"{prefix}{name}.")
+            continue
+        default = value.get("default")
+        shown = "" if default in (None, [], {}) else f"`{json.dumps(default)}`"
+        yield f"| `{prefix}{name}` | {kind(value)} | {shown} | {value['description'].replace('|', '/')} |"
+
+
+def fields_table(schema) -> str:
+    """A Markdown table of the fields of a configuration file."""
+    definitions = schema.get("$defs", {})
+    lines = ["| field | value | default | what it does |", "|---|---|---|---|", *field_rows(schema, definitions)]
+    if "BaseEntry" in definitions:
+        lines += ["", "An object in `bases`:", "", *lines[:2], *field_rows(definitions["BaseEntry"], definitions)]
+    return "\n".join(lines)
+
+
+def clients_table() -> str:
+    """A Markdown table of the clients that `kbhub setup` knows."""
+    machine = Machine(Path("~"), {}, "linux")
+    lines = ["| client | `--client` | file | in a project |", "|---|---|---|---|"]
+    for client in CLIENTS:
+        file = machine.path(client.files[-1]).as_posix()
+        project = f"`{client.project.files[-1]}`" if client.project else ""
+        lines.append(f"| {client.title} | `{client.name}` | `{file}` | {project} |")
+    return "\n".join(lines)
+
+
+def tool_section(tool):
+    """The reference of one tool: what it does, then its parameters, those of `options` with the others."""
+    marks = [
+        mark
+        for mark, names in (("core", CORE), ("core where a model can write", BY_MODEL), ("writes", WRITERS))
+        if tool.name in names
+    ]
+    lines = [f"### `{tool.name}`" + (f" ({', '.join(marks)})" if marks else ""), "", tool.description, ""]
+    lines += ["| parameter | value | what it is |", "|---|---|---|"]
+    for name, inner in tool.input_schema["properties"].items():
+        must = ", required" if name in tool.input_schema.get("required", ()) else ""
+        about = inner.get("description", "").replace("|", "/")
+        lines.append(f"| `{name}` | {expected(inner) if 'properties' not in inner else 'an object'}{must} | {about} |")
+        for key, value in inner.get("properties", {}).items():
+            lines.append(f"| `{name}.{key}` | {expected(value)} | {value.get('description', '').replace('|', '/')} |")
+    return "\n".join(lines)
+
+
+def tools_page(tools):
+    return "\n\n".join(map(tool_section, tools.values()))
