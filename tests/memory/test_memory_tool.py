@@ -8,9 +8,8 @@ import pytest
 
 from kbhub import memory_tool
 from kbhub.errors import KbhubError, SecretFound, UsageError, WriteRefused
-from kbhub.memory.lists import memories
+from kbhub.memory.lists import memories, trashed
 from kbhub.memory.remember import remember
-from kbhub.memory.trash import trashed
 from kbhub.search.search import search
 from kbhub.types import Query
 from trees import snapshot

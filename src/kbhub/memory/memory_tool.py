@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.catalog import all_known, ref
 from kbhub.memory.changes import bring_in_step, forget, rewrite
-from kbhub.memory.documents import checked_namespace
+from kbhub.memory.files import checked_namespace, read
 from kbhub.memory.remember import remember
-from kbhub.memory.store import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

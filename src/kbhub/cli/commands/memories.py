@@ -15,19 +15,17 @@ from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.memory.changes import forget as forget_memories
-from kbhub.memory.documents import MAX_TEXT_BYTES
-from kbhub.memory.lists import LISTED
+from kbhub.memory.files import MAX_TEXT_BYTES
+from kbhub.memory.lists import LISTED, trashed
 from kbhub.memory.lists import memories as list_memories
+from kbhub.memory.lists import restore as restore_memory
 from kbhub.memory.memory_tool import memory_tool
-from kbhub.memory.moves import move as move_memories
-from kbhub.memory.querylog.recorder import flush, note_read
 from kbhub.memory.remember import remember as remember_text
 from kbhub.memory.results import TrashedList
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
-from kbhub.memory.trash import restore as restore_memory
-from kbhub.memory.trash import trashed
+from kbhub.memory.transfer import move as move_memories
 from kbhub.render.memories import (
     forgotten_text,
     imported_text,
@@ -38,6 +36,7 @@ from kbhub.render.memories import (
     remembered_text,
     trashed_text,
 )
+from kbhub.usage.log import flush, note_read
 from kbhub.workspace.places import expand
 
 MOST_LISTED = 1000
