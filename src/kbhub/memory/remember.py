@@ -61,7 +61,6 @@ def remember(
     origin: str | None = None,
     refers: str | None = None,
     session: str | None = None,
-    file_name: str | None = None,
     allow_secret: bool = False,
 ) -> Remembered:
     """Remember something, or change or confirm what is remembered.
@@ -83,7 +82,6 @@ def remember(
         origin: what it was learned from, in words.
         refers: ref of a document that it follows.
         session: id of the session in which it was learned.
-        file_name: name of a new memory in Claude's memory tool.
         allow_secret: store a text even if it seems to hold a credential; for a person to say.
 
     Raises:
@@ -111,7 +109,6 @@ def remember(
             "from": " ".join((origin or "").split()),
             "refers": " ".join((refers or "").split()),
             "session": " ".join((session or "").split()),
-            "memory_tool": file_name or "",
             "project": _project(hub),
         },
     )
