@@ -23,20 +23,13 @@ from kbhub.documents.filters import too_large
 from kbhub.documents.markdown import parse_document
 from kbhub.editing import sections
 from kbhub.editing.checks import warnings_about
-from kbhub.editing.folder import (
-    bring_in_step,
-    changed_meanwhile,
-    docid_of,
-    open_folder,
-    read_for_change,
-    refusing,
-    short_hash,
-)
+from kbhub.editing.folder import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.editing.paths import Location, check_writable, find_document, new_place, twin
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.sync.lock import writing
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
 
 if TYPE_CHECKING:

@@ -12,15 +12,7 @@ from pydantic import Field
 from kbhub.documents.edits import text_of
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.checks import RELATED, leads_to, links_of
-from kbhub.editing.folder import (
-    bring_in_step,
-    changed_meanwhile,
-    docid_of,
-    open_folder,
-    read_for_change,
-    refusing,
-    short_hash,
-)
+from kbhub.editing.folder import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.editing.link_rewrites import not_updated, relink, spelling
 from kbhub.editing.paths import Location, check_writable, find_document, new_place, qualified, twin, why_not_writable
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
@@ -32,16 +24,17 @@ from kbhub.sync.bases import freshen
 from kbhub.sync.lock import writing
 from kbhub.types import Problem
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import is_converted, kind_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.editing.folder import Content
     from kbhub.editing.link_rewrites import Rewrite, Rewritten
     from kbhub.hub import Hub
     from kbhub.reading.graph.targets import LinkKind
     from kbhub.types import Base
+    from kbhub.workspace.atomic_writes import Content
 
 
 class LinkChange(Model):

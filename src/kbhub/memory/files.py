@@ -254,7 +254,7 @@ TRASH = "trash"
 _NUMBERED = re.compile(r"-\d{1,3}$")
 """Suffix that `memories move` appends to a name that is taken."""
 
-_UNFINISHED = re.compile(r"\.[^.].*\.md\.(\d+\.new|[a-z0-9_]{8}\.tmp)|\.\.[^.].*\.md\.\d+\.new\.[a-z0-9_]{8}\.tmp")
+_UNFINISHED = re.compile(r"\.[^.].*\.md\.[a-z0-9_]{8}\.tmp")
 """Temporary names used by `create` and `replace`."""
 
 
@@ -360,20 +360,7 @@ def create(shelf: MemoryFolder, name: str, text: str) -> str:
     if shelf.files:
         shelf.files.create(name, text.encode())
         return name
-    folder = private_directory(shelf.folder)
-    final, temporary = folder / name, folder / f".{name}.{os.getpid()}.new"
-    write_atomically(temporary, text)
-    try:
-        try:
-            os.link(temporary, final)  # unlike a rename, it never overwrites a file
-        except OSError as error:
-            if error.errno == errno.EEXIST:
-                raise
-            if final.exists():  # a file system without hard links
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(final)) from error
-            temporary.replace(final)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(private_directory(shelf.folder) / name, text, new=True)
     return f"{shelf.prefix}{name}"
 
 

@@ -35,7 +35,7 @@ from kbhub.editing.audit.material import (
     Material,
     material_of,
 )
-from kbhub.editing.folder import bring_in_step, changed_meanwhile, open_folder, read_for_change, refusing
+from kbhub.editing.folder import bring_in_step, changed_meanwhile, read_for_change, refusing
 from kbhub.editing.link_rewrites import not_updated, relink
 from kbhub.editing.paths import find_document, why_not_writable
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
@@ -43,6 +43,7 @@ from kbhub.reading.lists import short_docids
 from kbhub.sync.bases import passed_over
 from kbhub.sync.lock import writing
 from kbhub.types import Problem, Skipped
+from kbhub.workspace.atomic_writes import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
