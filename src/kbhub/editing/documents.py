@@ -23,8 +23,19 @@ from kbhub.documents.filters import too_large
 from kbhub.documents.markdown import parse_document
 from kbhub.editing import sections
 from kbhub.editing.checks import warnings_about
-from kbhub.editing.folder import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
-from kbhub.editing.paths import Location, check_writable, find_document, new_place, twin
+from kbhub.editing.paths import (
+    Location,
+    bring_in_step,
+    changed_meanwhile,
+    check_writable,
+    docid_of,
+    find_document,
+    new_place,
+    read_for_change,
+    refusing,
+    short_hash,
+    twin,
+)
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.sync.lock import writing

@@ -21,8 +21,20 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from kbhub.editing.checks import incoming
-from kbhub.editing.folder import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
-from kbhub.editing.paths import Location, check_writable, find_document, new_place, ref_forms, twin
+from kbhub.editing.paths import (
+    Location,
+    bring_in_step,
+    changed_meanwhile,
+    check_writable,
+    docid_of,
+    find_document,
+    new_place,
+    read_for_change,
+    ref_forms,
+    refusing,
+    short_hash,
+    twin,
+)
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
