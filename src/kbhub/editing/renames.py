@@ -17,6 +17,7 @@ from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.checks import RELATED, leads_to, links_of, plain_entry, related_of
+from kbhub.editing.documents import front_end
 from kbhub.editing.paths import (
     Location,
     bring_in_step,
@@ -32,7 +33,6 @@ from kbhub.editing.paths import (
     twin,
     why_not_writable,
 )
-from kbhub.editing.sections import front_end
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.catalogue import document_names
