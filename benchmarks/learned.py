@@ -23,14 +23,12 @@ from kbhub.evaluation.corpus import NOW, Corpus, Setup, open_corpus
 from kbhub.evaluation.datasets import Dataset, EvalQuery, load_dataset
 from kbhub.evaluation.metrics import METRICS, judge
 from kbhub.hub import Hub
-from kbhub.index.logged import Asked, Opening
-from kbhub.index.querylog import QueryLog
-from kbhub.memory.querylog.recorder import flush, note_read, record
+from kbhub.index.querylog import Asked, Opening, QueryLog
 from kbhub.models.embedding import PACKAGED_SHA256
-from kbhub.search.querylog import MODEL_DIGITS, LogSession, log_path, question_vector
 from kbhub.search.search import search
-from kbhub.search.usage import learned
+from kbhub.search.usage import MODEL_DIGITS, LogSession, learned, log_path, question_vector
 from kbhub.types import Query
+from kbhub.usage.log import flush, note_read, record
 
 DAY = 86_400
 NDCG = list(METRICS).index("ndcg10")

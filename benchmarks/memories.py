@@ -14,7 +14,7 @@ from bench.common import environment
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.memory.changes import forget
-from kbhub.memory.documents import new_file, slug
+from kbhub.memory.files import new_file, slug
 from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.memory.similarity import id_of

@@ -24,7 +24,7 @@ import kbhub
 import stores
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.memory.documents import MemoryFrontMatter
+from kbhub.memory.files import MemoryFrontMatter
 from kbhub.server.parameters import compact
 from kbhub.server.server import create_server
 from kbhub.server.tools.definitions import FILE

@@ -314,7 +314,7 @@ def schema_page():
 METHODS = ("open", "search", "read", "sync", "status")
 """What a script needs of a hub; the rest may change."""
 
-FUNCTIONS = ("ask", "remember", "memories", "forget", "memory_tool")
+FUNCTIONS = ("ask", "remember", "memories", "forget")
 MODELS = ("Query", "SearchResult", "Hit", "ReadOptions", "ReadResult", "Reading", "SyncReport", "Status", "AskOptions")
 MODELS += ("Answer", "Remembered", "Memory", "MemoryList", "Forgotten")
 

@@ -166,7 +166,7 @@ def mode(request):
 def nothing_to_note():
     """What a test asked and could not be noted is not tried again beside the next one."""
     yield
-    if recording := sys.modules.get("kbhub.memory.querylog.recorder"):
+    if recording := sys.modules.get("kbhub.usage.log"):
         recording._waiting.clear()
 
 

@@ -309,6 +309,7 @@ SCRIPTS = {
         r"0\.9\d  runbooks/rollback\.md:\d+  .*\[1\] runbooks/rollback\.md",
     ),
     "remember.py": (["The backup of Friday took 40 minutes."], r"stored: \w+\n0\.\d\d  The backup of Friday"),
+    "memory_tool.py": (['{"command": "view", "path": "/memories"}'], "Here're the files in /memories:\n$"),
 }
 
 
@@ -325,6 +326,27 @@ def test_a_script_does_what_it_says(name, tmp_path, monkeypatch, capsys):
 
     assert ended.value.code == 0
     assert re.search(expected, capsys.readouterr().out, re.DOTALL)
+
+
+def test_files_of_the_memory_tool_are_memories(tmp_path):
+    """They are created, changed, renamed, shown and deleted by their paths."""
+    hub = make_environment(tmp_path).hub(root=TEAM)
+    run = runpy.run_path(str(EXAMPLES / "python-api" / "memory_tool.py"))["run"]
+    old, new = "/memories/notes/plan.md", "/memories/plan.md"
+
+    run(hub, {"command": "create", "path": old, "file_text": "Ship on Monday.\nTell the team."})
+    run(hub, {"command": "str_replace", "path": old, "old_str": "Monday", "new_str": "Tuesday"})
+    run(hub, {"command": "insert", "path": old, "insert_line": 1, "insert_text": "Not before noon."})
+    run(hub, {"command": "rename", "old_path": "/memories/notes", "new_path": "/memories/done"})
+    run(hub, {"command": "rename", "old_path": "/memories/done/plan.md", "new_path": new})
+    shown = run(hub, {"command": "view", "path": new, "view_range": [1, 2]})
+    listed = run(hub, {"command": "view", "path": "/memories"})
+    run(hub, {"command": "delete", "path": new})
+
+    assert shown.endswith("numbers:\n     1\tShip on Tuesday.\n     2\tNot before noon.")
+    assert listed == f"Here're the files in /memories:\n{new}"
+    with pytest.raises(ValueError, match="does not exist"):
+        run(hub, {"command": "view", "path": new})
 
 
 def test_a_script_says_a_failure_in_one_line(tmp_path):

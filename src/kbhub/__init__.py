@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from kbhub.errors import KbhubError
     from kbhub.memory.changes import forget
     from kbhub.memory.lists import memories
-    from kbhub.memory.memory_tool import memory_tool
     from kbhub.memory.remember import remember
     from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered
     from kbhub.reading.read import ReadOptions
@@ -43,7 +42,6 @@ __all__ = [
     "ask",
     "forget",
     "memories",
-    "memory_tool",
     "remember",
 ]
 
@@ -54,7 +52,6 @@ _PLACES = {
     "api": ("Hub",),
     "memory.changes": ("forget",),
     "memory.lists": ("memories",),
-    "memory.memory_tool": ("memory_tool",),
     "memory.results": ("Forgotten", "Memory", "MemoryList", "Remembered"),
     "memory.remember": ("remember",),
     "reading.read": ("ReadOptions",),

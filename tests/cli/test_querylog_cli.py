@@ -10,11 +10,10 @@ from functools import partial
 import pytest
 
 from conftest import Clock
-from kbhub.memory.querylog.log import Maintained
-from kbhub.memory.querylog.recorder import flush, record
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.render.memories import maintained_lines, summary_lines
 from kbhub.types import Query
+from kbhub.usage.log import Maintained, flush, record
 
 HOUR = 3600.0
 COFFEE = "who pays for the coffee machine"

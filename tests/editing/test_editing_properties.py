@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kbhub.documents.edits import Text, text_of, with_values
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import parse_document
-from kbhub.editing import sections
+from kbhub.editing import documents as editing
 from kbhub.errors import WriteRefused
 
 NAMES = ["tags", "title", "source", "status", "related", "owner", "due date", "x"]
@@ -182,7 +182,7 @@ def test_appending_puts_text_between_what_was_there(data, new, heading):
     """The old bytes are the beginning and the end of the new ones, and all old headings are still headings."""
     text = text_of("x.md", data)
     try:
-        change = sections.append("x.md", text, new, heading)
+        change = editing.append("x.md", text, new, heading)
     except WriteRefused:
         return
     old, after = "".join(text.lines), "".join(change.text.lines)
@@ -205,8 +205,8 @@ def test_replacing_a_section_leaves_the_rest(data, new, heading):
     """Everything outside of the section is byte for byte as it was."""
     text = text_of("x.md", data)
     try:
-        section = sections.find_section("x.md", text, heading)
-        change = sections.replace_section("x.md", text, new, heading)
+        section = editing.find_section("x.md", text, heading)
+        change = editing.replace_section("x.md", text, new, heading)
     except WriteRefused:
         return
     head, tail = "".join(text.lines[: section.start]), "".join(text.lines[section.end :])
@@ -220,7 +220,7 @@ def test_replacing_the_body_leaves_the_front_matter(data, new):
     """Front matter that can be read stays byte for byte."""
     text = text_of("x.md", data)
     try:
-        change = sections.replace_body("x.md", text, new)
+        change = editing.replace_body("x.md", text, new)
     except WriteRefused:
         return
     body = read_front_matter(text.bare).body

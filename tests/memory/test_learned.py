@@ -14,10 +14,9 @@ from mcp import Client, StdioServerParameters
 from conftest import DAY
 from kbhub.index.lessons import LISTED_FIRST
 from kbhub.index.querylog import READ_SECONDS, QueryLog
-from kbhub.memory.querylog.log import clear_log
-from kbhub.memory.querylog.recorder import flush, log_path, note_read, record
-from kbhub.search.querylog import LogSession
+from kbhub.search.usage import LogSession
 from kbhub.types import Query
+from kbhub.usage.log import clear_log, flush, log_path, note_read, record
 
 ASKED = "how do I get my money back for the train"
 LATER = "get my money back for a train ride"

@@ -12,12 +12,11 @@ import pytest
 from conftest import START
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.sqlite import index_path
-from kbhub.memory.catalog import count_read, count_refs
+from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
 from kbhub.memory.changes import forget
 from kbhub.memory.lists import memories
-from kbhub.memory.moves import move
 from kbhub.memory.remember import remember
-from kbhub.memory.subjects import definition, subjects_changed
+from kbhub.memory.transfer import move
 from kbhub.search.memory_boost import standings, uses_of
 from kbhub.types import Query
 from kbhub.workspace.memory_folders import memory_bases, project_folders

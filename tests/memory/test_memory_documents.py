@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import UsageError, WriteRefused
-from kbhub.memory.documents import (
+from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TEXT_BYTES,
     changed_file,

@@ -82,7 +82,7 @@ remember(hub, "The second one, which is not.")
 
 @pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
 @pytest.mark.parametrize(
-    ("moment", "left"), [("fsync", r"\.\.the-.+\.md\.\d+\.new\.\w{8}\.tmp"), ("link", r"\.the-.+\.new")]
+    ("moment", "left"), [("fsync", r"\.the-.+\.md\.\w{8}\.tmp"), ("link", r"\.the-.+\.md\.\w{8}\.tmp")]
 )
 def test_what_a_killed_process_left_is_swept_in_an_hour(environment, moment, left):
     """Not earlier, as it may be written just now; and nothing else that lies there is touched."""

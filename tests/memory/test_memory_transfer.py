@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.memory.changes import forget
 from kbhub.memory.lists import memories
-from kbhub.memory.moves import move
 from kbhub.memory.remember import remember
-from kbhub.memory.transfer import export, import_, is_memory_graph, memory_graph
+from kbhub.memory.transfer import export, import_, is_memory_graph, memory_graph, move
 
 NOTE = """---
 title: Coffee Brewing

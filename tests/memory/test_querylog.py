@@ -17,15 +17,12 @@ import kbhub.sync.background
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
 from kbhub.evaluation.corpus import logged_dataset
-from kbhub.index.logged import Asked, Distinct
-from kbhub.index.querylog import JOURNAL_BYTES, QueryLog
-from kbhub.memory.querylog import maintenance, recorder
-from kbhub.memory.querylog.clusters import clusters
-from kbhub.memory.querylog.gaps import summary
-from kbhub.memory.querylog.log import clear_log, show_log
-from kbhub.memory.querylog.maintenance import maintain
-from kbhub.memory.querylog.recorder import flush, log_of, log_path, note_read, record
+from kbhub.index.querylog import JOURNAL_BYTES, Asked, Distinct, QueryLog
 from kbhub.types import Query, SearchResult
+from kbhub.usage import gaps, log
+from kbhub.usage.clusters import clusters
+from kbhub.usage.gaps import maintain, summary
+from kbhub.usage.log import clear_log, flush, log_of, log_path, note_read, record, show_log
 
 ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"
 
@@ -88,7 +85,7 @@ def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):
 
 def tidy_of(hub):
     """Give what a server hands its background."""
-    return lambda **limits: maintenance.maintain(hub, **limits).ran
+    return lambda **limits: gaps.maintain(hub, **limits).ran
 
 
 def looked_through(background, step):
@@ -103,9 +100,7 @@ def test_a_server_looks_through_the_log_once_something_was_asked(hub, clock, mon
     """Not before: that takes memory. And not again within the hour."""
     monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
     started, moments, tried = clock.now, [], []
-    monkeypatch.setattr(
-        maintenance, "maintain", lambda *given, **more: tried.append(clock.now) or maintain(*given, **more)
-    )
+    monkeypatch.setattr(gaps, "maintain", lambda *given, **more: tried.append(clock.now) or maintain(*given, **more))
     background = kbhub.sync.background.Background(hub, tidy=tidy_of(hub))
 
     for step in (background.look, background.searched, background.searched, background.look):
@@ -145,10 +140,10 @@ def test_noting_costs_a_search_nothing(hub):
 
 def test_the_thread_writes_what_waits(hub, monkeypatch):
     """Nobody need call anything for a note to be written."""
-    monkeypatch.setattr(recorder, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(log, "WRITE_SECONDS", 0.0)
     flush()
     ask(hub, "rollback")
-    for thread in list(recorder._writer):
+    for thread in list(log._writer):
         thread.join(60)
 
     assert QueryLog(log_path(hub)).count() == 1
@@ -314,7 +309,7 @@ def test_a_log_of_a_later_version_is_left_alone(hub):
     with pytest.raises(QueryLogUnavailable, match="format 99"):
         show_log(hub)
     assert summary(hub).asked == 0
-    recorder._waiting.clear()
+    log._waiting.clear()
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")

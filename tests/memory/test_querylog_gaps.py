@@ -13,13 +13,11 @@ from kbhub.index.querylog import ONCE_SECONDS, QueryLog
 from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import forget, rewrite
 from kbhub.memory.lists import memories
-from kbhub.memory.querylog import promotion
-from kbhub.memory.querylog.gaps import close_gap, list_gaps, summary
-from kbhub.memory.querylog.log import clear_log, show_log
-from kbhub.memory.querylog.maintenance import maintain
-from kbhub.memory.querylog.recorder import log_path, record
 from kbhub.memory.remember import remember
 from kbhub.types import Query
+from kbhub.usage import promotion
+from kbhub.usage.gaps import close_gap, list_gaps, maintain, summary
+from kbhub.usage.log import clear_log, log_path, record, show_log
 
 APART = ONCE_SECONDS + 1
 FILLER = "\n\n".join(f"Word{n} of the handbook is word{n}, as agreed by team {n}." for n in range(60))

@@ -10,9 +10,8 @@ import apsw
 import pytest
 
 from kbhub.index.querylog import QueryLog
-from kbhub.memory.querylog.log import show_log
-from kbhub.memory.querylog.maintenance import maintain
-from kbhub.memory.querylog.recorder import log_path
+from kbhub.usage.gaps import maintain
+from kbhub.usage.log import log_path, show_log
 
 SOURCE = Path(__file__).parents[2] / "src"
 KILLED = 3
@@ -22,8 +21,8 @@ ANSWER = """
 import sys
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.memory.querylog.maintenance import maintain
-from kbhub.memory.querylog.recorder import flush, note_read, record
+from kbhub.usage.gaps import maintain
+from kbhub.usage.log import flush, note_read, record
 from kbhub.types import Hit, Query, SearchResult
 hit = Hit(ref="a.md", docid="#a", base="project", path="a.md", title="A", start_line=1, end_line=1, excerpt="",
     excerpt_line=1, score=0.9)

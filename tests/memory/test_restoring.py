@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
-from kbhub.memory.alike import alike
 from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import forget
-from kbhub.memory.lists import memories
-from kbhub.memory.moves import refile
+from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.remember import remember
-from kbhub.memory.trash import restore, trashed
+from kbhub.memory.transfer import refile
 from kbhub.search.search import search
+from kbhub.ui.memories import alike
 
 
 @pytest.mark.parametrize("scope", ["project", "user"])

@@ -27,8 +27,8 @@ import kbhub.answers.question
 import kbhub.server.tools.sampling
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
-from kbhub.memory.querylog.log import show_log
 from kbhub.server.server import create_server
+from kbhub.usage.log import show_log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 

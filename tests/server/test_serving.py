@@ -16,8 +16,8 @@ from mcp.server import MCPServer
 import kbhub.search.answer
 import kbhub.server.tools.calls
 import kbhub.sync.background
-from kbhub.memory.querylog.log import Maintained
 from kbhub.server.server import create_server
+from kbhub.usage.log import Maintained
 from kbhub.workspace.tool_names import CORE
 
 ROOT = Path(__file__).parents[2]

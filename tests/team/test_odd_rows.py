@@ -13,7 +13,7 @@ from kbhub.answers.question import ask
 from kbhub.cli.overview import overview
 from kbhub.editing.audit import audit
 from kbhub.editing.checks import warnings_about
-from kbhub.editing.folder import docid_of
+from kbhub.editing.paths import docid_of
 from kbhub.errors import KbhubError
 from kbhub.hooks.deliveries import SessionLog
 from kbhub.hooks.delivery import considered

@@ -19,7 +19,7 @@ import generate
 from kbhub import values
 from kbhub.__main__ import main
 from kbhub.errors import UsageError
-from kbhub.memory.documents import FIELDS
+from kbhub.memory.files import FIELDS
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 from kbhub.values import Value

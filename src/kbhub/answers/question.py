@@ -13,7 +13,6 @@ from kbhub.answers.prompts import request_of, says_no_answer
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
 from kbhub.index.query import beginning
 from kbhub.memory.catalog import count_refs
-from kbhub.memory.querylog.recorder import record
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.models.inference import Deadline, Prompt
 from kbhub.models.ollama import Ollama
@@ -21,6 +20,7 @@ from kbhub.search.llm_assistance import search_assisted
 from kbhub.search.notes import LEADING_NOTES, is_unfinished
 from kbhub.search.search import term_weights
 from kbhub.types import Query
+from kbhub.usage.log import record
 from kbhub.values import struct
 from kbhub.workspace.settings import DEFAULT_OLLAMA_MODEL
 

@@ -11,7 +11,6 @@ from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.hooks.state import hooks_state
 from kbhub.index.catalogue import tag_counts
 from kbhub.memory.catalog import all_known
-from kbhub.memory.querylog.gaps import summary
 from kbhub.reading.lists import status
 from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
 from kbhub.render.hooks import summary_line
@@ -19,6 +18,7 @@ from kbhub.search.base_suggestions import outside
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.sync.comparison import behind_of, compare
+from kbhub.usage.gaps import summary
 from kbhub.values import DAY_SECONDS, counted
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 from pydantic import Field
 
 from kbhub.documents.walk import MAX_DEPTH
-from kbhub.editing.folder import open_folder
 from kbhub.editing.paths import PATH_BYTES, name_fault
 from kbhub.errors import PathNotContained, UsageError
 from kbhub.frozen import Model
 from kbhub.types import Base, Problem
+from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import format_of, is_session
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ Forgotten memories are in the same folder; folders with other names are ignored 
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -22,30 +21,34 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from kbhub.editing.checks import incoming
-from kbhub.editing.folder import (
+from kbhub.editing.paths import (
+    Location,
     bring_in_step,
     changed_meanwhile,
+    check_writable,
     docid_of,
-    open_folder,
+    find_document,
+    new_place,
     read_for_change,
+    ref_forms,
     refusing,
     short_hash,
+    twin,
 )
-from kbhub.editing.paths import Location, check_writable, find_document, new_place, ref_forms, twin
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
 from kbhub.sync.lock import writing
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
+from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, open_folder, sync_folder, write_atomically
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.editing.folder import Content, Folder
     from kbhub.hub import Hub
     from kbhub.types import Base
+    from kbhub.workspace.atomic_writes import Content, Folder
 
 MAX_ENTRY_BYTES = 64 * 1024
 """Limit of an `entry.json`, which holds two paths and some numbers."""
@@ -55,7 +58,6 @@ MAX_LINKS = 20
 
 _ENTRY, _DOCUMENT, _UNFINISHED = "entry.json", "document", ".new-"
 _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class TrashEntry(Model):
@@ -234,11 +236,10 @@ def _keep(hub: Hub, place: Location, content: Content) -> Path:
     unfinished = root / f"{_UNFINISHED}{secrets.token_hex(8)}"
     unfinished.mkdir(mode=0o700)
     try:
-        _write(unfinished / _DOCUMENT, content.data)
-        _write(unfinished / _ENTRY, (json.dumps(entry.model_dump(mode="json"), indent=2) + "\n").encode())
-        _flush(unfinished)
+        write_atomically(unfinished / _DOCUMENT, content.data)
+        write_atomically(unfinished / _ENTRY, json.dumps(entry.model_dump(mode="json"), indent=2) + "\n")
         unfinished.rename(root / name)
-        _flush(root)
+        sync_folder(root)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -271,23 +272,6 @@ def _entries(hub: Hub) -> Iterator[TrashEntry]:
             continue
         if entry.id == name:
             yield entry
-
-
-def _write(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush(folder: Path) -> None:
-    if os.name == "nt":  # Windows cannot open folders
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _discard(folder: Path) -> None:

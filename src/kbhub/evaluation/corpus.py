@@ -15,9 +15,9 @@ from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, PathNo
 from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.references import ref_of
-from kbhub.memory.querylog.recorder import log_of
 from kbhub.sync.bases import sync
 from kbhub.sync.transformer import embed_ahead
+from kbhub.usage.log import log_of
 from kbhub.values import struct
 from kbhub.workspace.places import cache_dir, private_directory
 

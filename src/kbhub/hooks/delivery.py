@@ -16,7 +16,7 @@ from kbhub.hooks.quotes import as_data, inert, named, tokens
 from kbhub.hooks.subjects import concerned, may_be_delivered
 from kbhub.index.catalogue import content_hashes
 from kbhub.memory.catalog import all_known, ref
-from kbhub.memory.store import read
+from kbhub.memory.files import read
 from kbhub.search.search import search
 from kbhub.types import Query
 from kbhub.values import struct

@@ -16,10 +16,10 @@ from kbhub.frozen import Model
 from kbhub.hooks.deliveries import project_folder
 from kbhub.hooks.proposals import Suggested, Why, suggested
 from kbhub.memory.catalog import all_known
+from kbhub.memory.files import read
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Remembered
 from kbhub.memory.similarity import wording
-from kbhub.memory.store import read
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.places import private_directory

@@ -1,30 +1,25 @@
-"""The query log of a project and its recurring questions: a SQLite file in the user's data folder.
-
-It cannot be rebuilt, so it is not in the cache. Any number of processes write concurrently. Commits do not wait for the
-disk: a power failure may lose the last moments, a killed process loses nothing that was written.
-"""
+"""A project's query log: its entries, and the SQLite file that keeps them."""
 
 from __future__ import annotations
 
 import json
 import os
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
 import filelock
 
 from kbhub.errors import QueryLogUnavailable
 from kbhub.index import lessons
-from kbhub.index.logged import Asked, Distinct, Kind, Opening, State, Topic
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
+from kbhub.values import struct
 from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-
 
 APPLICATION_ID = 0x6B62716C
 """Marks a SQLite file as a query log of kbhub ("kbql")."""
@@ -354,3 +349,92 @@ def _asked(row: Sequence[Any]) -> Asked:
     listed, read = tuple(json.loads(hits)), tuple(json.loads(opened))
     told = text, subject, key, mode, tuple(json.loads(bases)), verdict, score, client
     return Asked(at, *told, listed, read, took=took)
+
+
+Kind = Literal["gap", "promotion"]
+State = Literal["open", "answered", "closed", "promoted", "withdrawn", "forgotten", "own"]
+
+
+@struct
+class Asked:
+    """A query and its result."""
+
+    at: float
+    """Seconds since the epoch."""
+    text: str
+    subject: str
+    """The text on one line, without filters."""
+    key: str
+    """Normalised key of equivalent queries."""
+    mode: str
+    bases: tuple[str, ...]
+    verdict: str | None
+    score: float | None
+    """Score of the best hit; None without hits."""
+    client: str
+    hits: tuple[str, ...]
+    """Refs, best first."""
+    opened: tuple[str, ...] = ()
+    """Hits that were read afterwards."""
+    session: str = ""
+    model: str = ""
+    """The model of the vector."""
+    vector: bytes = b""
+    """Of the subject, int8; empty if nothing is to be learned from it."""
+    took: float | None = None
+    """Seconds that the search took; None if that was not measured."""
+
+
+@struct
+class Opening:
+    """An event: a document was read."""
+
+    at: float
+    refs: tuple[str, ...]
+    """Refs the read one may mean; any of them."""
+    client: str
+    session: str = ""
+    remembered: bool = False
+    """Whether a memory was written about it, rather than it was read."""
+
+
+@struct
+class Distinct:
+    """Queries with the same key."""
+
+    subject: str
+    key: str
+    count: int
+    """How often they were asked; repetitions by one client within `ONCE_SECONDS` count once."""
+    last: float
+    """Seconds since the epoch."""
+    clients: tuple[str, ...]
+    strong: int
+    weak: int
+    none: int
+
+
+@struct
+class Topic:
+    """A recurring question: a gap, or one whose answer was promoted to a memory."""
+
+    id: str
+    kind: Kind
+    key: str
+    """Hash of the query it was found by."""
+    question: str
+    """Empty once the queries have expired."""
+    state: State
+    since: float
+    """Time of the last change of state, seconds since the epoch."""
+    count: int = 0
+    last: float = 0.0
+    clients: tuple[str, ...] = ()
+    ref: str = ""
+    """The document that answers."""
+    memory: str = ""
+    """Id of the promoted memory."""
+    digest: str = ""
+    """Digest of the ref's target when last checked."""
+    reopened: float | None = None
+    """When an answered gap was opened again."""

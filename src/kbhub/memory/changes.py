@@ -11,16 +11,25 @@ from kbhub.memory.catalog import (
     all_known,
     count_uses,
     described,
+    hashes_of,
     known_as_stored,
     located,
     matching,
     ref,
     shortened,
 )
-from kbhub.memory.documents import changed_file, checked_namespace, title_of
+from kbhub.memory.files import (
+    MemoryFile,
+    changed_file,
+    checked_namespace,
+    discard,
+    empty_trash,
+    locked,
+    read,
+    replace,
+    title_of,
+)
 from kbhub.memory.results import Forgotten, Memory, Remembered
-from kbhub.memory.store import MemoryFile, discard, empty_trash, locked, read, replace
-from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.sync.bases import freshen, sync
 from kbhub.values import DAY_SECONDS, struct

@@ -9,21 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
-from kbhub.memory.catalog import active_shelves, known_as_stored, located, ref, shelf_to_write, shortened, unindexed
+from kbhub.memory.catalog import (
+    active_shelves,
+    hashes_of,
+    known_as_stored,
+    located,
+    ref,
+    shelf_to_write,
+    shortened,
+    unindexed,
+)
 from kbhub.memory.changes import MemoryInput, as_it_is, bring_in_step, change, strengthen, supersede
-from kbhub.memory.documents import (
+from kbhub.memory.files import (
+    MemoryFile,
     checked_namespace,
     checked_tags,
     checked_text,
+    create,
+    locked,
     new_file,
     parse_memory,
     slug,
+    sweep,
+    taken_ids,
     title_of,
 )
 from kbhub.memory.results import Near, Remembered
 from kbhub.memory.similarity import NEAR_SHOWN, filed, ids_of, nearest, wording
-from kbhub.memory.store import MemoryFile, create, locked, sweep, taken_ids
-from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.git import head_commit
 from kbhub.workspace.project_identity import identify
@@ -49,7 +61,6 @@ def remember(
     origin: str | None = None,
     refers: str | None = None,
     session: str | None = None,
-    file_name: str | None = None,
     allow_secret: bool = False,
 ) -> Remembered:
     """Remember something, or change or confirm what is remembered.
@@ -71,7 +82,6 @@ def remember(
         origin: what it was learned from, in words.
         refers: ref of a document that it follows.
         session: id of the session in which it was learned.
-        file_name: name of a new memory in Claude's memory tool.
         allow_secret: store a text even if it seems to hold a credential; for a person to say.
 
     Raises:
@@ -99,7 +109,6 @@ def remember(
             "from": " ".join((origin or "").split()),
             "refers": " ".join((refers or "").split()),
             "session": " ".join((session or "").split()),
-            "memory_tool": file_name or "",
             "project": _project(hub),
         },
     )

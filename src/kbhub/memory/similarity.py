@@ -1,4 +1,4 @@
-"""Whether memories have the same wording, and which are near a text in meaning."""
+"""Whether memories have the same wording, and which are near in meaning."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from kbhub.documents.markdown import parse_document
 from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
 from kbhub.index.query import normalise, stems
 from kbhub.index.references import embedded_text
-from kbhub.memory.store import read, with_ids
+from kbhub.memory.files import read, with_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kbhub.hub import Hub
-    from kbhub.memory.store import MemoryFile
+    from kbhub.memory.files import MemoryFile
     from kbhub.models.embedding import Embedder
     from kbhub.workspace.memory_folders import MemoryFolder
-
 
 NEAR_SIMILARITY = 0.65
 """Cosine from which a memory is reported as near: of the pairs above it finds 19 of 20 with the same meaning, 18 of 20

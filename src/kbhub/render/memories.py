@@ -11,9 +11,9 @@ from kbhub.values import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.memory.querylog.log import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
     from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Remembered, Trashed
     from kbhub.reading.reports import Gap, QuerySummary
+    from kbhub.usage.log import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
 
 
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")

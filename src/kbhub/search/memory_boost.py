@@ -95,8 +95,6 @@ class Facts:
     """Id of the session in which it was learned."""
     origin: str = ""
     """What it was learned or imported from, in words."""
-    memory_tool: str = ""
-    """Name of its file in Claude's memory tool."""
     about: tuple[str, ...] = ()
     about_hash: Mapping[str, str] | None = None
     refers: str = ""
@@ -123,7 +121,6 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         commit=_text(values.get("commit")),
         session=_text(values.get("session")),
         origin=_text(values.get("from")),
-        memory_tool=_text(values.get("memory_tool")),
         about=_texts(values.get("about")),
         about_hash={str(key): str(value) for key, value in hashes.items()} if isinstance(hashes, dict) else None,
         refers=_text(values.get("refers")),

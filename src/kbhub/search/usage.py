@@ -5,25 +5,29 @@ Everything comes from the query log of the project, which is on this machine onl
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
+from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbhub.errors import EmbedderError
 from kbhub.index.bm25 import Ranking, numbered
 from kbhub.index.lessons import Lessons
 from kbhub.index.query import parsed
 from kbhub.index.references import ref_of
 from kbhub.models.embedding import PACKAGED_SHA256
 from kbhub.models.vectors import similarity
-from kbhub.search.evidence import rarity
+from kbhub.search.evidence import packaged, rarity
 from kbhub.search.memory_boost import decay
-from kbhub.search.querylog import MODEL_DIGITS, log_path, logs_folder, question_vector
 from kbhub.search.retrieval import LEAST_SIMILARITY
 from kbhub.search.scores import Fused, SignalPart, best_first
 from kbhub.sync.deleted_texts import is_gone
 from kbhub.values import DAY_SECONDS, struct
+from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from kbhub.index.rows import Selection
     from kbhub.search.hits import OpenBase
     from kbhub.search.retrieval import SemanticRanking
-    from kbhub.types import Base
+    from kbhub.types import Base, Discovery
 
 SIGNAL = "learned"
 """Name of the signal in traces and in `Query.without`."""
@@ -212,3 +216,57 @@ def lifted(fused: list[Fused], known: Sequence[UsageMatch]) -> list[Fused]:
             hit = hit.and_parts([SignalPart(SIGNAL, lesson.likeness, AMOUNT * lesson.weight, reason=reason)])
         result.append(hit)
     return best_first(result)
+
+
+MODEL_DIGITS = 8
+"""Hex digits of the model's hash kept with a vector; vectors of another release's model do not count."""
+
+FOLDER = "queries"
+"""Folder of the logs in the data directory, with one file per project."""
+
+NO_PROJECT = "no-project"
+"""Name of the log if kbhub runs without a directory."""
+
+
+class _Log:
+    """The location of the log of a hub's project."""
+
+    found: tuple[Discovery, Path] | None = None
+    """The discovery whose workspace the path was found for, and the path: telling which project it is may take git."""
+
+
+class LogSession:
+    """The session that a hub's queries and reads belong to."""
+
+    name = ""
+    """Of the connection; empty where there is none, as on the command line."""
+
+    def at(self, now: float) -> str:
+        """Return the session at a time: without a connection, all of a day (UTC) is one."""
+        return self.name or datetime.fromtimestamp(now, UTC).date().isoformat()
+
+
+def logs_folder(hub: Hub) -> Path:
+    """Return the folder of the logs of all projects."""
+    return Path(os.path.realpath(hub.data)) / FOLDER
+
+
+def log_path(hub: Hub) -> Path:
+    """Return the path of the log of a hub's project; clones and worktrees share one."""
+    discovery, log = hub.discovery(), hub.state(_Log)
+    if log.found is None or log.found[0] is not discovery:
+        identity = identify(discovery.workspace)
+        log.found = discovery, logs_folder(hub) / f"{identity.digest if identity else NO_PROJECT}.db"
+    return log.found[1]
+
+
+def question_vector(text: str) -> bytes:
+    """Return the vector of a question by the packaged model, int8; empty if the model does not know its words."""
+    # Imports numpy, which a command that only reads documents does without.
+    from kbhub.models.vectors import quantise  # noqa: PLC0415
+
+    try:
+        vector = packaged().embed_query(text)
+    except EmbedderError:
+        return b""
+    return quantise(vector).tobytes() if vector.any() else b""

@@ -14,12 +14,12 @@ from starlette.responses import StreamingResponse
 
 from kbhub.answers.question import answer_without_client, prepare
 from kbhub.errors import KbhubError
-from kbhub.memory.querylog.recorder import USER
 from kbhub.render.answers import answer_notes
 from kbhub.render.html.documents import answer_html
 from kbhub.render.html.templates import rendered
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import site_of
+from kbhub.usage.log import USER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.memory.catalog import all_known, described
-from kbhub.memory.querylog.recorder import note_read
 from kbhub.reading.graph.builder import graph_of
 from kbhub.reading.graph.faults import Faults
 from kbhub.reading.graph.neighbours import related
@@ -21,6 +20,7 @@ from kbhub.render.html.documents import Addresses, LineRange, document_html, par
 from kbhub.search.hits import STALE_DAYS
 from kbhub.ui.editors import editor_address
 from kbhub.ui.site import number_of, site_of
+from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:

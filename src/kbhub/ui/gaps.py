@@ -13,13 +13,12 @@ from starlette.responses import RedirectResponse
 from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import UsageError
-from kbhub.memory.documents import slug
-from kbhub.memory.querylog.gaps import close_gap
-from kbhub.memory.querylog.log import show_log
-from kbhub.memory.querylog.maintenance import gaps_and_unanswered
+from kbhub.memory.files import slug
 from kbhub.render.html.plots import HEIGHT, WIDTH, columns
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import site_of
+from kbhub.usage.gaps import close_gap, gaps_and_unanswered
+from kbhub.usage.log import show_log
 
 if TYPE_CHECKING:
     from starlette.requests import Request

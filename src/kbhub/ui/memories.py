@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
 
 import anyio.to_thread
+import numpy as np
 from starlette.responses import RedirectResponse
 
-from kbhub.errors import UsageError, WriteRefused
-from kbhub.memory.alike import alike
-from kbhub.memory.catalog import active_shelves, all_known, described, located, matching
+from kbhub.errors import IndexUnavailable, UsageError, WriteRefused
+from kbhub.memory.catalog import active_shelves, all_known, described, located, matching, subjects_changed
 from kbhub.memory.catalog import ref as ref_of_known
 from kbhub.memory.changes import forget
-from kbhub.memory.lists import memories
-from kbhub.memory.moves import refile
+from kbhub.memory.files import read
+from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.remember import remember
-from kbhub.memory.similarity import NEAR_SHOWN, nearest
-from kbhub.memory.store import read
-from kbhub.memory.subjects import subjects_changed
-from kbhub.memory.trash import restore, trashed
+from kbhub.memory.similarity import NEAR_SHOWN, NEAR_SIMILARITY, nearest
+from kbhub.memory.transfer import refile
+from kbhub.reading.graph.nearness import means_of, vector_of
 from kbhub.render.html.plots import strength_curve
 from kbhub.ui.site import number_of, site_of
 from kbhub.workspace.memory_folders import Scope
@@ -27,6 +27,7 @@ from kbhub.workspace.memory_folders import Scope
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from numpy.typing import NDArray
     from starlette.datastructures import FormData
     from starlette.requests import Request
     from starlette.responses import Response
@@ -40,6 +41,9 @@ PAGE = 50
 """Memories of one page."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+MOST_ALIKE = 20
+"""Limit of pairs of near memories."""
 
 MOVES: tuple[Scope, ...] = ("project", "user", "shared")
 """Scopes that a memory can be moved to; in a team's base each row is its author's."""
@@ -237,3 +241,27 @@ def _scope(name: str) -> Scope | None:
     if name and name not in SCOPES:
         raise UsageError(f"Unknown scope {name!r}. Scopes: {', '.join(SCOPES)}.")
     return name or None
+
+
+def alike(hub: Hub, memories: Iterable[StoredMemory]) -> list[tuple[StoredMemory, StoredMemory, float]]:
+    """Return pairs of memories near in meaning, nearest first, without superseded ones; uses indexes as they are."""
+    current = [memory for memory in memories if not memory.facts.superseded_by]
+    vectors: dict[int, NDArray[np.float32]] = {}
+    for base in {memory.shelf.base.id: memory.shelf.base for memory in current}.values():
+        index = hub.index(base)
+        with suppress(IndexUnavailable), index.snapshot():
+            means = means_of(index)
+            for number, memory in enumerate(current):
+                vector = vector_of(means, memory.path) if memory.shelf.base.id == base.id else None
+                if vector is not None:
+                    vectors[number] = vector
+    numbers = [number for number in vectors if len(vectors[number]) == len(next(iter(vectors.values())))]
+    if not numbers:
+        return []
+    matrix = np.stack([vectors[number] for number in numbers])
+    similar = np.triu(matrix @ matrix.T, 1)
+    pairs = [
+        (current[numbers[one]], current[numbers[other]], float(similar[one, other]))
+        for one, other in np.argwhere(similar >= NEAR_SIMILARITY).tolist()
+    ]
+    return sorted(pairs, key=lambda pair: (-pair[2], pair[0].path, pair[1].path))[:MOST_ALIKE]

@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.index.catalogue import tags_of
 from kbhub.index.query.parser import FILTER
-from kbhub.memory.querylog.recorder import record
 from kbhub.render.html.traces import BarOfTrace, traced
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS, Query
 from kbhub.ui.site import number_of, site_of
+from kbhub.usage.log import record
 from kbhub.values import struct
 
 if TYPE_CHECKING:

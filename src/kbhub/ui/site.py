@@ -12,11 +12,11 @@ from starlette.responses import HTMLResponse
 
 from kbhub import __version__
 from kbhub.errors import IndexUnavailable, KbhubError
-from kbhub.memory.querylog import recorder
-from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.html.templates import environment, rendered
 from kbhub.sync.background import Background
 from kbhub.ui.audit import SharedAudit
+from kbhub.usage import log
+from kbhub.usage.gaps import maintain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ class Site:
         self.auditing.end()
         self.answering.shutdown(wait=False, cancel_futures=True)
         self.background.stop(STOP_SECONDS)
-        recorder.flush()
+        log.flush()
 
     def look(self) -> None:
         """Compare the bases with their files in the background, unless that was done a moment ago."""

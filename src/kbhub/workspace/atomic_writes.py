@@ -1,20 +1,56 @@
-"""Write a file so that readers and crashes see the old content or the new, never a part of it."""
+"""Create, replace, move and remove files so that readers and crashes see the old content or the new, never a part.
+
+`write_atomically` takes a path; `open_folder` holds a folder of a base open, so that nothing leads out of it.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
+import secrets
+import stat
 import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from kbhub.errors import PathNotContained
+from kbhub.types import Base
+from kbhub.values import struct
+from kbhub.workspace.files import open_regular
 
 ABANDONED_SECONDS = 3600.0
 """Age in seconds from which a temporary file was left behind by a killed process; writing one takes milliseconds."""
 
 
-def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> None:
+TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".kbhub-", ".tmp"
+"""Names of unfinished files; hidden, so that they are never indexed."""
+
+NEW_FILE_MODE, NEW_FOLDER_MODE = 0o666, 0o777
+"""Modes of new files and folders before the umask, as in other editors."""
+
+_STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NEW = (
+    os.O_WRONLY
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
+"""Errors of file systems without hard links."""
+
+
+def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600, new: bool = False) -> None:
     """Write a file atomically: readers, and crashes, see either the old content or the new.
 
     The folder must exist; a `str` is encoded as UTF-8. If it fails, the old file is untouched and nothing is left
-    behind.
+    behind. If the file must be `new`, an existing one raises `FileExistsError`.
     """
     data = text.encode("utf-8") if isinstance(text, str) else text
     # mkstemp creates a 0600 file with an unpredictable name; renaming is only atomic within a folder.
@@ -27,14 +63,17 @@ def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> Non
             if mode != 0o600 and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        temporary.replace(path)
+        if new:
+            _move_new(str(temporary), str(path))
+        else:
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` survive a power failure; Windows cannot open folders, so it is skipped there."""
     if os.name == "nt":
         return
@@ -43,3 +82,241 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _move_new(source: str, target: str, source_fd: int | None = None, target_fd: int | None = None) -> None:
+    """Rename a file, or raise `FileExistsError` if the new name is taken; the descriptors are of open folders."""
+    if os.name == "nt":
+        os.rename(source, target)  # noqa: PTH104 - never overwrites on Windows
+        return
+    try:
+        os.link(
+            source,
+            target,
+            src_dir_fd=source_fd,
+            dst_dir_fd=target_fd,
+            follow_symlinks=os.link not in os.supports_follow_symlinks,
+        )
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # The lock excludes other kbhub processes; only a foreign program could come between these two lines.
+        with suppress(FileNotFoundError):
+            os.stat(target, dir_fd=target_fd, follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
+        os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
+        return
+    os.unlink(source, dir_fd=source_fd)
+
+
+@struct
+class Content:
+    """A file as it was read."""
+
+    data: bytes
+    status: os.stat_result
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the bytes, hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(slots=True)
+class Folder:
+    """An open folder of a base."""
+
+    path: Path
+    """Real path."""
+    base: Base
+    descriptor: int | None
+    """None if the system has no operations relative to a descriptor."""
+    made: list[str] = field(default_factory=list)
+    """Folders created on the way here, outermost first; real paths."""
+
+    def names(self) -> list[str]:
+        """Return the names of its entries."""
+        return os.listdir(self.path if self.descriptor is None else self.descriptor)  # noqa: PTH208
+
+    def status(self, name: str) -> os.stat_result | None:
+        """Return the status of an entry, without following links, or None if there is none."""
+        try:
+            return os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def read(self, name: str) -> Content:
+        """Read a regular file; links and other kinds of files raise `OSError`."""
+        with os.fdopen(open_regular(self._at(name), dir_fd=self.descriptor, follow=False), "rb") as file:
+            return Content(file.read(), os.fstat(file.fileno()))
+
+    def create(self, name: str, data: bytes, mode: int | None = None) -> None:
+        """Write a new file; without a mode, it gets the default under the umask.
+
+        Raises:
+            FileExistsError: the name is taken.
+            OSError: it cannot be written; nothing is left behind.
+        """
+        with self._temporary(data, mode) as temporary:
+            self._check()
+            _move_new(self._at(temporary), self._at(name), self.descriptor, self.descriptor)
+        self.flush()
+
+    def replace(self, name: str, data: bytes, old: Content) -> bool:
+        """Replace a file, keeping its mode and, where allowed, its owner.
+
+        Returns False, and leaves the file alone, if it changed since it was read. After an `OSError`, the old file is
+        intact.
+        """
+        with self._temporary(data, stat.S_IMODE(old.status.st_mode), old.status) as temporary:
+            self._check()
+            if not self.is_still(name, old):
+                return False
+            os.replace(self._at(temporary), self._at(name), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        self.flush()
+        return True
+
+    def remove(self, name: str, old: Content) -> bool:
+        """Remove a file; return False and leave it alone if it changed since it was read."""
+        self._check()
+        if not self.is_still(name, old):
+            return False
+        os.unlink(self._at(name), dir_fd=self.descriptor)
+        self.flush()
+        return True
+
+    def move(self, name: str, target: Folder, new: str) -> None:
+        """Move a file within the base, without overwriting anything.
+
+        Raises:
+            FileExistsError: the new name is taken.
+            OSError: it cannot be moved; if the process is killed, it may have both names.
+        """
+        self._check()
+        target._check()
+        old, existing = self.status(name), target.status(new)
+        same = old is not None and existing is not None and os.path.samestat(old, existing)
+        if same and old is not None and old.st_nlink == 1:  # only the case differs, on a case-insensitive system
+            self._rename(name, target, new)
+        else:
+            _move_new(self._at(name), target._at(new), self.descriptor, target.descriptor)
+        target.flush()
+        if self.path != target.path:
+            self.flush()
+
+    def is_still(self, name: str, old: Content) -> bool:
+        """Return whether a file is unchanged since it was read."""
+        now = self.status(name)
+        then = old.status
+        return now is not None and (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) == (
+            then.st_dev,
+            then.st_ino,
+            then.st_size,
+            then.st_mtime_ns,
+        )
+
+    def flush(self) -> None:
+        """Sync renames and removals to disk, except on Windows, which cannot."""
+        if self.descriptor is not None:
+            os.fsync(self.descriptor)
+
+    def sweep(self) -> None:
+        """Delete half-written files of killed processes."""
+        for name in self.names():
+            if name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX):
+                status = self.status(name)
+                if status and stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > ABANDONED_SECONDS:
+                    with suppress(OSError):  # already deleted, or owned by another user
+                        os.unlink(self._at(name), dir_fd=self.descriptor)
+
+    def unmake(self) -> None:
+        """Remove the folders created on the way here, if they are empty."""
+        for folder in reversed(self.made):
+            with suppress(OSError):
+                os.rmdir(folder)  # noqa: PTH106
+
+    @contextmanager
+    def _temporary(self, data: bytes, mode: int | None, like: os.stat_result | None = None) -> Iterator[str]:
+        """Write bytes under a random name, which is removed at the end if it still exists."""
+        name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+        descriptor = os.open(self._at(name), _NEW, NEW_FILE_MODE if mode is None else 0o600, dir_fd=self.descriptor)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                if like is not None and hasattr(os, "fchown"):
+                    with suppress(OSError):  # only root may change the owner
+                        os.fchown(file.fileno(), like.st_uid, like.st_gid)
+                if mode is not None and hasattr(os, "fchmod"):
+                    os.fchmod(file.fileno(), mode)
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield name
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(self._at(name), dir_fd=self.descriptor)
+
+    def _rename(self, name: str, target: Folder, new: str) -> None:
+        os.rename(self._at(name), target._at(new), src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
+
+    def _at(self, name: str) -> str:
+        return name if self.descriptor is not None else str(self.path / name)
+
+    def _check(self) -> None:
+        """Raise `PathNotContained` if the folder was moved or replaced since it was opened."""
+        if os.path.realpath(self.path) != str(self.path):
+            raise PathNotContained(str(self.path), self.base.id)
+
+
+@contextmanager
+def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iterator[Folder]:
+    """Hold a folder of a base open; `parts` are the folder names from the base downwards, none of them a link.
+
+    Raises:
+        PathNotContained: one of them is a link.
+        OSError: one does not exist, unless `make` is set, is not a folder, or cannot be opened or created.
+    """
+    root = os.path.realpath(base.path)
+    folder = Folder(Path(root, *parts), base, None)
+    if not _STEPWISE:
+        _make_by_path(base, root, parts, folder, make=make)
+        yield folder
+        return
+    descriptor = os.open(root, _FOLDER)
+    try:
+        for depth, part in enumerate(parts, start=1):
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, NEW_FOLDER_MODE, dir_fd=descriptor)
+                    os.fsync(descriptor)
+                    folder.made.append(str(Path(root, *parts[:depth])))
+            inner = _open_inner(base, part, descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        folder.descriptor = descriptor
+        yield folder
+    finally:
+        os.close(descriptor)
+
+
+def _open_inner(base: Base, part: str, descriptor: int) -> int:
+    try:
+        return os.open(part, _FOLDER, dir_fd=descriptor)
+    except OSError as error:
+        # For a link to a folder, O_NOFOLLOW fails with ENOTDIR on Linux and with ELOOP or EMLINK elsewhere.
+        try:
+            link = stat.S_ISLNK(os.stat(part, dir_fd=descriptor, follow_symlinks=False).st_mode)
+        except OSError:
+            link = False
+        if link:
+            raise PathNotContained(part, base.id) from error
+        raise
+
+
+def _make_by_path(base: Base, root: str, parts: Sequence[str], folder: Folder, *, make: bool) -> None:
+    for depth in range(1, len(parts) + 1):
+        path = Path(root, *parts[:depth])
+        if make and not path.exists():
+            path.mkdir()
+            folder.made.append(str(path))
+        if os.path.realpath(path) != str(path):
+            raise PathNotContained("/".join(parts[:depth]), base.id)

@@ -18,10 +18,10 @@ from kbhub.cli.options import Common
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.index.query import STOP_WORDS, parsed
-from kbhub.memory.querylog.recorder import USER, flush
 from kbhub.render import pages
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
 from kbhub.render.words import neutralised
+from kbhub.usage.log import USER, flush
 
 if TYPE_CHECKING:
     from collections.abc import Callable

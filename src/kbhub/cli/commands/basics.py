@@ -24,7 +24,6 @@ from kbhub.hooks.consent import let_speak
 from kbhub.hooks.deliveries import mark_read
 from kbhub.hub import Hub
 from kbhub.memory.catalog import count_read
-from kbhub.memory.querylog.recorder import flush, note_read
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.render import pages
@@ -33,6 +32,7 @@ from kbhub.render.terminal import Painter, init_text, read_text, status_text, tr
 from kbhub.render.words import neutralised
 from kbhub.search.base_suggestions import choices, outside
 from kbhub.setup.init import make_knowledge, point_to
+from kbhub.usage.log import flush, note_read
 from kbhub.workspace.pointer import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
 from kbhub.workspace.trust import Grant, identity

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -15,19 +14,16 @@ from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.memory.changes import forget as forget_memories
-from kbhub.memory.documents import MAX_TEXT_BYTES
-from kbhub.memory.lists import LISTED
+from kbhub.memory.files import MAX_TEXT_BYTES
+from kbhub.memory.lists import LISTED, trashed
 from kbhub.memory.lists import memories as list_memories
-from kbhub.memory.memory_tool import memory_tool
-from kbhub.memory.moves import move as move_memories
-from kbhub.memory.querylog.recorder import flush, note_read
+from kbhub.memory.lists import restore as restore_memory
 from kbhub.memory.remember import remember as remember_text
 from kbhub.memory.results import TrashedList
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
-from kbhub.memory.trash import restore as restore_memory
-from kbhub.memory.trash import trashed
+from kbhub.memory.transfer import move as move_memories
 from kbhub.render.memories import (
     forgotten_text,
     imported_text,
@@ -38,13 +34,11 @@ from kbhub.render.memories import (
     remembered_text,
     trashed_text,
 )
+from kbhub.usage.log import flush, note_read
 from kbhub.workspace.places import expand
 
 MOST_LISTED = 1000
 """Memories of one list at most; `kbhub memories export` gives all."""
-
-MAX_COMMAND_BYTES = 8 * MAX_TEXT_BYTES
-"""Longest command of the memory tool: two texts of a memory, each letter escaped at worst, and its paths."""
 
 Tags = Annotated[tuple[str, ...], Parameter(name="--tag", metavar="TAG")]
 Namespace = Annotated[str | None, Parameter(metavar="A/B")]
@@ -355,37 +349,9 @@ def restore(
     return 0
 
 
-def tool(*, client: str = "memory tool", common: Common = Common()) -> int:  # noqa: B008 - frozen
-    """Run a command of Claude's memory tool (memory_20250818) on this project's memories, from standard input.
-
-    The input is the JSON of a `tool_use` block, the output the text of its `tool_result`. Errors go to standard error,
-    with an exit code. From Python, call `kbhub.memory_tool`.
-
-    Example: kbhub memories tool < command.json
-
-    Args:
-        client: Author to record for what is written.
-        common: Options of every command.
-    """
-    text = standard_input(MAX_COMMAND_BYTES, "a command of the memory tool")
-    try:
-        command = json.loads(text)
-    except ValueError:
-        command = None
-    if not isinstance(command, dict):
-        raise UsageError('Standard input is not a JSON object such as {"command": "view", "path": "/memories"}.')
-    answer = memory_tool(Hub(hub_options(common)), command, client=client)
-    if common.json:
-        show_json(json.dumps({"text": answer}, ensure_ascii=False))
-    else:
-        show_text(answer)
-    return 0
-
-
 memories_app.default(memories)
 memories_app.command(f"{__name__}:export", name="export", usage="kbhub memories export [OPTIONS]")
 memories_app.command(f"{__name__}:import_", name="import", usage="kbhub memories import [OPTIONS] PATH | -")
 memories_app.command(f"{__name__}:move", name="move", usage="kbhub memories move [OPTIONS] OLD")
 memories_app.command("kbhub.cli.commands.hooks:inbox", name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
 memories_app.command(f"{__name__}:restore", name="restore", usage="kbhub memories restore [OPTIONS] [ID]")
-memories_app.command(f"{__name__}:tool", name="tool", usage="kbhub memories tool [OPTIONS] < JSON")

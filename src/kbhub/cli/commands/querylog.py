@@ -12,9 +12,6 @@ from kbhub.cli.hubs import bring_in_step, complain_all, hub_options
 from kbhub.cli.options import Common, Tables
 from kbhub.cli.output import present
 from kbhub.hub import Hub
-from kbhub.memory.querylog.gaps import close_gap, list_gaps
-from kbhub.memory.querylog.log import SHOWN, Gaps, clear_log, show_log
-from kbhub.memory.querylog.maintenance import MOST_QUERIES, gaps_and_unanswered, maintain
 from kbhub.render.memories import (
     cleared_text,
     gaps_listing,
@@ -23,6 +20,8 @@ from kbhub.render.memories import (
     queries_listing,
     queries_text,
 )
+from kbhub.usage.gaps import MOST_QUERIES, close_gap, gaps_and_unanswered, list_gaps, maintain
+from kbhub.usage.log import SHOWN, Gaps, clear_log, show_log
 
 OFF = "The query log is off: `log.queries` is false."
 

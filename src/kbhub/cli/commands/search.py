@@ -18,11 +18,11 @@ from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.index.sqlite import noted_damage
-from kbhub.memory.querylog.recorder import flush, record
 from kbhub.render.terminal import Painter, search_notes, search_text
 from kbhub.render.words import verdict_words
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.types import MOST_HITS, Query
+from kbhub.usage.log import flush, record
 
 if TYPE_CHECKING:
     from kbhub.types import SearchResult

@@ -27,7 +27,6 @@ from kbhub.editing.audit import fix as fix_documents
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.audit import audit_listing, audit_text
 from kbhub.render.memories import maintained_lines
 from kbhub.render.setup import diagnosis_text
@@ -40,6 +39,7 @@ from kbhub.sync.git_pull import Pull, pull
 from kbhub.sync.report import SyncReport
 from kbhub.sync.transformer import embed_ahead, is_used
 from kbhub.types import Problem
+from kbhub.usage.gaps import maintain
 
 if TYPE_CHECKING:
     from kbhub.sync.sync import Progress

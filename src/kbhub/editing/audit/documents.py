@@ -13,7 +13,7 @@ from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matt
 from kbhub.editing.checks import tag_form
 from kbhub.index.catalogue import bodies, front_matter_of, texts
 from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled, written_statuses
-from kbhub.memory.subjects import subjects_changed
+from kbhub.memory.catalog import subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.graph.builder import Edge, WrittenLink, graph_of
 from kbhub.reading.graph.faults import Faults

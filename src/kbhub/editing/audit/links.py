@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from kbhub.documents.markdown import parse_document
 from kbhub.editing.audit.material import AuditFinding, Fix
 from kbhub.editing.checks import plain_entry
-from kbhub.editing.link_rewrites import spelling
+from kbhub.editing.renames import spelling
 from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
 from kbhub.reading.graph import PathTable

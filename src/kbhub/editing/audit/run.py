@@ -22,7 +22,6 @@ from kbhub.editing.audit.documents import (
     title_findings,
     usual_tags,
 )
-from kbhub.editing.audit.duplicates import duplicate_findings
 from kbhub.editing.audit.links import link_findings, unchecked_links
 from kbhub.editing.audit.material import (
     CHECKS,
@@ -35,21 +34,28 @@ from kbhub.editing.audit.material import (
     Material,
     material_of,
 )
-from kbhub.editing.folder import bring_in_step, changed_meanwhile, open_folder, read_for_change, refusing
-from kbhub.editing.link_rewrites import not_updated, relink
-from kbhub.editing.paths import find_document, why_not_writable
+from kbhub.editing.paths import (
+    bring_in_step,
+    changed_meanwhile,
+    find_document,
+    read_for_change,
+    refusing,
+    why_not_writable,
+)
+from kbhub.editing.renames import not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.lists import short_docids
 from kbhub.sync.bases import passed_over
 from kbhub.sync.lock import writing
 from kbhub.types import Problem, Skipped
+from kbhub.workspace.atomic_writes import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kbhub.documents.edits import Text
-    from kbhub.editing.link_rewrites import Rewritten
     from kbhub.editing.paths import Location
+    from kbhub.editing.renames import Rewritten
     from kbhub.hub import Hub
     from kbhub.sync.sync import Progress
     from kbhub.types import Base
@@ -209,8 +215,14 @@ def _checks_of_all(
         notes.extend(more)
         return findings
 
+    def duplicates() -> list[AuditFinding]:
+        # numpy takes 0.1 s to load, and no other check needs it.
+        from kbhub.editing.audit.duplicates import duplicate_findings  # noqa: PLC0415
+
+        return noted(duplicate_findings)
+
     yield frozenset(("refs",)), lambda: noted(ref_findings)
-    yield frozenset(("duplicates",)), lambda: noted(duplicate_findings)
+    yield frozenset(("duplicates",)), duplicates
     yield frozenset(("memories",)), lambda: memory_findings(hub, {material.base.id: material for material in audited})
 
 

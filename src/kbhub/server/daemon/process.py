@@ -27,7 +27,6 @@ from kbhub import __version__
 from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions
 from kbhub.index.shared import SharedState
-from kbhub.memory.querylog.recorder import flush
 from kbhub.server.daemon.connections import Connections, Dismissal
 from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord
 from kbhub.server.daemon.http import MCP_PATH, Guarded, bind_path, mcp_app
@@ -35,6 +34,7 @@ from kbhub.server.daemon.record import make_token, process_mark, write_record
 from kbhub.server.daemon.workspaces import Workspaces
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
+from kbhub.usage.log import flush
 from kbhub.workspace.config import load_config
 from kbhub.workspace.process_limits import serve_frugally
 from kbhub.workspace.settings import ServeSettings

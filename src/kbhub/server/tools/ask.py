@@ -11,7 +11,6 @@ from pydantic import Field
 
 from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, counted, prepare
 from kbhub.answers.question import FORCED, ModelText, finish_written
-from kbhub.memory.querylog.recorder import USER
 from kbhub.render.answers import answer_for_model
 from kbhub.server.capabilities import is_stateless, offers_model
 from kbhub.server.parameters import Names, Wordings, brief, cleaned
@@ -24,6 +23,7 @@ from kbhub.server.tools.sampling import (
     question_for_client,
     sampled,
 )
+from kbhub.usage.log import USER
 
 
 class Asking:

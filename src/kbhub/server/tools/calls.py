@@ -13,13 +13,11 @@ from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.errors import KbhubError
-from kbhub.memory.querylog import recorder
-from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render import status_answers
 from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
 from kbhub.search import base_suggestions
-from kbhub.search.querylog import LogSession
+from kbhub.search.usage import LogSession
 from kbhub.server.elicitation import TrustQuestion
 from kbhub.server.parameters import as_list, cleaned
 from kbhub.server.roots import RootsQuestion
@@ -29,6 +27,8 @@ from kbhub.sync.bases import comparing_for, freshen, is_in_step
 from kbhub.sync.first_index import FIRST_INDEX_SECONDS, Patience, first_indexes
 from kbhub.sync.transformer import embed_ahead, is_used
 from kbhub.sync.watch import Watcher
+from kbhub.usage import log
+from kbhub.usage.gaps import maintain
 from kbhub.workspace.discovery import FROM_ROOTS
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Calls:
         """Stop both, and flush the query log, because the process may end right afterwards."""
         self.watcher.stop(0)
         self.background.stop(STOP_SECONDS)
-        recorder.flush()
+        log.flush()
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run blocking work on a thread; a cancelled call or an ending server does not wait for it."""

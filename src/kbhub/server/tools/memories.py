@@ -13,15 +13,15 @@ from kbhub.errors import WriteRefused
 from kbhub.frozen import Model
 from kbhub.memory.changes import forget, to_forget
 from kbhub.memory.lists import LISTED, memories
-from kbhub.memory.querylog.recorder import note_read
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
-from kbhub.search.querylog import LogSession
+from kbhub.search.usage import LogSession
 from kbhub.server.apps import shows_views, with_memories
 from kbhub.server.elicitation import confirm
 from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
+from kbhub.usage.log import note_read
 from kbhub.workspace.memory_folders import Scope
 
 

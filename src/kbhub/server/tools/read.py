@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field
 from kbhub.errors import UsageError
 from kbhub.hooks.deliveries import mark_read
 from kbhub.memory import catalog
-from kbhub.memory.querylog.recorder import note_read
 from kbhub.reading.graph import EDGE_KINDS, EdgeKind, Related, Tags, related, tags
 from kbhub.reading.graph.neighbours import LIMIT as RELATED_LIMIT
 from kbhub.reading.graph.neighbours import MOST_HOPS
@@ -22,6 +21,7 @@ from kbhub.render import model
 from kbhub.render.graph import related_answer, tags_answer
 from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
+from kbhub.usage.log import note_read
 
 MAX_REFS = 50
 """Most refs per call; an answer has room for a few hundred lines of each."""

@@ -11,7 +11,6 @@ from pydantic import Field
 
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.memory.querylog.recorder import record
 from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
 from kbhub.render import model
 from kbhub.search.llm_assistance import search_assisted
@@ -20,6 +19,7 @@ from kbhub.server.parameters import Names, Wordings, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.published import model_of
 from kbhub.types import Granularity, Hit, Mode, Query, SearchResult
+from kbhub.usage.log import record
 
 FULL_BYTES = 20_000
 """Most UTF-8 bytes of whole chunks in one answer; with their context still less than `read` returns."""

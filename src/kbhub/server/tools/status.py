@@ -8,7 +8,6 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from kbhub.editing.audit import AuditReport, audit
-from kbhub.memory.querylog.gaps import summary
 from kbhub.reading.lists import status as status_of
 from kbhub.reading.reports import Status
 from kbhub.render import status_answers
@@ -16,6 +15,7 @@ from kbhub.render.audit import audit_for_model
 from kbhub.search.base_suggestions import outside
 from kbhub.server.parameters import Names, brief, cleaned
 from kbhub.server.tools.calls import Calls
+from kbhub.usage.gaps import summary
 
 SHOWN = 50
 """Default number of findings per answer."""

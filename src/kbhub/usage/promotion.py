@@ -10,24 +10,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.logged import Topic
+from kbhub.index.querylog import Topic
 from kbhub.memory.catalog import active_shelves, known
 from kbhub.memory.changes import bring_in_step, forget, rewrite
-from kbhub.memory.querylog.answers import answer_in_documents, digest, is_known, target_of, text_at
-from kbhub.memory.querylog.recorder import key_of
-from kbhub.memory.querylog.topics import topic_id, topic_key
+from kbhub.memory.files import read
 from kbhub.memory.remember import remember
-from kbhub.memory.store import read
+from kbhub.usage.log import key_of
+from kbhub.usage.questions import answer_in_documents, digest, is_known, target_of, text_at, topic_id, topic_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.index.logged import State
-    from kbhub.index.querylog import QueryLog
+    from kbhub.index.querylog import QueryLog, State
     from kbhub.memory.catalog import StoredMemory
-    from kbhub.memory.querylog.clusters import Cluster
-    from kbhub.memory.querylog.topics import TimeLimit, Topics
+    from kbhub.usage.clusters import Cluster
+    from kbhub.usage.questions import TimeLimit, Topics
 
 MOST_PROMOTED = 50
 """Limit of promoted memories per project, most asked first; more would crowd out what was learned."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index.logged import Distinct
+    from kbhub.index.querylog import Distinct
 
 SIMILARITY = 0.85
 """Cosine above which two queries ask the same: issue "Memories"."""
