@@ -31,11 +31,6 @@ class Asked:
     """Refs, best first."""
     opened: tuple[str, ...] = ()
     """Hits that were read afterwards."""
-    session: str = ""
-    model: str = ""
-    """The model of the vector."""
-    vector: bytes = b""
-    """Of the subject, int8; empty if nothing is to be learned from it."""
     took: float | None = None
     """Seconds that the search took; None if that was not measured."""
 
@@ -48,9 +43,6 @@ class Opening:
     refs: tuple[str, ...]
     """Refs the read one may mean; any of them."""
     client: str
-    session: str = ""
-    remembered: bool = False
-    """Whether a memory was written about it, rather than it was read."""
 
 
 @struct

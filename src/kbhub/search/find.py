@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.bm25 import NO_CHUNKS, Ranking, union
+from kbhub.index.bm25 import NO_CHUNKS, Ranking
 from kbhub.index.query import parsed
 from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.search.confidence import PACKAGED, verdict
@@ -43,8 +43,6 @@ from kbhub.search.spelling import PUNCTUATION, corrected, corrections
 from kbhub.search.unranked import Remaining
 from kbhub.search.updates import SIGNAL as NEWER
 from kbhub.search.updates import newer_first
-from kbhub.search.usage import SIGNAL as LEARNED
-from kbhub.search.usage import best_of, found_again, lifted
 from kbhub.types import Correction, Mode
 from kbhub.values import struct
 
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
     from kbhub.index.rows import Key, Selection
     from kbhub.search.hits import Group
     from kbhub.search.spelling import Respelling
-    from kbhub.search.usage import UsageMatch, UsageRecord
     from kbhub.types import Base, Query
 
     Rerank = Callable[[str, Sequence[OpenBase], Sequence[Key]], Mapping[Key, float]]
@@ -110,8 +107,6 @@ class Dependencies:
     """Returns when the file of a kept text was first found missing, by base and path; seconds since the epoch."""
     rerank: Rerank | None = None
     """Compares chunks with a text by a better model; None for no reranking by one."""
-    learned: Callable[[str], Sequence[UsageRecord]] = lambda _: ()
-    """Returns documents that were read after similar questions."""
 
 
 def find(
@@ -138,16 +133,14 @@ def find(
     vector = dependencies.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
         keyword, fixes = _by_words(query, indexes, asked_for, selections, others, passage)
-    known = _known(query, question, searched, selections, dependencies)
-    rankings, near = _rankings(query, searched, keyword, vector, selections, known)
+    rankings, near = _rankings(query, searched, keyword, vector, selections)
     documents = ReadCache(searched)
-    places, again = places_in(indexes), best_of(known, near)
-    fused = fuse(rankings, near.compared, near.similarities, places, query.fusion, keyword.coverage, again)
+    fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion, keyword.coverage)
     if (model := _reranker(query, understood, dependencies)) and len(rankings) == len(SIGNALS):
         fused = mix(fused, model(text, searched, candidates(rankings.values())), share(keyword.coverage))
     sought = distinct((*asked_for, *(term for other in others for term in other.terms)))
     looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in sought)
-    ranked, older = _by_documents(query, lifted(fused, known), question, looked_for, documents, dependencies)
+    ranked, older = _by_documents(query, fused, question, looked_for, documents, dependencies)
     replaced = {fix.typed for fix in fixes}
     trust = answer_confidence(
         ranked,
@@ -285,26 +278,12 @@ def _each(query: Query) -> int | None:
     return EACH if query.granularity == "document" else None
 
 
-def _known(
-    query: Query,
-    question: str,
-    searched: Sequence[OpenBase],
-    selections: Sequence[Selection | None],
-    dependencies: Dependencies,
-) -> list[UsageMatch]:
-    """Return what was read after similar questions, unless that signal is off."""
-    if query.mode != "hybrid" or LEARNED in query.without:
-        return []
-    return found_again(searched, selections, dependencies.learned(question), dependencies.bases)
-
-
 def _rankings(
     query: Query,
     searched: Sequence[OpenBase],
     keyword: KeywordRanking,
     vector: NDArray[np.float32] | None,
     selections: Sequence[Selection | None],
-    known: Sequence[UsageMatch],
 ) -> tuple[dict[str, Ranking], SemanticRanking]:
     """Return the ranking per signal, and the details of the semantic one."""
     rankings: dict[str, Ranking] = {}
@@ -314,8 +293,6 @@ def _rankings(
     if vector is not None and not ("semantic" in query.without and rankings):
         comparable = [base.index if base.comparable else None for base in searched]
         others = rankings["keyword"].chunks if "keyword" in rankings else NO_CHUNKS
-        for again in known:
-            others = union(others, again.chunks)
         near = semantic_ranking(comparable, vector, selections, others, _each(query))
         rankings["semantic"] = near.ranking
     if "keyword" in query.without and "semantic" in rankings:

@@ -44,7 +44,6 @@ def fuse(
     places: Places,
     fusion: Fusion = "convex",
     coverage: float = 1.0,
-    also: Ranking | None = None,
 ) -> list[Fused]:
     """Join the rankings of one query, `keyword` and `semantic`, over all bases; return all their chunks, best first.
 
@@ -55,12 +54,10 @@ def fuse(
 
     A signal that did not run has no ranking. `compared` are the chunks with a comparable vector, ascending, including
     ones outside the ranking, and `similarities` their cosines. `places` break ties. `coverage` is the largest share of
-    the query's terms, by weight, that a single chunk has. `also` holds further chunks to include, with what is known of
-    them.
+    the query's terms, by weight, that a single chunk has.
     """
-    included = [*rankings.values(), *([also] if also else [])]
-    chunks, first = np.unique(np.concatenate([ranking.chunks for ranking in included]), return_index=True)
-    documents = np.concatenate([ranking.documents for ranking in included])[first]
+    chunks, first = np.unique(np.concatenate([ranking.chunks for ranking in rankings.values()]), return_index=True)
+    documents = np.concatenate([ranking.documents for ranking in rankings.values()])[first]
     columns = {signal: _column(rankings[signal], chunks) for signal in sorted(rankings)}
     if "semantic" in columns and fusion == "convex":
         columns["semantic"].fill(chunks, compared, similarities)

@@ -20,7 +20,6 @@ from kbhub.memory.lists import LISTED
 from kbhub.memory.lists import memories as list_memories
 from kbhub.memory.memory_tool import memory_tool
 from kbhub.memory.moves import move as move_memories
-from kbhub.memory.querylog.recorder import flush, note_read
 from kbhub.memory.remember import remember as remember_text
 from kbhub.memory.results import TrashedList
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
@@ -111,8 +110,6 @@ def remember(
         origin=optional(origin),
         allow_secret=allow_secret,
     )
-    note_read(hub, map(argument, about), remembered=True)
-    flush()
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:

@@ -13,7 +13,6 @@ from kbhub.errors import WriteRefused
 from kbhub.frozen import Model
 from kbhub.memory.changes import forget, to_forget
 from kbhub.memory.lists import LISTED, memories
-from kbhub.memory.querylog.recorder import note_read
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
@@ -81,7 +80,6 @@ class Memories:
                 session=calls.hub.state(LogSession).name or None,
             )
         )
-        await calls.run(partial(note_read, calls.hub, cleaned(about), client_name(context), remembered=True))
         await calls.run(calls.announcer.look)
         return calls.result(remembered_answer(done), done)
 
