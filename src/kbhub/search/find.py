@@ -46,31 +46,21 @@ from kbhub.types import Correction, Mode
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from kbhub.index.bm25 import Places
-    from kbhub.search.retrieval import Matches
-    from kbhub.types import Query
-
-    Weigh = Callable[[list[Fused]], list[Fused]]
-    """Applies the factors of whole bases and documents, and sorts by score."""
-
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from kbhub.index import ChunkRow, DocumentRow, Index
+    from kbhub.index.bm25 import Places
     from kbhub.index.query import ParsedQuery, Term
     from kbhub.index.rows import Key, Selection
+    from kbhub.search.retrieval import Matches
     from kbhub.search.spelling import Respelling
     from kbhub.types import Base, Query
 
     Rerank = Callable[[str, Sequence[OpenBase], Sequence[Key]], Mapping[Key, float]]
-
+    Weigh = Callable[[list[Fused]], list[Fused]]
+    """Applies the factors of whole bases and documents, and sorts by score."""
 
 log = logging.getLogger(__name__)
 
