@@ -312,6 +312,28 @@ def test_a_log_of_a_later_version_is_left_alone(hub):
     log._waiting.clear()
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_log_of_an_earlier_version_is_read_on(hub, version):
+    """What was learned from readings goes; the queries stay."""
+    ask(hub, "rollback")
+    path = show_log(hub).path
+    connection = apsw.Connection(str(path))
+    if version < 3:
+        connection.execute("ALTER TABLE asked DROP COLUMN took")
+    if version > 1:
+        connection.execute("CREATE TABLE question(asked_id INTEGER); CREATE TABLE lesson(asked_id INTEGER)")
+        connection.execute("CREATE TRIGGER forget AFTER DELETE ON asked BEGIN DELETE FROM lesson; END")
+    connection.execute(f"PRAGMA user_version={version}")
+    connection.close()
+    ask(hub, "cache")
+
+    assert show_log(hub).total == 2
+    with apsw.Connection(str(path)) as connection:
+        assert not connection.execute(
+            "SELECT name FROM sqlite_schema WHERE name IN ('question', 'lesson', 'forget')"
+        ).get
+
+
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_log_that_cannot_be_written_waits(hub):
     """Notes are kept until there is a place for them."""

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index.bm25 import Ranking
-from kbhub.search.fusion import MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, semantic_share
-from kbhub.search.fusion import fuse as fuse_rankings
+from kbhub.search.retrieval import MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, semantic_share
+from kbhub.search.retrieval import fuse as fuse_rankings
 from kbhub.search.scores import Fused, SignalPart, best_first
 
 

@@ -11,7 +11,6 @@ import apsw
 import filelock
 
 from kbhub.errors import QueryLogUnavailable
-from kbhub.index import lessons
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
 from kbhub.values import struct
 from kbhub.workspace.places import private_directory
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x6B62716C
 """Marks a SQLite file as a query log of kbhub ("kbql")."""
 
-VERSION = 3
+VERSION = 4
 """Schema version; a file with a higher one belongs to a later release and is left alone."""
 
 JOURNAL_BYTES = 1 << 20
@@ -289,14 +288,15 @@ class QueryLog:
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
         application, version = (connection.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version"))
         if not tables:
-            connection.execute(_TABLES + lessons.TABLES)
+            connection.execute(_TABLES)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}").fetchall()
         elif application != APPLICATION_ID:
             raise QueryLogUnavailable(self.path, "it is not a query log of kbhub")
-        elif version in (1, 2):  # before documents were learned from reading, and before searches were timed
-            learned = lessons.TABLES if version == 1 else ""
+        elif version in (1, 2, 3):  # before searches were timed, and when readings had tables of their own
+            took = "ALTER TABLE asked ADD COLUMN took REAL;" if version < 3 else ""
             connection.execute(
-                f"{learned} ALTER TABLE asked ADD COLUMN took REAL; PRAGMA user_version={VERSION}"
+                f"{took} DROP TRIGGER IF EXISTS forget; DROP TABLE IF EXISTS question; DROP TABLE IF EXISTS lesson; "
+                f"PRAGMA user_version={VERSION}"
             ).fetchall()
         elif version != VERSION:
             raise QueryLogUnavailable(self.path, f"it has format {version}, but this version of kbhub uses {VERSION}")
@@ -324,17 +324,10 @@ def _append(connection: apsw.Connection, query: Asked) -> None:
     connection.executemany(
         "INSERT INTO listed VALUES (?, ?, ?, NULL)", [(number, place, ref) for place, ref in enumerate(query.hits, 1)]
     )
-    if query.vector:
-        question = number, query.session, query.model, query.vector
-        connection.execute("INSERT INTO question VALUES (?, ?, ?, ?)", question)
 
 
 def _open(connection: apsw.Connection, opening: Opening) -> None:
     """Mark a document as read in the latest query that listed it, preferably one of the same client."""
-    since = opening.at - READ_SECONDS
-    lessons.learn(connection, opening.refs, opening.at, opening.session, since, remembered=opening.remembered)
-    if opening.remembered:
-        return
     connection.execute(
         "UPDATE listed SET opened = coalesce(opened, ?1) WHERE (asked_id, place) IN ("
         "SELECT asked_id, place FROM listed JOIN asked ON asked.id = asked_id "
@@ -376,11 +369,6 @@ class Asked:
     """Refs, best first."""
     opened: tuple[str, ...] = ()
     """Hits that were read afterwards."""
-    session: str = ""
-    model: str = ""
-    """The model of the vector."""
-    vector: bytes = b""
-    """Of the subject, int8; empty if nothing is to be learned from it."""
     took: float | None = None
     """Seconds that the search took; None if that was not measured."""
 
@@ -393,9 +381,6 @@ class Opening:
     refs: tuple[str, ...]
     """Refs the read one may mean; any of them."""
     client: str
-    session: str = ""
-    remembered: bool = False
-    """Whether a memory was written about it, rather than it was read."""
 
 
 @struct

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from kbhub.documents.symbols import Code
 from kbhub.documents.walk import open_contained
 from kbhub.errors import PathNotContained
-from kbhub.search.name_index import Nearest
+from kbhub.search.names import Nearest
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS

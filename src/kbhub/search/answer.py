@@ -17,7 +17,6 @@ from kbhub.search.memory_boost import standings, uses_of
 from kbhub.search.notes import leading_notes, notes_on, unfinished
 from kbhub.search.rerank_transformer import TransformerRanking
 from kbhub.search.retrieval import keyword_ranking
-from kbhub.search.usage import learned
 from kbhub.sync.bases import SyncState
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.first_index import is_in_progress
@@ -137,7 +136,6 @@ def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) ->
         boosts,
         gone_since,
         TransformerRanking(minilm(), limitations.append) if is_used(hub) else None,
-        lambda text: learned(hub, text, now),
     )
 
 

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.bm25 import NO_CHUNKS, Ranking, union
+from kbhub.index.bm25 import NO_CHUNKS, Ranking, first_of_each, numbered
 from kbhub.index.query import parsed
 from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.search.confidence import PACKAGED, verdict
+from kbhub.search.conversations import SIGNAL as NEWER
 from kbhub.search.conversations import SIGNALS as SPOKEN
+from kbhub.search.conversations import newer_first
 from kbhub.search.days import AMOUNT as TIME_AMOUNT
 from kbhub.search.days import SIGNAL as TIME
 from kbhub.search.days import asked_time, own_time, without_time
 from kbhub.search.evidence import AMOUNTS
-from kbhub.search.fusion import fuse
-from kbhub.search.hits import HitContext, OpenBase, ReadCache, age_days, described, grouped
+from kbhub.search.hits import Group, HitContext, OpenBase, ReadCache, age_days, described, grouped
 from kbhub.search.names import SIGNAL as NAME
 from kbhub.search.names import is_name, named_first
 from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
@@ -34,17 +35,13 @@ from kbhub.search.retrieval import (
     SemanticRanking,
     WeightedTerm,
     distinct,
+    fuse,
     keyword_ranking,
     places_in,
     semantic_ranking,
 )
 from kbhub.search.scores import SIGNALS, Fused, RankedPage, SignalPart, best_first
 from kbhub.search.spelling import PUNCTUATION, corrected, corrections
-from kbhub.search.unranked import Remaining
-from kbhub.search.updates import SIGNAL as NEWER
-from kbhub.search.updates import newer_first
-from kbhub.search.usage import SIGNAL as LEARNED
-from kbhub.search.usage import best_of, found_again, lifted
 from kbhub.types import Correction, Mode
 from kbhub.values import struct
 
@@ -54,15 +51,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index import ChunkRow, DocumentRow, Index
+    from kbhub.index.bm25 import Places
     from kbhub.index.query import ParsedQuery, Term
     from kbhub.index.rows import Key, Selection
-    from kbhub.search.hits import Group
+    from kbhub.search.retrieval import Matches
     from kbhub.search.spelling import Respelling
-    from kbhub.search.usage import UsageMatch, UsageRecord
     from kbhub.types import Base, Query
 
     Rerank = Callable[[str, Sequence[OpenBase], Sequence[Key]], Mapping[Key, float]]
-
+    Weigh = Callable[[list[Fused]], list[Fused]]
+    """Applies the factors of whole bases and documents, and sorts by score."""
 
 log = logging.getLogger(__name__)
 
@@ -110,8 +108,6 @@ class Dependencies:
     """Returns when the file of a kept text was first found missing, by base and path; seconds since the epoch."""
     rerank: Rerank | None = None
     """Compares chunks with a text by a better model; None for no reranking by one."""
-    learned: Callable[[str], Sequence[UsageRecord]] = lambda _: ()
-    """Returns documents that were read after similar questions."""
 
 
 def find(
@@ -138,16 +134,14 @@ def find(
     vector = dependencies.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
         keyword, fixes = _by_words(query, indexes, asked_for, selections, others, passage)
-    known = _known(query, question, searched, selections, dependencies)
-    rankings, near = _rankings(query, searched, keyword, vector, selections, known)
+    rankings, near = _rankings(query, searched, keyword, vector, selections)
     documents = ReadCache(searched)
-    places, again = places_in(indexes), best_of(known, near)
-    fused = fuse(rankings, near.compared, near.similarities, places, query.fusion, keyword.coverage, again)
+    fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion, keyword.coverage)
     if (model := _reranker(query, understood, dependencies)) and len(rankings) == len(SIGNALS):
         fused = mix(fused, model(text, searched, candidates(rankings.values())), share(keyword.coverage))
     sought = distinct((*asked_for, *(term for other in others for term in other.terms)))
     looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in sought)
-    ranked, older = _by_documents(query, lifted(fused, known), question, looked_for, documents, dependencies)
+    ranked, older = _by_documents(query, fused, question, looked_for, documents, dependencies)
     replaced = {fix.typed for fix in fixes}
     trust = answer_confidence(
         ranked,
@@ -285,26 +279,12 @@ def _each(query: Query) -> int | None:
     return EACH if query.granularity == "document" else None
 
 
-def _known(
-    query: Query,
-    question: str,
-    searched: Sequence[OpenBase],
-    selections: Sequence[Selection | None],
-    dependencies: Dependencies,
-) -> list[UsageMatch]:
-    """Return what was read after similar questions, unless that signal is off."""
-    if query.mode != "hybrid" or LEARNED in query.without:
-        return []
-    return found_again(searched, selections, dependencies.learned(question), dependencies.bases)
-
-
 def _rankings(
     query: Query,
     searched: Sequence[OpenBase],
     keyword: KeywordRanking,
     vector: NDArray[np.float32] | None,
     selections: Sequence[Selection | None],
-    known: Sequence[UsageMatch],
 ) -> tuple[dict[str, Ranking], SemanticRanking]:
     """Return the ranking per signal, and the details of the semantic one."""
     rankings: dict[str, Ranking] = {}
@@ -314,8 +294,6 @@ def _rankings(
     if vector is not None and not ("semantic" in query.without and rankings):
         comparable = [base.index if base.comparable else None for base in searched]
         others = rankings["keyword"].chunks if "keyword" in rankings else NO_CHUNKS
-        for again in known:
-            others = union(others, again.chunks)
         near = semantic_ranking(comparable, vector, selections, others, _each(query))
         rankings["semantic"] = near.ranking
     if "keyword" in query.without and "semantic" in rankings:
@@ -430,3 +408,88 @@ def _texts(fused: Sequence[Fused], documents: ReadCache) -> dict[Key, tuple[Chun
 
 def _signals_of(hit: Fused) -> int:
     return len([part for part in hit.parts if part.signal in SIGNALS and part.rank])
+
+
+class Remaining:
+    """The hits that follow the ranked ones, best first.
+
+    They are ordered by keyword score only, scaled so that none exceeds the last ranked hit. `matches` has all chunks
+    with a word of the query, per base; `by_document` makes a hit of each document rather than of each chunk.
+    """
+
+    def __init__(self, matches: Sequence[Matches], fused: Sequence[Fused], *, by_document: bool) -> None:
+        self._by_document = by_document
+        self._last = fused[-1].score if fused else 0.0
+        self._most = max((float(base.values.max(initial=0.0)) for base in matches), default=0.0)
+        ranked: dict[int, list[int]] = {base.base: [] for base in matches}
+        for hit in fused:
+            if hit.key[0] in ranked:
+                ranked[hit.key[0]].append(hit.document if by_document else hit.key[1])
+        self._left = [(base, *self._outside(base, ranked[base.base])) for base in matches]
+
+    def __len__(self) -> int:
+        """Return the number of remaining hits."""
+        return sum(count for _, _, count in self._left)
+
+    def page(
+        self, query: Query, ranked: Sequence[Group], scale: float, places: Places, weigh: Weigh | None = None
+    ) -> tuple[list[Group], int]:
+        """Return the hits of a page, ranked and remaining, and the number of all.
+
+        `scale` is a factor for scores; `places` break ties. `weigh` is None if no factors of bases and documents apply.
+        """
+        start, stop, count = query.offset - len(ranked), query.offset + query.limit - len(ranked), len(self)
+        ordered, smaller = list[Fused](), 1.0
+        if query.min_score and count:
+            if self._last * scale >= query.min_score:
+                ordered, smaller = self._ordered(count, places, weigh)
+            count = len([hit for hit in ordered if hit.score * smaller * scale >= query.min_score])
+        stop = min(stop, count)
+        page = list(ranked[query.offset : query.offset + query.limit])
+        if stop > max(start, 0):
+            if not ordered:
+                ordered, smaller = self._ordered(stop, places, weigh)
+            page += [self._group(hit, smaller) for hit in ordered[max(start, 0) : stop]]
+        return page, len(ranked) + count
+
+    def _ordered(self, wanted: int, places: Places, weigh: Weigh | None) -> tuple[list[Fused], float]:
+        """Return at least the first `wanted` hits, and the factor for their scores."""
+        hits = Ranking.joined([self._hits(base, outside) for base, outside, _ in self._left])
+        hits = hits.best(len(hits) if weigh else min(wanted, len(hits)), places)
+        rows = zip(hits.as_keys(), hits.documents.tolist(), (hits.values / self._most).tolist(), strict=True)
+        ordered = [Fused(key, document, (), (), share) for key, document, share in rows]
+        if weigh:
+            ordered = weigh(ordered)
+        best = ordered[0].score
+        return ordered, min(1.0, self._last / best) if best else 0.0
+
+    def _outside(self, matches: Matches, ranked: Sequence[int]) -> tuple[NDArray[np.bool_], int]:
+        """Return a mask of a base's matches outside all ranked hits, and how many hits they make."""
+        if not self._by_document:
+            outside = np.isin(matches.positions, matches.columns.positions(ranked), invert=True)
+            return outside, int(np.count_nonzero(outside))
+        documents = np.zeros(1 + int(matches.documents.max(initial=0)), np.bool_)
+        documents[matches.documents] = True
+        documents[[document for document in ranked if document < len(documents)]] = False
+        return documents[matches.documents], int(np.count_nonzero(documents))
+
+    def _hits(self, matches: Matches, outside: NDArray[np.bool_]) -> Ranking:
+        """Return the best chunk of each hit in a base, unordered."""
+        positions, documents, values = matches.positions[outside], matches.documents[outside], matches.values[outside]
+        if self._by_document:
+            best = first_of_each(documents, values, 1)
+            positions, documents, values = positions[best], documents[best], values[best]
+        return Ranking(matches.columns.ids[positions] + numbered(matches.base), documents, values)
+
+    def _group(self, hit: Fused, scale: float) -> Group:
+        """Return a hit, if by document with the document's other matches."""
+        base = next(base for base, _, _ in self._left if base.base == hit.key[0])
+        rows = np.flatnonzero(base.documents == hit.document)
+        ids, values = base.columns.ids[base.positions[rows]], base.values[rows]
+        at = int(np.flatnonzero(ids == hit.key[1])[0])
+        part = SignalPart("keyword", float(values[at]), float(values[at]) / self._most * scale)
+        best = Fused(hit.key, hit.document, (part,), hit.factors)
+        if not self._by_document:
+            return Group([best], [])
+        order = [place for place in np.argsort(-values, kind="stable") if place != at]
+        return Group([best, *(Fused((base.base, int(ids[place])), hit.document, ()) for place in order)], [])

@@ -16,10 +16,9 @@ from kbhub.frozen import Model
 from kbhub.index.query import normalise, parsed
 from kbhub.index.querylog import Asked, Opening, QueryLog
 from kbhub.index.references import parse_reference
-from kbhub.models.embedding import PACKAGED_SHA256
 from kbhub.reading.reports import Gap
 from kbhub.search.memory_boost import timestamp
-from kbhub.search.usage import MODEL_DIGITS, LogSession, log_path, logs_folder, question_vector
+from kbhub.search.usage import log_path, logs_folder
 from kbhub.types import Mode, Verdict
 from kbhub.values import struct
 
@@ -85,22 +84,20 @@ def record(
         score=result.hits[0].score if result.hits else None,
         client=client or USER,
         hits=tuple(dict.fromkeys(hit.ref for hit in result.hits))[:TOP_HITS],  # several chunks may have one ref
-        session=hub.state(LogSession).at(hub.options.clock()),
         took=took,
     )
     _put(_Note(hub, entry))
 
 
-def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None, *, remembered: bool = False) -> None:
+def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) -> None:
     """Log that documents were read, which marks them as answers to the query that listed them. Returns at once.
 
-    They are also learned as answers to what the session asked in vain before, see `search.usage`. A client of None is
-    the user; `remembered` means that a memory was written about them, rather than that they were read.
+    A client of None is the user.
     """
     now = hub.options.clock()
     for ref in [refs] if isinstance(refs, str) else refs:
         meanings = tuple(dict.fromkeys(meaning.target for meaning in parse_reference(ref)))
-        _put(_Note(hub, Opening(now, meanings, client or USER, hub.state(LogSession).at(now), remembered=remembered)))
+        _put(_Note(hub, Opening(now, meanings, client or USER)))
 
 
 def flush() -> None:
@@ -161,9 +158,6 @@ def _with_subject(entry: Asked | Opening) -> Asked | Opening:
     return Asked(
         *(entry.at, entry.text, subject, key_of(subject), entry.mode, entry.bases, entry.verdict, entry.score),
         *(entry.client, entry.hits),
-        session=entry.session,
-        model=PACKAGED_SHA256[:MODEL_DIGITS],
-        vector=question_vector(subject) if entry.mode == "hybrid" else b"",
         took=entry.took,
     )
 

@@ -34,7 +34,6 @@ from kbhub.render.memories import (
     remembered_text,
     trashed_text,
 )
-from kbhub.usage.log import flush, note_read
 from kbhub.workspace.places import expand
 
 MOST_LISTED = 1000
@@ -105,8 +104,6 @@ def remember(
         origin=optional(origin),
         allow_secret=allow_secret,
     )
-    note_read(hub, map(argument, about), remembered=True)
-    flush()
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:

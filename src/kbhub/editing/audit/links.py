@@ -18,7 +18,7 @@ from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
 from kbhub.reading.graph import PathTable
 from kbhub.reading.graph.targets import PATH_KINDS, folded, stem
-from kbhub.search.name_index import Nearest
+from kbhub.search.names import Nearest
 from kbhub.workspace.formats import is_markdown
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from kbhub.server.apps import shows_views, with_memories
 from kbhub.server.elicitation import confirm
 from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
-from kbhub.usage.log import note_read
 from kbhub.workspace.memory_folders import Scope
 
 
@@ -81,7 +80,6 @@ class Memories:
                 session=calls.hub.state(LogSession).name or None,
             )
         )
-        await calls.run(partial(note_read, calls.hub, cleaned(about), client_name(context), remembered=True))
         await calls.run(calls.announcer.look)
         return calls.result(remembered_answer(done), done)
 
