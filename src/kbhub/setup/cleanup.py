@@ -26,7 +26,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.models.ollama import FOLDER as ANSWERS
-from kbhub.setup.doctor.folders import BASES, JOURNALS, LOOKS, index_of, is_leftover
+from kbhub.setup.doctor.machine import BASES, JOURNALS, LOOKS, index_of, is_leftover
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Problem, Workspace
 from kbhub.workspace.discovery import discover
