@@ -17,8 +17,7 @@ from kbhub import errors
 from kbhub.cli.app import HelpColumns, _plain
 from kbhub.cli.run import app, load
 from kbhub.server.parameters import expected
-from kbhub.setup.clients import CLIENTS
-from kbhub.setup.machine import Machine
+from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.values import Value
 from kbhub.workspace.schema_files import schema_files
 from kbhub.workspace.tool_names import BY_MODEL, CORE, WRITERS

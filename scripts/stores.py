@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import links
 from kbhub import __version__
-from kbhub.setup.clients import SERVER, client_named
+from kbhub.setup.clients import SERVER, Machine, client_named
 from kbhub.setup.hooks import hooks_tasks
 from kbhub.setup.instructions import SKILL
 from kbhub.setup.launch import RELOCATABLE
-from kbhub.setup.machine import Machine
 from kbhub.setup.plan import carry_out
 
 if TYPE_CHECKING:

@@ -235,3 +235,11 @@ def make_account(environment, monkeypatch, capsys) -> Account:
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(environment.project)
     return Account(environment.home, folder, environment.project, env, capsys)
+
+
+def without_blanks(value):
+    """Give parsed data without blank objects, which may stay after `--remove`."""
+    if not isinstance(value, dict):
+        return value
+    inner = {key: without_blanks(item) for key, item in value.items()}
+    return {key: item for key, item in inner.items() if item not in ({}, [], None)}

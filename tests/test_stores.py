@@ -28,9 +28,8 @@ import stores
 from kbhub import __version__
 from kbhub.cli.run import app
 from kbhub.hooks.events import CLIENTS as HOOK_CLIENTS
-from kbhub.setup.clients import client_named
+from kbhub.setup.clients import Machine, client_named
 from kbhub.setup.instructions import SKILL
-from kbhub.setup.machine import Machine
 from kbhub.setup.plan import carry_out
 from kbhub.setup.registration import user_tasks
 from kbhub.workspace.jsonc import parse_jsonc

@@ -14,8 +14,8 @@ import pytest
 
 from daemons import PATIENCE, folder_of, settings, until, windows
 from hook_events import CLIENTS, EDITS, claude_log, sent
+from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.inbox import waiting
-from kbhub.hooks.state import hooks_state
 from kbhub.memory.remember import remember
 from kbhub.server.daemon.folder import DaemonRecord, read_record, running
 from kbhub.server.daemon.launch import stop

@@ -11,8 +11,7 @@ from kbhub.documents.sources.sessions import read_transcript
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hooks import inbox as inboxes
 from kbhub.hooks.delivery import deliver
-from kbhub.hooks.inbox import MOST_WAITING, propose, settle, waiting
-from kbhub.hooks.proposals import suggested
+from kbhub.hooks.inbox import MOST_WAITING, propose, settle, suggested, waiting
 from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.types import Query

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from kbhub.errors import ConfigError, UsageError
-from kbhub.setup.base_changes import NewBase, add_base, remove_base, rename_base
-from kbhub.setup.bases import list_bases, show_base
+from kbhub.setup.bases import NewBase, add_base, list_bases, remove_base, rename_base, show_base
 
 CONFIG = """\
 {

@@ -12,7 +12,6 @@ import pytest
 
 import kbhub.hub
 import kbhub.index.sqlite.schema
-import kbhub.setup.doctor.folders
 import kbhub.setup.doctor.machine
 import kbhub.sync.watch
 from conftest import held_elsewhere
@@ -379,7 +378,7 @@ def test_a_cache_that_cannot_be_written_is_an_error(shop):
 
 def test_little_room_is_said(shop, monkeypatch):
     """Before indexing fails."""
-    monkeypatch.setattr(kbhub.setup.doctor.folders, "LOW_DISK_BYTES", 1 << 62)
+    monkeypatch.setattr(kbhub.setup.doctor.machine, "LOW_DISK_BYTES", 1 << 62)
     finding = the_finding(shop)
 
     assert ("disk", "warning") == (finding.check, finding.level)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.setup.dialogs import DIALOGS
+from kbhub.setup.clients import Machine
 from kbhub.setup.launch import launch, this_installation
-from kbhub.setup.machine import Machine
+from kbhub.setup.plan import DIALOGS
 from setup_machine import CURSOR, Account, make_account
 from trees import snapshot
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.__main__ import main
-from kbhub.setup.doctor.clients import client_findings
+from kbhub.setup.doctor import client_findings
 from kbhub.setup.doctor.handshake import shake_hands
 from trees import snapshot
 

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, IndexUnavailable
-from kbhub.hooks.state import hooks_state
+from kbhub.hooks.delivery import hooks_state
 from kbhub.index.catalogue import tag_counts
 from kbhub.memory.catalog import all_known
 from kbhub.reading.lists import status

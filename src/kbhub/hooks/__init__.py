@@ -3,13 +3,9 @@
 In: an event of a coding agent (a session starts, a prompt, a tool works on a file, a session ends). Out: a few lines of
 memories and passages, quoted as data, or nothing. Never in the way: whatever fails is silence.
 
-events        the clients' contracts: what they send, what they read
+events        the clients' contracts: what they send, what they read; text as data, which cannot close its quotes
 consent       the projects whose documents may speak
-quotes        text as data, which cannot close its quotes
-deliveries    what a session has been told already, and what was read of it
-subjects      memories and documents about a file or a symbol in it
+sessions      what a session has been told already, and what was read of it
 delivery      what to say about an event
-proposals     what a session's log suggests to remember
-inbox         proposals that wait to be accepted
-replay        what would have been said during a past session
+inbox         proposals of memories from a session's log, which wait to be accepted
 """

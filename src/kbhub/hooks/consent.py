@@ -7,18 +7,14 @@ wrote into the data directory came with no clone, and needs no grant.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from kbhub.errors import UsageError
+from kbhub.hub import Hub
+from kbhub.types import Base, Workspace
 from kbhub.workspace.project import PROJECT_ID
 from kbhub.workspace.project_identity import identify
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kbhub.hub import Hub
-    from kbhub.types import Base, Workspace
-    from kbhub.workspace.trust import Grant
+from kbhub.workspace.trust import Grant
 
 
 def project_root(workspace: Workspace) -> Path | None:

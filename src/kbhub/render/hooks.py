@@ -1,4 +1,4 @@
-"""Render what hooks do and said, and the inbox, for a terminal."""
+"""Render what hooks do, and the inbox, for a terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from kbhub.render.words import one_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
+    from kbhub.hooks.delivery import HooksState
     from kbhub.hooks.inbox import Inbox, Settled
-    from kbhub.hooks.replay import Replayed
-    from kbhub.hooks.state import HooksState
 
 _INDENT = "  "
 
@@ -64,24 +63,3 @@ def settled_text(done: Settled) -> str:
     if done.left:
         lines.append(f"{done.left} left in the inbox")
     return "\n".join(lines)
-
-
-def replayed_text(replayed: Replayed, budget: int) -> str:
-    """Return what would have been said, event by event; silent events are counted.
-
-    `budget` is the maximum of tokens per session.
-    """
-    blocks, silent = [], 0
-    for one in replayed.events:
-        if not one.text:
-            silent += 1
-            continue
-        place = f"line {one.line} · " if one.line else ""
-        head = f"{place}{one.event} · {one.tokens} tokens" + (f" · {one_line(one.about)}" if one.about else "")
-        blocks.append("\n".join([head, *(f"{_INDENT}{one_line(line)}" for line in one.text.split("\n"))]))
-    if replayed.proposals:
-        listed = (f"{_INDENT}- {one_line(text)}" for text in replayed.proposals)
-        blocks.append("\n".join(["session-end · would propose to remember", *listed]))
-    events = counted(len(replayed.events), "event")
-    blocks.append(f"{events}, {silent} with nothing to deliver; {replayed.tokens:,} of {budget:,} tokens")
-    return "\n\n".join(blocks)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from kbhub.reading.lists import Listed
     from kbhub.reading.reports import BaseStatus
-    from kbhub.setup.base_changes import BaseChange
-    from kbhub.setup.bases import KnownBase
+    from kbhub.setup.bases import BaseChange, KnownBase
     from kbhub.setup.cleanup import Cleanup, Removable, Spared
     from kbhub.setup.contexts import Context
 

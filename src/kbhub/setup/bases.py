@@ -1,25 +1,32 @@
-"""The user's bases, and the global config file that names them."""
+"""The user's bases: list, add, remove and rename them in the global config, leaving its other bytes alone."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from kbhub.errors import UsageError
+from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.types import Origin
-from kbhub.workspace.config import checked_config, config_path, folder_of
-from kbhub.workspace.config_edits import alone, edit_file
+from kbhub.values import struct
+from kbhub.workspace.config import checked_config, config_path, directory_identity, folder_of, id_fault
+from kbhub.workspace.config_edits import add_item, alone, edit_file, remove_value, rename_key, set_value
+from kbhub.workspace.discovery import EVERYWHERE
+from kbhub.workspace.engine_urls import database_name, engine_fault, is_engine_url, shown_url, split_engine_url
 from kbhub.workspace.field_checks import nearest
+from kbhub.workspace.places import expand, is_directory, why_no_directory
+from kbhub.workspace.settings import BaseEntry
+from kbhub.workspace.validation import adapter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from kbhub.reading.reports import BaseStatus
     from kbhub.workspace.settings import GlobalConfig
@@ -169,3 +176,302 @@ def _known(status: BaseStatus, settings: GlobalConfig, active: set[str]) -> Know
         index_bytes=status.index_bytes,
         synced=status.synced,
     )
+
+
+_UNFIT = re.compile(r"[^\w.-]+")
+"""Characters that are replaced when an id is derived from a folder's name."""
+
+
+class BaseChange(Model):
+    """What adding, removing or renaming a base did."""
+
+    id: str = Field(description="The base, by the id that it has now or had last.")
+    path: Path = Field(description="Its folder.")
+    engine: str | None = Field(None, description="The database that holds it, if it is shared.")
+    config: Path = Field(description="The file that says so.")
+    changed: bool = Field(description="Whether the file was changed; if not, it said so before.")
+    active: bool = Field(False, description="Whether the base is active in this workspace now.")
+    places: tuple[str, ...] = Field((), description="Entries of `repos` that name it; `*` is every project.")
+    notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
+
+
+@struct
+class NewBase:
+    """The arguments of `add_base`."""
+
+    folder: str
+    """The folder as the user wrote it, or ID=FOLDER."""
+    id: str | None = None
+    """Derived from the folder's name if None."""
+    places: tuple[str, ...] = ()
+    """Folders below which it is active; empty for every project."""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    name: str | None = None
+    description: str | None = None
+    writable: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """Return the config entry's fields other than the folder, under their names in the file."""
+        fields: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "include": list(self.include),
+            "exclude": list(self.exclude),
+            "writable": self.writable,
+        }
+        return {key: value for key, value in fields.items() if value}
+
+
+def add_base(hub: Hub, new: NewBase) -> BaseChange:
+    """Add a folder or a shared base to the global config and activate it. Does nothing if it is already there.
+
+    Whether agents may remember in a shared base is taken over from its database, if that answers. Raises `UsageError`
+    if the folder or id is invalid, or the config uses either of them for another base.
+    """
+    home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
+    places = tuple(_real_folder(place, home, cwd) for place in new.places)
+    memories, notes = False, tuple[str, ...]()
+    if is_engine_url(new.folder):
+        name, entry = _named_engine(new), {"engine": new.folder, **new.fields()}
+        folder = folder_of(name, BaseEntry(engine=new.folder), path.parent, home, hub.options.env)
+        memories, notes = _for_memories(hub, new.folder, name)
+    else:
+        name, folder = _named_folder(new, home, cwd)
+        entry = {"knowledge": portable(folder, home), **new.fields()}
+
+    def edit(text: str, settings: GlobalConfig) -> str:
+        _refuse_other(settings, name, folder, entry, hub)
+        if name not in settings.bases:
+            value = entry if len(entry) > 1 or "engine" in entry else entry["knowledge"]
+            text = set_value(text, ["bases", name], value, path)
+        if memories and not (name in settings.bases and settings.entries()[name].memories):
+            text = set_value(text, ["bases", name, "memories"], memories, path)
+        for key in _repo_keys(settings, places, path.parent, home):
+            text = _activated(text, settings, key, name, path)
+        return text
+
+    changed = edit_config(hub, edit)
+    settings, active = _look_again(hub, name)
+    notes = (*notes, *_activity_notes(settings, name, path.parent, home))
+    if not changed:
+        notes = (f"{path} already says so; nothing changed.", *notes)
+    return BaseChange(
+        id=name,
+        path=folder,
+        engine=entry.get("engine"),
+        config=path,
+        changed=changed,
+        active=active,
+        places=places_of(settings, name),
+        notes=notes,
+    )
+
+
+def remove_base(hub: Hub, name: str) -> BaseChange:
+    """Remove a base from the global config. Its documents stay, and its index stays until `kbhub cleanup`."""
+    path = config_file(hub)
+    entry = _entry(hub, name)
+
+    def edit(text: str, settings: GlobalConfig) -> str:
+        text = remove_value(text, ["bases", name], path)
+        for key, value in settings.repos.items():
+            # Keep the entry even if it is empty: it still overrides the entries of `repos` for parent folders.
+            if value == name:
+                text = set_value(text, ["repos", key], [], path)
+            elif not isinstance(value, str):
+                for position in reversed([number for number, base in enumerate(value) if base == name]):
+                    text = remove_value(text, ["repos", key, position], path)
+        return text
+
+    edit_config(hub, edit)
+    folder = folder_of(name, entry, path.parent, hub.options.home, hub.options.env)
+    note = f"The documents in {folder} are untouched. `kbhub cleanup` deletes the index."
+    if entry.engine:
+        note = f"The base in {shown_url(entry.engine)} is untouched."
+    return BaseChange(id=name, path=folder, engine=entry.engine, config=path, changed=True, notes=(note,))
+
+
+def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
+    """Change the id of a base in the global config, keeping its index."""
+    path = config_file(hub)
+    entry = _entry(hub, old)
+    _check_id(new)
+    if old != new and new in hub.config().settings.bases:
+        raise UsageError(f"A base {new!r} already exists; choose another id, or remove that base first.")
+
+    def edit(text: str, settings: GlobalConfig) -> str:
+        if old == new:
+            return text
+        text = rename_key(text, ["bases", old], new, path)
+        for key, value in settings.repos.items():
+            if value == old:
+                text = set_value(text, ["repos", key], new, path)
+            elif not isinstance(value, str):
+                for position in [number for number, base in enumerate(value) if base == old]:
+                    text = set_value(text, ["repos", key, position], new, path)
+        return text
+
+    changed = edit_config(hub, edit)
+    settings, active = _look_again(hub, new)
+    note = f"Refs are now {new}@PATH. Links and `related` entries that use {old}@PATH are unchanged."
+    return BaseChange(
+        id=new,
+        engine=entry.engine,
+        path=folder_of(new, entry, path.parent, hub.options.home, hub.options.env),
+        config=path,
+        changed=changed,
+        active=active,
+        places=places_of(settings, new),
+        notes=(note,) if changed else (),
+    )
+
+
+def _entry(hub: Hub, name: str) -> BaseEntry:
+    entries = hub.config().settings.entries()
+    if name in entries:
+        return entries[name]
+    base = next((candidate for candidate in hub.discovery().bases if candidate.id == name), None)
+    if base is not None and base.names:
+        raise UsageError(f"{name!r} is {base.path}, which {config_file(hub)} calls {base.names[0]!r}; use that id.")
+    if base is not None:
+        origin = "named by --base or KBHUB_BASES" if base.origin == "argument" else "discovered, not configured"
+        raise UsageError(f"The base {name!r} is {origin}, so {config_file(hub)} has no entry to change.")
+    raise unknown_base(name, entries)
+
+
+def _named_folder(new: NewBase, home: Path, cwd: Path) -> tuple[str, Path]:
+    name, text = new.id, new.folder
+    folder = _absolute(text, home, cwd)
+    id_part, equals, folder_part = text.partition("=")
+    if equals and folder_part and not folder.exists():
+        if name is not None and name != id_part:
+            raise UsageError(f"{id_part!r} and --id {name!r} are different ids; give one.")
+        name, folder = id_part, _absolute(folder_part, home, cwd)
+    if not is_directory(folder):
+        remedy = "Name its folder." if folder.is_file() else "Create it first."
+        raise UsageError(f"{folder} {why_no_directory(folder)}; a base is a folder of Markdown. {remedy}")
+    if name is None:
+        name = _id_of(folder)
+        if id_fault(name):
+            raise UsageError(f"{folder} gives no usable id; choose one with --id.")
+    _check_id(name)
+    return name, folder
+
+
+def _named_engine(new: NewBase) -> str:
+    if fault := engine_fault(new.folder):
+        raise UsageError(f"The URL of a shared base {fault}.")
+    url, shared_as = split_engine_url(new.folder)
+    name = new.id or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
+    _check_id(name)
+    return name
+
+
+def _for_memories(hub: Hub, url: str, name: str) -> tuple[bool, tuple[str, ...]]:
+    """Return whether agents may remember in a shared base, and notes on that; no if its database does not say so."""
+    database, shared_as = split_engine_url(url)
+    try:
+        engine = team_engine()
+        listed = engine.bases.shared_bases(engine.Server(database, BaseEntry(engine=url).timeout, hub.options.env))
+    except KbhubError as error:
+        return False, (f"Could not find out whether agents may remember in it. {error} Then run this again.",)
+    found = next((one for one in listed if one.name == (shared_as or name)), None)
+    if found is None:
+        return False, (f"You may not read it yet, or it does not exist: {shown_url(url)}#{shared_as or name}.",)
+    return found.memories, ("Agents may remember in it, with the scope `team`.",) if found.memories else ()
+
+
+def _check_id(name: str) -> None:
+    if fault := id_fault(name):
+        raise UsageError(f"{fault[0].upper()}{fault[1:]}.")
+
+
+def _id_of(folder: Path) -> str:
+    """Derive an id from a folder's name, or from its parent's if the folder is just called `knowledge`."""
+    name = folder.name
+    if name.lstrip(".") == "knowledge":
+        name = folder.parent.name
+    return _UNFIT.sub("-", name.removesuffix(".knowledge")).strip("-.")
+
+
+def _absolute(text: str, home: Path, cwd: Path) -> Path:
+    # Keep symlinks: the config should name the folder as the user does.
+    return Path(os.path.abspath(expand(text, home, cwd)))  # noqa: PTH100 - pathlib keeps `..`
+
+
+def _real_folder(text: str, home: Path, cwd: Path) -> str:
+    folder = _absolute(text, home, cwd)
+    if text == EVERYWHERE:
+        return EVERYWHERE
+    if not is_directory(folder):
+        raise UsageError(f"--for {text}: {folder} {why_no_directory(folder)}; name the folder that holds the projects.")
+    return str(folder)
+
+
+def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], hub: Hub) -> None:
+    """Raise if the config already uses the id or the folder for another base, or has it with other settings."""
+    path = config_file(hub)
+    for other, other_entry in settings.entries().items():
+        other_folder = folder_of(other, other_entry, path.parent, hub.options.home, hub.options.env)
+        same = directory_identity(other_folder) == directory_identity(folder)
+        if other == name and not same:
+            raise UsageError(
+                f"The base {name!r} is {other_entry.engine or other_folder} already. Choose another id with --id, "
+                f"or remove this one first: kbhub bases remove {name}."
+            )
+        if other == name and len(entry) > 1:
+            dumped = adapter(BaseEntry).dump_python(other_entry, mode="json", by_alias=True)
+            fields = {key: value for key, value in dumped.items() if key in entry}
+            if {**fields, "knowledge": None} != {**entry, "knowledge": None}:
+                raise UsageError(
+                    f"The base {name!r} already exists with other settings. Edit `bases.{name}` in {path}, or "
+                    f"remove it first: kbhub bases remove {name}."
+                )
+        if other != name and same:
+            raise UsageError(
+                f"{folder} is already the base {other!r}. `kbhub bases rename {other} {name}` gives it another id."
+            )
+
+
+def _repo_keys(settings: GlobalConfig, places: Sequence[str], folder: Path, home: Path) -> list[str]:
+    """Return the keys of `repos` for some folders, spelled as in the config if they are there."""
+    keys = []
+    for place in places or (EVERYWHERE,):
+        spellings = [
+            key
+            for key in settings.repos
+            if key != EVERYWHERE and os.path.realpath(expand(key, home, folder)) == os.path.realpath(place)
+        ]
+        keys.append(EVERYWHERE if place == EVERYWHERE else spellings[0] if spellings else portable(Path(place), home))
+    return list(dict.fromkeys(keys))
+
+
+def _activated(text: str, settings: GlobalConfig, key: str, name: str, path: Path) -> str:
+    value = settings.repos.get(key)
+    if value is None:
+        return set_value(text, ["repos", key], [name], path)
+    if name in settings.active_in(key):
+        return text
+    if isinstance(value, str):
+        return set_value(text, ["repos", key], [value, name], path)
+    return add_item(text, ["repos", key], name, path)
+
+
+def _look_again(hub: Hub, name: str) -> tuple[GlobalConfig, bool]:
+    bases = hub.rediscover().bases
+    return hub.config().settings, any(name in (base.id, *base.names) for base in bases)
+
+
+def _activity_notes(settings: GlobalConfig, name: str, folder: Path, home: Path) -> tuple[str, ...]:
+    """Note each subfolder where the base stays inactive because it has its own entry in `repos`."""
+    places = places_of(settings, name)
+    if EVERYWHERE in places:
+        return ()
+    resolved = {key: Path(os.path.realpath(expand(key, home, folder))) for key in settings.repos if key != EVERYWHERE}
+    overriding = [
+        key
+        for key, path in resolved.items()
+        if key not in places and any(path.is_relative_to(resolved[place]) for place in places if place in resolved)
+    ]
+    return tuple(f"This does not apply below {key}, which has its own entry in `repos`." for key in overriding)

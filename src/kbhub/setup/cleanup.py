@@ -26,7 +26,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.models.ollama import FOLDER as ANSWERS
-from kbhub.setup.doctor.folders import BASES, JOURNALS, LOOKS, index_of, is_leftover
+from kbhub.setup.doctor.machine import BASES, JOURNALS, LOOKS, index_of, is_leftover
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Problem, Workspace
 from kbhub.workspace.discovery import discover
@@ -157,7 +157,7 @@ def _removable(
 
 def _rebuildable_caches(hub: Hub) -> Iterator[Removable]:
     """Yield what is rebuilt on demand: corpora not changed lately, the rerank cache, model answers."""
-    for path in _folders(hub.cache / EVALUATIONS):
+    for path in _all_folders(hub.cache / EVALUATIONS):
         age = _age(_corpus_changed(path))
         if _CORPUS.fullmatch(path.name) and age > RESTING_SECONDS:
             size = _tree_bytes(path)
@@ -180,7 +180,7 @@ def _answers(folder: Path) -> list[Path]:
 def _spared(hub: Hub) -> Iterator[Spared]:
     """Yield the folders of retained texts whose base is gone or no longer configured."""
     bases = _known_bases(hub)
-    for folder in _folders(hub.data / KEPT):
+    for folder in _all_folders(hub.data / KEPT):
         texts = [path for path in _files(folder) if path.name.endswith(SUFFIX)]
         base = _base_of_texts(folder)
         if not texts or (reason := _why_abandoned(hub, base, bases)) is None:
@@ -309,7 +309,7 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in _listed(folder) if stat.S_ISREG(_mode(path))]
 
 
-def _folders(folder: Path) -> list[Path]:
+def _all_folders(folder: Path) -> list[Path]:
     return [path for path in _listed(folder) if stat.S_ISDIR(_mode(path))]
 
 

@@ -6,20 +6,22 @@ the one entry would change, the edit is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+import yaml
+from tomlkit.exceptions import TOMLKitError
 
 from kbhub.errors import ConfigError
-from kbhub.setup import toml_entries, yaml_entries
+from kbhub.setup.clients import Form
 from kbhub.values import struct
 from kbhub.workspace import config_edits
 from kbhub.workspace.jsonc import parse_jsonc
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from kbhub.setup.clients import Form
 
 _BOM = "\ufeff"
 
@@ -52,7 +54,7 @@ def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
     if form == "json":
         data = parse_jsonc(text, path)
     else:
-        data = toml_entries.parse(text, path) if form == "toml" else yaml_entries.parse(text, path)
+        data = _toml_parse(text, path) if form == "toml" else _yaml_parse(text, path)
     if not isinstance(data, dict):
         raise ConfigError(path, "does not hold an object; it was left unchanged")
     return data
@@ -81,9 +83,9 @@ def with_entry(text: str, place: EntryLocation, entry: dict[str, Any]) -> str:
         start = body if body.strip() else config_edits.NEW_FILE
         edited = config_edits.set_value(start, [*keys, name], entry, path)
     elif place.form == "toml":
-        edited = toml_entries.added(body, keys, name, entry, path)
+        edited = _toml_added(body, keys, name, entry, path)
     else:
-        edited = yaml_entries.added(body, keys, name, entry, path)
+        edited = _yaml_added(body, keys, name, entry, path)
     return _checked(text, bom + edited, place, entry)
 
 
@@ -99,9 +101,9 @@ def with_fields(text: str, place: EntryLocation, fields: dict[str, Any]) -> str:
         for key, value in fields.items():
             edited = config_edits.set_value(edited, [*keys, name, key], value, path)
     elif place.form == "toml":
-        edited = toml_entries.changed(body, keys, name, fields, path)
+        edited = _toml_changed(body, keys, name, fields, path)
     else:
-        edited = yaml_entries.changed(body, keys, name, entry, path)
+        edited = _yaml_changed(body, keys, name, entry, path)
     return _checked(text, bom + edited, place, entry)
 
 
@@ -112,50 +114,10 @@ def without_entry(text: str, place: EntryLocation) -> str:
     if place.form == "json":
         edited = config_edits.remove_value(body, [*keys, name], path)
     elif place.form == "toml":
-        edited = toml_entries.removed(body, keys, name, path)
+        edited = _toml_removed(body, keys, name, path)
     else:
-        edited = yaml_entries.removed(body, keys, name, path)
+        edited = _yaml_removed(body, keys, name, path)
     return _checked(text, bom + edited, place, None)
-
-
-def without_empty(text: str, before: str, place: EntryLocation) -> str:
-    """Return the text without the empty objects on the servers' key path that were not in `before`.
-
-    Only JSON can have such leftovers.
-    """
-    if place.form != "json":
-        return text
-    for depth in range(len(place.keys), 0, -1):
-        keys = place.keys[:depth]
-        bom, body = without_bom(text)
-        if not _is_empty_at(parse(text, place.form, place.path), keys):
-            break
-        if _exists(parse(before, place.form, place.path), keys):
-            break
-        text = bom + config_edits.remove_value(body, list(keys), place.path)
-    return text
-
-
-def says_the_same(one: str, other: str, place: EntryLocation) -> bool:
-    """Return whether two texts hold the same data, ignoring empty objects on the servers' key path."""
-    return bool(
-        _plain(parse(one, place.form, place.path), place.keys)
-        == _plain(parse(other, place.form, place.path), place.keys)
-    )
-
-
-def _exists(data: Any, keys: Sequence[str]) -> bool:
-    for key in keys:
-        if not isinstance(data, Mapping) or key not in data:
-            return False
-        data = data[key]
-    return True
-
-
-def _is_empty_at(data: Any, keys: Sequence[str]) -> bool:
-    for key in keys:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return isinstance(data, Mapping) and not data
 
 
 def _checked(before: str, after: str, place: EntryLocation, entry: dict[str, Any] | None) -> str:
@@ -187,3 +149,188 @@ def _plain(data: Any, keys: Sequence[str]) -> Any:
 def without_bom(text: str) -> tuple[str, str]:
     """Return a byte order mark, if a text begins with one, and the rest."""
     return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
+
+
+_HEADER = re.compile(r"[ \t]*\[")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # not splitlines(), which also splits inside strings
+
+
+def _toml_parse(text: str, path: Path) -> dict[str, Any]:
+    """Parse a client's TOML file; `ConfigError` if it is malformed."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(path, f"malformed TOML: {error}") from error
+
+
+def _toml_added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
+    """Return the text with a table appended, or added in place if the servers are an inline table."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = [f"[{'.'.join((*keys, name))}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
+    head = "" if not text.strip() else text if text.endswith("\n") else text + newline
+    edited = head + (newline if head else "") + newline.join(lines) + newline
+    try:
+        _toml_parse(edited, path)
+    except ConfigError:
+        return _rewritten(text, [*keys], path, lambda holder: holder.update({name: entry}))
+    return edited
+
+
+def _toml_changed(text: str, keys: Sequence[str], name: str, fields: dict[str, Any], path: Path) -> str:
+    """Return the text with some values of a table replaced."""
+    return _rewritten(text, [*keys, name], path, lambda table: table.update(fields))
+
+
+def _toml_removed(text: str, keys: Sequence[str], name: str, path: Path) -> str:
+    """Return the text without a table and its subtables; comments before the next table stay."""
+    heads = re.compile(
+        r"[ \t]*\[[ \t]*"
+        + r"[ \t]*\.[ \t]*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (*keys, name))
+        + r"[ \t]*[.\]]"
+    )
+    lines = _LINE.findall(text)
+    dropped: set[int] = set()
+    at = 0
+    while at < len(lines):
+        if not heads.match(lines[at]):
+            at += 1
+            continue
+        end = at + 1
+        while end < len(lines) and not _HEADER.match(lines[end]):
+            end += 1
+        following = end
+        while end > at + 1 and lines[end - 1].strip()[:1] in ("", "#"):
+            end -= 1
+        dropped.update(range(at, end))
+        at = following
+    if not dropped:
+        return _rewritten(text, [*keys], path, lambda holder: holder.remove(name))
+    # Drop one of the two blank lines that are now adjacent.
+    first, after = min(dropped), max(dropped) + 1
+    if first and not lines[first - 1].strip() and (after == len(lines) or not lines[after].strip()):
+        dropped.add(first - 1)
+    return "".join(line for number, line in enumerate(lines) if number not in dropped)
+
+
+def _rewritten(text: str, keys: Sequence[str], path: Path, change: Any) -> str:
+    try:
+        document = tomlkit.parse(text)
+        holder: Any = document
+        for key in keys:
+            holder = holder[key]
+        change(holder)
+        return tomlkit.dumps(document)
+    except (TOMLKitError, KeyError, AttributeError) as error:
+        raise ConfigError(path, "has an unusual layout; make the change by hand") from error
+
+
+def _value(value: Any) -> str:
+    return str(tomlkit.item(value).as_string())
+
+
+_UNIT = 2
+"""Spaces per level where the file does not show its own indentation."""
+
+
+def _yaml_parse(text: str, path: Path) -> Any:
+    """Parse a client's YAML file; `ConfigError` if it is malformed."""
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(path, f"malformed YAML: {' '.join(str(error).split())}") from error
+    return {} if data is None else data
+
+
+def _yaml_added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
+    """Return the text with a key added at the start of its mapping.
+
+    `keys` has exactly one key, that of the mapping; `path` names the file in errors.
+    """
+    (key,) = keys
+    newline = _newline(text)
+    pair = _pair(_root(text), key)
+    if pair is None:
+        head = text if not text or text.endswith("\n") else text + newline
+        return head + newline.join([f"{key}:", *_block(name, entry, _UNIT)]) + newline
+    node, holder = pair
+    if isinstance(holder, yaml.MappingNode) and holder.value and not holder.flow_style:
+        indent = holder.value[0][0].start_mark.column
+    elif _is_empty(holder):
+        start, end = holder.start_mark.index, holder.end_mark.index
+        if end > start:  # `{}` or `null`
+            text = text[:start].rstrip(" ") + text[end:]
+        indent = _UNIT
+    else:
+        raise ConfigError(path, "has an unusual layout; make the change by hand", key)
+    line = _line_end(text, node.end_mark.index)
+    head = text[:line] if text[:line].endswith("\n") else text[:line] + newline
+    return head + newline.join(_block(name, entry, indent)) + newline + text[line:]
+
+
+def _yaml_changed(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
+    """Return the text with the value of a key rewritten."""
+    start, end, indent = _lines_of(text, keys, name, path)
+    newline = _newline(text)
+    return text[:start] + newline.join(_block(name, entry, indent)) + newline + text[end:]
+
+
+def _yaml_removed(text: str, keys: Sequence[str], name: str, path: Path) -> str:
+    """Return the text without a key and its value."""
+    start, end, _ = _lines_of(text, keys, name, path)
+    pair = _pair(_root(text), keys[0])
+    if pair and len(pair[1].value) == 1:  # a key without a value would be null
+        colon = text.index(":", pair[0].end_mark.index) + 1
+        return f"{text[:colon]} {{}}{text[colon:start]}{text[end:]}"
+    return text[:start] + text[end:]
+
+
+def _lines_of(text: str, keys: Sequence[str], name: str, path: Path) -> tuple[int, int, int]:
+    """Return start and end offset of the lines of a key with its value, and the key's column."""
+    (key,) = keys
+    pair = _pair(_root(text), key)
+    inner = _pair(pair[1], name) if pair and not pair[1].flow_style else None
+    if inner is None:
+        raise ConfigError(path, "has an unusual layout; make the change by hand", key)
+    start = text.rfind("\n", 0, inner[0].start_mark.index) + 1
+    return start, _line_end(text, _last(inner[1]).end_mark.index), inner[0].start_mark.column
+
+
+def _root(text: str) -> yaml.Node | None:
+    return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+def _pair(node: yaml.Node | None, key: str) -> tuple[yaml.ScalarNode, Any] | None:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return next((pair for pair in pairs if isinstance(pair[0], yaml.ScalarNode) and pair[0].value == key), None)
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return not node.value or (isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null")
+
+
+def _last(node: yaml.Node) -> yaml.Node:
+    """Return the last leaf; the end mark of a block itself is where the next node starts."""
+    while isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
+        node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
+    return node
+
+
+def _block(name: str, entry: dict[str, Any], indent: int) -> list[str]:
+    """Render an entry; JSON scalars, lists and empty objects are valid YAML."""
+    inner = " " * (indent + _UNIT)
+    return [f"{' ' * indent}{name}:", *(f"{inner}{key}: {_scalar(value)}" for key, value in entry.items())]
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _line_end(text: str, offset: int) -> int:
+    if offset and text[offset - 1] == "\n":
+        return offset
+    end = text.find("\n", offset)
+    return len(text) if end < 0 else end + 1
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"

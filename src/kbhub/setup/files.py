@@ -1,25 +1,18 @@
-"""Edit other programs' files atomically, with backups so that removing the server can restore them."""
+"""Edit other programs' files atomically, with a dated backup of each."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError
-from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.places import private_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 MAX_BYTES = 64 * 1024 * 1024
 """Limit for a client's file; Claude Code keeps the history of every project in the same file as its servers."""
@@ -31,8 +24,6 @@ _NEW_PRIVATE_MODE = 0o600
 
 FOLDER = "setup"
 """Folder in the data directory, with a subfolder for each changed file."""
-
-ABOUT = "about.json"
 
 MAX_COPIES = 1000
 """Limit of copies of one file within a second."""
@@ -88,86 +79,14 @@ def _mode(real: Path, *, private: bool) -> int:
         return _NEW_PRIVATE_MODE if private else _NEW_MODE
 
 
-@struct
-class FileChanges:
-    """All of kbhub's changes to a file together."""
-
-    content: bytes | None
-    """The original content, or None if there was no file."""
-    copy: Path | None
-    """The backup of the original content."""
-    after: str
-    """Hex SHA-256 of the content after the last change, to detect changes by others."""
-    folders: tuple[Path, ...]
-    """Folders created for the file, deepest first."""
-
-
-class Records:
-    """The recorded changes of all files, in kbhub's data directory."""
-
-    def __init__(self, data: Path) -> None:
-        self._top = data / FOLDER
-
-    def of(self, file: Path) -> FileChanges | None:
-        """Return the recorded change of a file, or None if there is none or it cannot be read."""
-        folder = self._folder(file)
-        try:
-            about = json.loads((folder / ABOUT).read_bytes())
-            copy = folder / Path(about["copy"]).name if about["copy"] else None
-            content = copy.read_bytes() if copy else None
-            return FileChanges(content, copy, str(about["after"]), tuple(map(Path, about["folders"])))
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-
-    def copied(self, file: Path, content: bytes | None) -> Path | None:
-        """Back up a file's content under a UTC timestamp; return the backup's path, or None if there is no file."""
-        if content is None:
-            return None
-        folder, stamp = private_directory(self._folder(file)), time.strftime(_STAMP, time.gmtime())
-        names = (f"{file.name}.{stamp}{end}.bak" for end in ("", *(f"-{number}" for number in range(2, MAX_COPIES))))
-        copy = next(folder / name for name in names if not (folder / name).exists())
-        write_atomically(copy, content)
-        return copy
-
-    def changed(
-        self, file: Path, copy: Path | None, before: bytes | None, after: bytes | None, made: Sequence[Path]
-    ) -> Path | None:
-        """Record a change, merging it with the previous one if nobody else changed the file in between.
-
-        `made` has the folders created for the file, deepest first. Returns the backup of the original content.
-        """
-        old = self.of(file)
-        if old and old.after == digest(before):
-            if copy:
-                copy.unlink(missing_ok=True)
-            copy, made = old.copy, (*made, *old.folders)
-        about = {
-            "path": os.fsencode(file).decode("utf-8", "replace"),
-            "copy": copy.name if copy else None,
-            "after": digest(after),
-            "folders": [str(folder) for folder in made],
-        }
-        write_atomically(private_directory(self._folder(file)) / ABOUT, json.dumps(about, indent=2) + "\n")
-        return copy
-
-    def undone(self, file: Path, *copies: Path | None) -> None:
-        """Delete the record of a change, and the given backups."""
-        folder = self._folder(file)
-        for path in (folder / ABOUT, *filter(None, copies)):
-            path.unlink(missing_ok=True)
-        with suppress(OSError):  # it still holds other backups, or never existed
-            folder.rmdir()
-
-    def _folder(self, file: Path) -> Path:
-        real = os.path.realpath(file).encode("utf-8", "surrogateescape")
-        return self._top / hashlib.sha256(real).hexdigest()[:16]
-
-
-def digest(content: bytes | None) -> str:
-    """Return the hex SHA-256 of a file's content, or an empty string if there is no file."""
-    return "" if content is None else hashlib.sha256(content).hexdigest()
-
-
-def missing_folders(file: Path) -> tuple[Path, ...]:
-    """Return the parent folders of a file that do not exist, deepest first."""
-    return tuple(folder for folder in Path(os.path.realpath(file)).parents if not folder.exists())
+def back_up(data: Path, file: Path, content: bytes | None) -> Path | None:
+    """Save a file's content under a UTC timestamp in the data directory; None if there is no file."""
+    if content is None:
+        return None
+    real = os.path.realpath(file).encode("utf-8", "surrogateescape")
+    folder = private_directory(data / FOLDER / hashlib.sha256(real).hexdigest()[:16])
+    stamp = time.strftime(_STAMP, time.gmtime())
+    names = (f"{file.name}.{stamp}{end}.bak" for end in ("", *(f"-{number}" for number in range(2, MAX_COPIES))))
+    copy = next(folder / name for name in names if not (folder / name).exists())
+    write_atomically(copy, content)
+    return copy

@@ -9,28 +9,21 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from kbhub.errors import ConfigError
-from kbhub.hooks.events import BY_PLUGIN
-from kbhub.setup.clients import client_named
+from kbhub.hooks.events import BY_PLUGIN, EventName, HookClient
+from kbhub.setup.clients import Client, Machine, Platform, client_named, this_platform
 from kbhub.setup.entries import decode, parse, without_bom
-from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
-from kbhub.setup.machine import Machine, this_platform
+from kbhub.setup.files import back_up, edit, read_bytes
 from kbhub.setup.plan import PlannedStep, Step, done, failed
 from kbhub.values import struct
 from kbhub.workspace import config_edits
 from kbhub.workspace.places import data_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from kbhub.hooks.events import EventName, HookClient
-    from kbhub.setup.clients import Client
-    from kbhub.setup.machine import Platform
 
 HOOKS = "hooks"
 
@@ -190,30 +183,15 @@ def _planned(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove: b
 
 
 def _register(step: Step, hooked: Hooked, machine: Machine, argv: Sequence[str]) -> Step:
-    records, before, folders = Records(data_dir(machine.env)), read_bytes(step.file), missing_folders(step.file)
-    copy = records.copied(step.file, before)
+    backup = back_up(data_dir(machine.env), step.file, read_bytes(step.file))
     edit(step.file, lambda content: _with(content, step.file, hooked, machine, argv))
-    backup = records.changed(step.file, copy, before, read_bytes(step.file), folders)
     return done(step, backup=backup, notes=(hooked.hint,) if hooked.hint else ())
 
 
 def _remove(step: Step, machine: Machine) -> Step:
-    """Remove the hooks; if nothing else is left of kbhub's changes, restore the file byte for byte."""
-    records = Records(data_dir(machine.env))
-    change, before = records.of(step.file), read_bytes(step.file)
-    original = change.content if change else None
-    after = _without(before, step.file, original)
-    if change and change.after == digest(before) and _kept(after, step.file) == _kept(original, step.file):
-        after = original
-    edit(step.file, lambda _: after)
-    if change and after == original:
-        records.undone(step.file, change.copy)
-        for folder in change.folders if after is None else ():
-            with suppress(OSError):  # it holds other files by now
-                folder.rmdir()
-    elif change and change.after == digest(before):
-        records.changed(step.file, None, before, after, ())
-    return done(step)
+    backup = back_up(data_dir(machine.env), step.file, read_bytes(step.file))
+    edit(step.file, lambda content: _without(content, step.file))
+    return done(step, backup=backup)
 
 
 def _with(content: bytes | None, file: Path, hooked: Hooked, machine: Machine, argv: Sequence[str]) -> bytes | None:
@@ -240,21 +218,17 @@ def _with(content: bytes | None, file: Path, hooked: Hooked, machine: Machine, a
     return f"{mark}{text}".encode()
 
 
-def _without(content: bytes | None, file: Path, original: bytes | None = None) -> bytes | None:
-    """Return the file without kbhub's hooks, and without what is empty then; None if nothing is left.
-
-    What was empty in `original`, the file before kbhub changed it, stays.
-    """
+def _without(content: bytes | None, file: Path) -> bytes | None:
+    """Return the file without kbhub's hooks, and without the lists that are empty then; None if nothing is left."""
     places = _places(content, file)
     if not places:
         return content
     mark, text = without_bom(decode(content, file))
-    empty = parse(decode(original, file), "json", file).get(HOOKS)
     for event, number, _ in reversed(places):
         text = config_edits.remove_value(text, [HOOKS, event, number], file)
-        if not parse(text, "json", file)[HOOKS][event] and event not in (empty or {}):
+        if not parse(text, "json", file)[HOOKS][event]:
             text = config_edits.remove_value(text, [HOOKS, event], file)
-    if not parse(text, "json", file)[HOOKS] and empty is None:
+    if not parse(text, "json", file)[HOOKS]:
         text = config_edits.remove_value(text, [HOOKS], file)
     return f"{mark}{text}".encode() if parse(text, "json", file).keys() - {"version"} or not _is_own(file) else None
 
@@ -298,14 +272,3 @@ def _entry(hooked: Hooked, name: EventName, machine: Machine, argv: Sequence[str
     named = {"name": f"kbhub {name}"} if hooked.unit == "ms" else {}
     matcher = {"matcher": hooked.tools} if name == "tool" else {}
     return {**matcher, "hooks": [{"type": "command", **named, "command": command, "timeout": timeout}]}
-
-
-def _kept(content: bytes | None, file: Path) -> dict[str, Any]:
-    """Return the content of a file without empty hooks, and the format version if the file is kbhub's."""
-    data = parse(decode(content, file), "json", file)
-    hooks = data.pop(HOOKS, None)
-    if isinstance(hooks, dict):
-        hooks = {event: entries for event, entries in hooks.items() if entries}
-    if _is_own(file):
-        data.pop("version", None)
-    return data | ({HOOKS: hooks} if hooks else {})

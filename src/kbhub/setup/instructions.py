@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError
-from kbhub.setup.clients import SERVER
+from kbhub.setup.clients import SERVER, Client, Machine
 from kbhub.setup.files import edit, read_bytes
 from kbhub.setup.plan import Action, PlannedStep, Step, done, failed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kbhub.setup.clients import Client
-    from kbhub.setup.machine import Machine
-
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files that agents read when they start. If a project has none, the first is created."""

@@ -10,19 +10,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from kbhub.setup.clients import SERVER
+from kbhub.setup.clients import SERVER, Machine, OwnCommand, Shape
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kbhub.setup.clients import OwnCommand, Shape
-    from kbhub.setup.machine import Machine
-
 
 How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 

@@ -1,8 +1,9 @@
-"""The plan of `kbhub setup`: steps with the functions that carry them out, and their outcome."""
+"""The plan of `kbhub setup`: steps with the functions that carry them out, and what only a person can do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +11,7 @@ from pydantic import Field
 
 from kbhub.errors import KbhubError
 from kbhub.frozen import Model
+from kbhub.setup.clients import SERVER, ClientName, Shape
 from kbhub.values import struct
 
 Action = Literal["register", "update", "remove", "write", "delete", "nothing"]
@@ -104,3 +106,51 @@ def carry_out(task: PlannedStep) -> Step:
         return failed(task.step, str(error))
     except OSError as error:
         return failed(task.step, f"{error.filename or task.step.file}: {error.strerror or error}")
+
+
+DialogName = Literal["jetbrains-ai"]
+
+AnyName = Literal[ClientName, DialogName]
+"""A client that `kbhub setup --client` takes."""
+
+
+@struct
+class Dialog:
+    """The settings dialog of a client."""
+
+    name: DialogName
+    title: str
+    where: str
+    """How to get there."""
+    hint: str
+
+
+DIALOGS: tuple[Dialog, ...] = (
+    Dialog(
+        "jetbrains-ai",
+        "JetBrains AI Assistant",
+        "Settings | Tools | AI Assistant | Model Context Protocol (MCP)",
+        'To search a project from there, set its folder as the working directory, or add "--root" and the folder to '
+        "the arguments.",
+    ),
+)
+"""In display order. None of them is looked for: nothing shows whether such a client is installed."""
+
+
+def pastes(names: Sequence[str], argv: Sequence[str], *, remove: bool) -> tuple[Paste, ...]:
+    """Return what to paste into the dialogs of the named clients, or that it has to be deleted there.
+
+    Clients without a dialog are skipped.
+    """
+    entry = {"mcpServers": {SERVER: Shape().entry(tuple(argv))}}
+    return tuple(
+        Paste(
+            subject=dialog.name,
+            title=dialog.title,
+            where=dialog.where,
+            entry="" if remove else json.dumps(entry, indent=2, ensure_ascii=False),
+            notes=() if remove else (dialog.hint,),
+        )
+        for dialog in DIALOGS
+        if dialog.name in names
+    )

@@ -1,36 +1,194 @@
-"""Register the server with clients, and remove it again."""
+"""Find, register and remove the server in the files of clients."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PureWindowsPath
+from typing import Any
 
 from kbhub.errors import ConfigError
 from kbhub.setup import launch
-from kbhub.setup.clients import CLIENTS, SERVER
+from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Platform, Shape, this_platform
 from kbhub.setup.entries import (
     EntryLocation,
     decode,
-    says_the_same,
+    parse,
+    servers,
     with_entry,
     with_fields,
-    without_empty,
     without_entry,
 )
-from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
-from kbhub.setup.plan import Action, PlannedStep, Step, done, failed
-from kbhub.setup.targets import SERVE, current_text, project_target, registered, user_target
+from kbhub.setup.files import back_up, edit, read_bytes
+from kbhub.setup.launch import RELOCATABLE, major_version
+from kbhub.setup.plan import Action, AnyName, PlannedStep, Registration, Step, done, failed
+from kbhub.values import struct
 from kbhub.workspace.places import data_dir
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+SERVE = "serve"
+"""The subcommand that runs the server; arguments after it in an entry are the user's."""
 
-    from kbhub.setup.clients import Client
-    from kbhub.setup.dialogs import AnyName
-    from kbhub.setup.machine import Machine
-    from kbhub.setup.targets import RegisteredServer, Target
+_NESTED_SINCE = 2
+"""Major version of opencode that nests servers a level deeper (opencode.ai/v2/docs/mcp-servers)."""
+
+_LEADING = 7
+"""Words of a command line searched for `kbhub`; in `uv tool run --from URL kbhub serve` it is the sixth."""
+
+
+@struct
+class RegisteredServer:
+    """A server's entry, parsed."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    enabled: bool
+
+
+@struct
+class Target:
+    """A file in which the server is to be registered or removed."""
+
+    client: Client
+    title: str
+    file: Path
+    keys: tuple[str, ...]
+    shape: Shape
+    argv: tuple[str, ...]
+    """The command line of the server."""
+    within: Path | None = None
+    """The project that the file must be in, or None for the user's own file."""
+
+    @property
+    def form(self) -> Form:
+        """The format of the file."""
+        return self.client.form
+
+    def wants(self, entry: RegisteredServer) -> bool:
+        """Return whether an entry starts the right command; options that follow `serve` are the user's."""
+        base = self.argv[: self.argv.index(SERVE) + 1]
+        return entry.argv[: len(base)] == base
+
+    def argv_instead_of(self, entry: RegisteredServer) -> tuple[str, ...]:
+        """Return the command line that replaces an entry's, keeping the user's options."""
+        own = entry.argv[entry.argv.index(SERVE) + 1 :] if SERVE in entry.argv and runs_kbhub(entry) else ()
+        return (*self.argv[: self.argv.index(SERVE) + 1], *own) if own else self.argv
+
+
+def user_target(client: Client, machine: Machine, argv: Sequence[str]) -> Target:
+    """Return the user's file of a client."""
+    file = machine.file(client)
+    keys = _keys(client, file, machine)
+    return Target(client, client.title, file, keys, client.shape, tuple(argv))
+
+
+def project_target(client: Client, machine: Machine, root: Path) -> Target | None:
+    """Return a client's file in a project, or None if the client has none."""
+    project = client.project
+    if project is None:
+        return None
+    paths = [root / name for name in project.files]
+    file = next((path for path in paths if path.is_file()), paths[-1])
+    shape = project.shape or client.shape
+    keys = _keys(client, file, machine)
+    return Target(client, client.title, file, keys, shape, (*RELOCATABLE, *project.args), within=root)
+
+
+def current_text(target: Target) -> str:
+    """Read the target's file. Raises like `entries.decode` and `files.read_bytes`."""
+    return decode(read_bytes(target.file), target.file)
+
+
+def registered(text: str, target: Target) -> RegisteredServer | None:
+    """Find kbhub's entry in a file: by name, or else by the command it starts."""
+    entries = servers(parse(text, target.form, target.file), target.keys, target.file)
+    if SERVER in entries:
+        return entry_of(SERVER, entries[SERVER], target.shape)
+    parsed = (entry_of(name, raw, target.shape) for name, raw in entries.items())
+    return next((entry for entry in parsed if runs_kbhub(entry)), None)
+
+
+def entry_of(name: str, raw: Any, shape: Shape) -> RegisteredServer:
+    """Parse an entry; `argv` is empty if it has no command."""
+    fields = raw if isinstance(raw, Mapping) else {}
+    command, args = fields.get(shape.command), fields.get(shape.args or "", [])
+    words = command if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
+    argv = tuple(words) if all(isinstance(word, str) for word in words) else ()
+    env = fields.get(shape.env)
+    variables = {str(key): str(value) for key, value in env.items()} if isinstance(env, Mapping) else {}
+    enabled = fields.get("enabled") is not False and fields.get("disabled") is not True
+    return RegisteredServer(name, argv, variables, enabled)
+
+
+def runs_kbhub(entry: RegisteredServer) -> bool:
+    """Return whether an entry starts this server, through whatever runner."""
+    # PureWindowsPath splits at both separators, so it handles paths of any platform.
+    return SERVE in entry.argv and any(PureWindowsPath(word).stem == SERVER for word in entry.argv[:_LEADING])
+
+
+def _keys(client: Client, file: Path, machine: Machine) -> tuple[str, ...]:
+    """Return the key path of the servers, which for opencode depends on the file and the installed version."""
+    if not client.later_keys:
+        return client.keys
+    data = parse(decode(read_bytes(file), file), client.form, file)
+    holder = data.get(client.keys[0])
+    nested = holder.get(client.later_keys[1]) if isinstance(holder, Mapping) else None
+    if isinstance(nested, Mapping) and not {"command", "url"} & nested.keys():
+        return client.later_keys
+    version = None if holder else major_version(client.programs[0], machine)
+    return client.later_keys if version is not None and version >= _NESTED_SINCE else client.keys
+
+
+def registrations(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[Registration, ...]:
+    """Find the server in the user's files of all clients; an unreadable file gives a registration with a fault.
+
+    Project files are not read: they may not be trustworthy, and clients ask before they start anything from them.
+    """
+    machine = Machine(home, env, platform or this_platform())
+    registered: list[Registration] = []
+    for client in CLIENTS:
+        if machine.file(client).is_file():
+            registered += _of(client, machine)
+    return tuple(registered)
+
+
+def unregistered(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[str, ...]:
+    """Return the titles of installed clients that lack the server. Arguments as for `registrations`."""
+    machine = Machine(home, env, platform or this_platform())
+    names = {registration.client for registration in registrations(env, home, platform)}
+    return tuple(client.title for client in CLIENTS if client.name not in names and machine.has(client))
+
+
+def _of(client: Client, machine: Machine) -> list[Registration]:
+    file = machine.file(client)
+    try:
+        target = user_target(client, machine, (SERVER, "serve"))
+        raw = servers(parse(current_text(target), target.form, file), target.keys, file)
+    except ConfigError as error:
+        fault = str(error)
+        return [Registration(client=client.name, title=client.title, file=file, name=SERVER, command="", fault=fault)]
+    entries = [entry_of(name, fields, client.shape) for name, fields in raw.items()]
+    return [
+        Registration(
+            client=client.name,
+            title=client.title,
+            file=file,
+            name=entry.name,
+            command=entry.argv[0] if entry.argv else "",
+            args=entry.argv[1:],
+            env=dict(entry.env),
+            enabled=entry.enabled,
+            program=_program(entry.argv[0], entry.env, machine) if entry.argv else None,
+        )
+        for entry in entries
+        if entry.name == SERVER or runs_kbhub(entry)
+    ]
+
+
+def _program(command: str, env: Mapping[str, str], machine: Machine) -> str | None:
+    path = env.get("PATH", machine.env.get("PATH", ""))
+    return Machine(machine.home, {"PATH": path}, machine.platform).program(command)
+
 
 OFF = "It is disabled there; enable it in the client's settings."
 
@@ -125,7 +283,7 @@ def _registration(target: Target, step: Step, entry: RegisteredServer | None, ma
         return PlannedStep(_with_action(step, "nothing", command=entry.argv, notes=off))
     argv = target.argv_instead_of(entry)
     step = _with_action(step, "update", command=argv, before=entry.argv, notes=off)
-    return PlannedStep(step, lambda: _recorded(target, machine, lambda: _edited(target, step)))
+    return PlannedStep(step, lambda: _with_backup(target, machine, lambda: _edited(target, step)))
 
 
 def _removal(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
@@ -167,47 +325,18 @@ def _done_by(
         reason = fault or f"it had no effect on {target.file}"
         return _edited(target, step, f"`{line[0]}` failed ({reason}), so the file was edited instead.")
 
-    return _recorded(target, machine, change)
+    return _with_backup(target, machine, change)
 
 
-def _recorded(target: Target, machine: Machine, change: Callable[[], Step]) -> Step:
-    """Run a change with a backup of the file, and record it; after a removal, restore the original."""
-    records, before, folders = Records(data_dir(machine.env)), read_bytes(target.file), missing_folders(target.file)
-    copy = records.copied(target.file, before)
+def _with_backup(target: Target, machine: Machine, change: Callable[[], Step]) -> Step:
+    """Run a change; keep a backup of the file if it changed."""
+    before = read_bytes(target.file)
+    copy = back_up(data_dir(machine.env), target.file, before)
     try:
-        step = change()
-        if step.action == "remove":
-            return _taken_back(target, step, records, before, copy)
-        after = read_bytes(target.file)
-        if after == before:
-            return step
-        return step.model_copy(update={"backup": records.changed(target.file, copy, before, after, folders)})
+        return change().model_copy(update={"backup": copy})
     finally:
         if copy and read_bytes(target.file) == before:
             copy.unlink(missing_ok=True)
-
-
-def _taken_back(target: Target, step: Step, records: Records, before: bytes | None, copy: Path | None) -> Step:
-    """Restore the original file or, if somebody else changed it, remove the empty objects kbhub left behind."""
-    change, current = records.of(target.file), read_bytes(target.file)
-    if change is None:
-        return step.model_copy(update={"backup": copy})
-    place = EntryLocation(target.form, target.keys, SERVER, target.file)
-    text, original = decode(current, target.file), decode(change.content, target.file)
-    restored = current
-    if says_the_same(text, original, place) and (change.after == digest(before) or change.content is None):
-        restored = change.content
-    elif current is not None:
-        restored = without_empty(text, original, place).encode()
-    edit(target.file, lambda _: restored, within=target.within)
-    if restored != change.content:
-        records.undone(target.file)
-        return step.model_copy(update={"backup": copy})
-    records.undone(target.file, copy, change.copy)
-    for folder in change.folders if restored is None else ():
-        with suppress(OSError):  # it holds other files by now
-            folder.rmdir()
-    return step
 
 
 def _edited(target: Target, step: Step, note: str = "") -> Step:

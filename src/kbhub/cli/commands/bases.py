@@ -28,8 +28,7 @@ from kbhub.render.lists import (
 )
 from kbhub.render.terminal import size_text
 from kbhub.render.words import one_line
-from kbhub.setup.base_changes import NewBase, add_base, remove_base, rename_base
-from kbhub.setup.bases import list_bases, show_base
+from kbhub.setup.bases import NewBase, add_base, list_bases, remove_base, rename_base, show_base
 from kbhub.setup.cleanup import delete, examine_cache
 from kbhub.setup.contexts import add_context as write_context
 from kbhub.setup.contexts import list_contexts as contexts_at
@@ -37,7 +36,7 @@ from kbhub.setup.contexts import parse_place
 from kbhub.setup.contexts import remove_context as take_back
 
 if TYPE_CHECKING:
-    from kbhub.setup.base_changes import BaseChange
+    from kbhub.setup.bases import BaseChange
     from kbhub.setup.cleanup import Cleanup
     from kbhub.setup.contexts import ContextChange
 

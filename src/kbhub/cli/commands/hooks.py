@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from kbhub.cli.console import complain, show_json, show_text
-from kbhub.cli.hubs import complain_all, hub_options
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.options import Common
 from kbhub.errors import UsageError
-from kbhub.hooks.delivery import SESSION_TOKENS
+from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.events import EventName, HookClient
 from kbhub.hooks.inbox import Inbox, settle, waiting
-from kbhub.hooks.replay import replay
-from kbhub.hooks.state import hooks_state
 from kbhub.hub import Hub
-from kbhub.render.hooks import inbox_text, replayed_text, settled_text, state_text
+from kbhub.render.hooks import inbox_text, settled_text, state_text
 from kbhub.server.daemon.hook_client import run
 from kbhub.setup.hooks import hooked_clients
-from kbhub.workspace.places import expand
 
 
 def hook(
@@ -52,29 +48,19 @@ def hook(
 
 def hooks(
     *,
-    replay_: Annotated[str | None, Parameter(name="--replay", metavar="TRANSCRIPT")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Show which clients run hooks, whether this project allows them, and what they delivered.
 
-    With --replay, show what they would have delivered during a past session. Register hooks with `kbhub setup --hooks`.
-    Of plugins, only that of Claude Code is seen, enabled for all projects or this one; other clients list their own.
+    Register hooks with `kbhub setup --hooks`. Of plugins, only that of Claude Code is seen, enabled for all projects or
+    this one; other clients list their own.
 
-    Example: kbhub hooks --replay ~/.claude/projects/-work-shop/4f1c.jsonl
+    Example: kbhub hooks
 
     Args:
-        replay_: Session log of Claude Code, Codex or Gemini CLI.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
-    if replay_ is not None:
-        replayed = replay(hub, Path(expand(replay_, hub.options.home, hub.options.cwd)))
-        if common.json:
-            show_json(replayed.model_dump_json(indent=2))
-        else:
-            show_text(replayed_text(replayed, SESSION_TOKENS))
-            complain_all(replayed.notes)
-        return 0
     workspace = hub.discovery().workspace
     project = workspace.git_root or workspace.directory
     state = hooks_state(hub, hooked_clients(hub.options.env, hub.options.home, project))

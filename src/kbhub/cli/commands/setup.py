@@ -18,15 +18,12 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.render.setup import pastes_text, plan_text, question, report_text
 from kbhub.render.terminal import Painter
-from kbhub.setup.clients import CLIENTS
-from kbhub.setup.dialogs import AnyName, pastes
+from kbhub.setup.clients import CLIENTS, Machine, this_platform
 from kbhub.setup.hooks import HOOKED, hooks_tasks
 from kbhub.setup.instructions import agents_tasks, skill_tasks
 from kbhub.setup.launch import launch, this_installation
-from kbhub.setup.machine import Machine, this_platform
-from kbhub.setup.plan import SetupReport, carry_out
-from kbhub.setup.registration import chosen_clients, project_tasks, user_tasks, without_project_file
-from kbhub.setup.targets import SERVE
+from kbhub.setup.plan import AnyName, SetupReport, carry_out, pastes
+from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.schema_files import schema_file, schema_files

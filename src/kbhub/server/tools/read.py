@@ -8,7 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
 from kbhub.errors import UsageError
-from kbhub.hooks.deliveries import mark_read
+from kbhub.hooks.sessions import mark_read
 from kbhub.memory import catalog
 from kbhub.reading.graph import EDGE_KINDS, EdgeKind, Related, Tags, related, tags
 from kbhub.reading.graph.neighbours import LIMIT as RELATED_LIMIT

@@ -9,18 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from kbhub.hub import Hub
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.places import private_directory
 from kbhub.workspace.project_identity import identify
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from kbhub.hub import Hub
 
 FOLDER = "hooks"
 """In the data directory."""
@@ -50,7 +47,7 @@ class SessionLog:
 
 
 @struct
-class Counted:
+class DeliveryCounts:
     """Deliveries of a project in the last `KEPT_DAYS` days."""
 
     sessions: int = 0
@@ -62,7 +59,7 @@ class Counted:
     tokens: int = 0
 
 
-def told(hub: Hub, session: str) -> SessionLog:
+def session_log(hub: Hub, session: str) -> SessionLog:
     """Return the log of a session; an empty one if its file cannot be read."""
     name = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = project_folder(hub) / f"{name}.jsonl"
@@ -82,13 +79,13 @@ def mark_read(hub: Hub, refs: Iterable[str]) -> None:
             _append(path, {"at": round(hub.options.clock()), "read": new})
 
 
-def counted(hub: Hub) -> Counted:
+def delivery_counts(hub: Hub) -> DeliveryCounts:
     """Return how many documents were delivered in this project, and how many of them were read."""
-    totals = Counted()
+    totals = DeliveryCounts()
     for path in _recent(project_folder(hub), 0.0):
         lines = list(_lines(path))
         delivered = {_document(ref) for line in lines for ref in line["refs"]}
-        totals = Counted(
+        totals = DeliveryCounts(
             sessions=totals.sessions + any(line["tokens"] for line in lines),
             deliveries=totals.deliveries + sum(line["tokens"] > 0 for line in lines),
             refs=totals.refs + len(delivered),
