@@ -19,8 +19,7 @@ from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.types import Query
-from kbhub.workspace.config import load_config
-from kbhub.workspace.pointer import read_pointer
+from kbhub.workspace.config import load_config, read_pointer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEAM = EXAMPLES / "team"
@@ -146,7 +145,7 @@ def test_the_configs_have_no_warnings(tmp_path):
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: str(file.parent.relative_to(EXAMPLES)))
 def test_the_configs_name_a_schema_that_is_there(file):
     """Editors complete and check them."""
-    from kbhub.workspace.jsonc import read_jsonc
+    from kbhub.workspace.config_edits import read_jsonc
 
     assert (file.parent / read_jsonc(file)["$schema"]).is_file()
 

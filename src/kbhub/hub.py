@@ -19,8 +19,8 @@ from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
+from kbhub.workspace.files import cache_dir, data_dir, working_directory
 from kbhub.workspace.memory_folders import with_completions, with_memories
-from kbhub.workspace.places import cache_dir, data_dir, working_directory
 from kbhub.workspace.trust import TrustStore
 
 if TYPE_CHECKING:

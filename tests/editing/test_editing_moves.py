@@ -14,7 +14,7 @@ from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotCont
 from kbhub.memory.changes import forget
 from kbhub.memory.remember import remember
 from kbhub.types import Query
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
+from kbhub.workspace.files import ABANDONED_SECONDS
 from trees import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_pause")

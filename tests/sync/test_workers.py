@@ -255,7 +255,7 @@ def test_workers_end_with_who_started_them(many, forked):
     """Also where that is killed; Ctrl-C does not make them speak."""
     script = (
         "import os, sys, threading\n"
-        "from kbhub.workspace.process_limits import be_frugal\n"
+        "from kbhub.workspace.child_processes import be_frugal\n"
         "be_frugal(os.environ)\n"
         "import kbhub.sync.workers as workers\n"
         "workers.LARGE_FILES, workers.PART_FILES, workers.cores = 2, 1, lambda: 2\n"

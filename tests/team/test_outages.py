@@ -27,7 +27,7 @@ from kbhub.search.search import search
 from kbhub.setup.doctor import examine
 from kbhub.sync.bases import sync
 from kbhub.sync.publish import publish
-from kbhub.workspace.engine_urls import database_name, engine_fault, split_engine_url
+from kbhub.workspace.config import database_name, engine_fault, split_engine_url
 
 QUICK = 0.3
 """Seconds of a deadline that is missed on purpose."""

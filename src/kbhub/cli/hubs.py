@@ -17,7 +17,7 @@ from kbhub.sync.bases import freshen, sync
 from kbhub.sync.first_index import Patience, first_indexes
 from kbhub.values import counted
 from kbhub.workspace.discovery import parse_base_arguments
-from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:

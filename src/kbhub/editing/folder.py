@@ -18,8 +18,7 @@ from kbhub.errors import DocumentChanged, IndexUnavailable, KbhubError, PathNotC
 from kbhub.index.references import document_id, short_docid
 from kbhub.sync.bases import freshen, sync
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
-from kbhub.workspace.files import open_regular
+from kbhub.workspace.files import ABANDONED_SECONDS, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,9 +15,9 @@ from kbhub.index.references import check_length, named_base, ref_of, unknown_bas
 from kbhub.reading.lists import typed_into
 from kbhub.values import struct
 from kbhub.workspace.field_checks import nearest
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
 from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
-from kbhub.workspace.places import is_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:

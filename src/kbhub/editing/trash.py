@@ -36,9 +36,7 @@ from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
 from kbhub.sync.lock import writing
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
-from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import ABANDONED_SECONDS, private_directory, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

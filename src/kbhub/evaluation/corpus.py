@@ -19,7 +19,7 @@ from kbhub.memory.querylog.recorder import log_of
 from kbhub.sync.bases import sync
 from kbhub.sync.transformer import embed_ahead
 from kbhub.values import struct
-from kbhub.workspace.places import cache_dir, private_directory
+from kbhub.workspace.files import cache_dir, private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

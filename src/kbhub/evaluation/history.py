@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from kbhub.evaluation.corpus import FOLDER, eval_folder
 from kbhub.evaluation.report import EvalReport
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory, write_atomically
 
 if TYPE_CHECKING:
     from kbhub.evaluation.corpus import Setup

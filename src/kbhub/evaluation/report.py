@@ -9,7 +9,7 @@ from pydantic import Field
 
 from kbhub.errors import DatasetError
 from kbhub.frozen import Model
-from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
+from kbhub.workspace.memory_folders import identify
 from kbhub.workspace.project import PROJECT_ID
-from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kbhub.values import DAY_SECONDS, struct
-from kbhub.workspace.places import private_directory
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.files import private_directory
+from kbhub.workspace.memory_folders import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -21,8 +21,7 @@ from kbhub.memory.results import Remembered
 from kbhub.memory.similarity import wording
 from kbhub.memory.store import read
 from kbhub.search.memory_boost import timestamp
-from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,8 +13,8 @@ from kbhub.index.catalogue import front_matter_of, paths_beginning
 from kbhub.index.references import ref_of
 from kbhub.memory.catalog import all_known, ref
 from kbhub.values import struct
+from kbhub.workspace.memory_folders import identify
 from kbhub.workspace.project import PROJECT_ID
-from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -18,7 +18,7 @@ from kbhub.errors import QueryLogUnavailable
 from kbhub.index import lessons
 from kbhub.index.logged import Asked, Distinct, Kind, Opening, State, Topic
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

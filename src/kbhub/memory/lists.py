@@ -21,8 +21,7 @@ from kbhub.search.memory_boost import uses_of
 from kbhub.search.search import search
 from kbhub.types import Query
 from kbhub.workspace.memory_folders import described as described_folder
-from kbhub.workspace.memory_folders import project_folders
-from kbhub.workspace.project_identity import identify, path_identity
+from kbhub.workspace.memory_folders import identify, path_identity, project_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -26,7 +26,7 @@ from kbhub.memory.store import MemoryFile, create, locked, sweep, taken_ids
 from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.git import head_commit
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.memory_folders import identify
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

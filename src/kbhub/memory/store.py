@@ -18,10 +18,9 @@ from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
 from kbhub.values import DAY_SECONDS, struct
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, write_atomically
+from kbhub.workspace.files import ABANDONED_SECONDS, private_directory, write_atomically
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
 from kbhub.workspace.memory_folders import USER_ID, memories_folder, project_folders
-from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

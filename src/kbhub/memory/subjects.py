@@ -17,7 +17,7 @@ from kbhub.memory.catalog import all_known, ref
 from kbhub.memory.documents import MAX_SUBJECTS
 from kbhub.memory.results import ChangedSubject
 from kbhub.types import Base
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.memory_folders import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

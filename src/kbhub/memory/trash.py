@@ -15,8 +15,7 @@ from kbhub.memory.results import Memory, Trashed
 from kbhub.memory.store import TRASH, create, label_of, locked, with_id
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.memory_folders import USER_ID, MemoryFolder, memories_folder, project_folder
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.memory_folders import USER_ID, MemoryFolder, identify, memories_folder, project_folder
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

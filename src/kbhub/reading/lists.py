@@ -23,7 +23,7 @@ from kbhub.sync.bases import SyncState, passed_over
 from kbhub.sync.transformer import embedded, is_used
 from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.workspace.discovery import covers, matching, plain
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.first_index import is_in_progress
 from kbhub.sync.transformer import is_used
 from kbhub.types import Query, SearchResult, Skipped
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
 from kbhub.search.evidence import packaged
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.memory_folders import identify
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

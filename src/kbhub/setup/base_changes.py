@@ -13,11 +13,19 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.setup.bases import config_file, edit_config, places_of, portable, team_engine, unknown_base
 from kbhub.values import struct
-from kbhub.workspace.config import directory_identity, folder_of, id_fault
+from kbhub.workspace.config import (
+    database_name,
+    directory_identity,
+    engine_fault,
+    folder_of,
+    id_fault,
+    is_engine_url,
+    shown_url,
+    split_engine_url,
+)
 from kbhub.workspace.config_edits import add_item, remove_value, rename_key, set_value
 from kbhub.workspace.discovery import EVERYWHERE
-from kbhub.workspace.engine_urls import database_name, engine_fault, is_engine_url, shown_url, split_engine_url
-from kbhub.workspace.places import expand, is_directory, why_no_directory
+from kbhub.workspace.files import expand, is_directory, why_no_directory
 from kbhub.workspace.settings import BaseEntry
 from kbhub.workspace.validation import adapter
 

@@ -13,7 +13,7 @@ from kbhub.errors import ConfigError
 from kbhub.setup import toml_entries, yaml_entries
 from kbhub.values import struct
 from kbhub.workspace import config_edits
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.config_edits import parse_jsonc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

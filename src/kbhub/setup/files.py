@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory, read_regular, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

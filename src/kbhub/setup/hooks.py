@@ -22,7 +22,7 @@ from kbhub.setup.machine import Machine, this_platform
 from kbhub.setup.plan import PlannedStep, Step, done, failed
 from kbhub.values import struct
 from kbhub.workspace import config_edits
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,7 +21,7 @@ from kbhub.setup.entries import (
 from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
 from kbhub.setup.plan import Action, PlannedStep, Step, done, failed
 from kbhub.setup.targets import SERVE, current_text, project_target, registered, user_target
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

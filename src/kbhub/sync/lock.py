@@ -11,7 +11,7 @@ import filelock
 from filelock import FileLock, Timeout
 
 from kbhub.errors import WriteRefused
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -43,9 +43,9 @@ from kbhub.sync.lock import only_writer
 from kbhub.sync.report import SyncReport
 from kbhub.types import Problem
 from kbhub.values import record
+from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import commit_times
-from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,8 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from kbhub.errors import KbhubError
 from kbhub.values import record
+from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.formats import IGNORE_NAMES, SKIPPED_FOLDERS, may_be_taken
-from kbhub.workspace.pointer import POINTER_NAMES
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

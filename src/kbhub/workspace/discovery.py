@@ -13,12 +13,18 @@ from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Discovery, Problem, Workspace
-from kbhub.workspace.config import directory_identity, folder_of, id_fault
-from kbhub.workspace.engine_urls import split_engine_url
+from kbhub.workspace.config import directory_identity, folder_of, id_fault, split_engine_url
+from kbhub.workspace.files import expand, is_directory, private_directory, user_home, why_no_directory
 from kbhub.workspace.git import git_root
-from kbhub.workspace.places import expand, is_directory, private_directory, user_home, why_no_directory
-from kbhub.workspace.project import PROJECT_ID, clean, docs_base, find_project, owned_by_user, trust_pointer
-from kbhub.workspace.vaults import has_inline_tags
+from kbhub.workspace.project import (
+    PROJECT_ID,
+    clean,
+    docs_base,
+    find_project,
+    has_inline_tags,
+    owned_by_user,
+    trust_pointer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set

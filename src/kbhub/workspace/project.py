@@ -12,19 +12,39 @@ from typing import TYPE_CHECKING
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Problem
 from kbhub.values import struct
-from kbhub.workspace.config import CONFIG_NAME
+from kbhub.workspace.config import CONFIG_NAME, POINTER_NAMES, read_pointer
+from kbhub.workspace.files import expand, is_directory
 from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
-from kbhub.workspace.places import expand, is_directory
-from kbhub.workspace.pointer import POINTER_NAMES, read_pointer
 from kbhub.workspace.settings import Pointer
-from kbhub.workspace.vaults import has_inline_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kbhub.types import Origin, Workspace
     from kbhub.workspace.trust import Grant, TrustStore
+
+VAULT_FOLDER = ".obsidian"
+"""Folder in which Obsidian keeps its settings, in the root of a vault."""
+
+
+def has_inline_tags(said: bool | None, folder: Path, home: Path | None) -> bool:
+    """Return whether `#tags` in the text of a base's documents are tags.
+
+    If the configuration does not say (`said` is None), they are where the folder is in a vault, whose root is the
+    folder itself or, within a git repository, above it. `home` is no repository; None if the folder is known to be in
+    one.
+    """
+    if said is not None:
+        return said
+    root = git_root(folder, home)
+    for place in (folder, *folder.parents):
+        if is_directory(place / VAULT_FOLDER):
+            return True
+        if root is None or place == root:
+            break
+    return False
+
 
 PROJECT_ID = "project"
 

@@ -22,7 +22,7 @@ from kbhub.hub import Hub
 from kbhub.render.hooks import inbox_text, replayed_text, settled_text, state_text
 from kbhub.server.daemon.hook_client import run
 from kbhub.setup.hooks import hooked_clients
-from kbhub.workspace.places import expand
+from kbhub.workspace.files import expand
 
 
 def hook(

@@ -28,8 +28,8 @@ from kbhub.setup.plan import SetupReport, carry_out
 from kbhub.setup.registration import chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.setup.targets import SERVE
 from kbhub.workspace.discovery import find_workspace
-from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
-from kbhub.workspace.schema_files import schema_file, schema_files
+from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.workspace.validation import schema_file, schema_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

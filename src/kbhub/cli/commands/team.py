@@ -26,7 +26,7 @@ from kbhub.setup.bases import team_engine
 from kbhub.sync.report import SyncReport
 from kbhub.sync.watch import until_changed
 from kbhub.values import counted
-from kbhub.workspace.engine_urls import engine_fault, is_engine_url, split_engine_url
+from kbhub.workspace.config import engine_fault, is_engine_url, split_engine_url
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.server.daemon.folder import TOKEN_BYTES, read_token
-from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.files import write_atomically
 
 if TYPE_CHECKING:
     from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord

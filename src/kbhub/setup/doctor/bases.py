@@ -14,7 +14,7 @@ from kbhub.search.base_suggestions import is_empty, outside
 from kbhub.sync.comparison import behind_of, compare
 from kbhub.sync.lock import is_being_indexed
 from kbhub.values import counted
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:

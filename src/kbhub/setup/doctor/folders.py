@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kbhub.index.sqlite.schema import DAMAGED
 from kbhub.index.transformer_vectors import SUFFIX as TRANSFORMER
 from kbhub.reading.reports import Finding
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.trust import TRUST_NAME
 
 if TYPE_CHECKING:
