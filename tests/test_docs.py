@@ -15,7 +15,7 @@ from kbhub.search.find import HALF_LIFE_DAYS
 from kbhub.search.fusion import SEMANTIC_SHARE
 from kbhub.search.rerank_text import LOOKED_AT
 from kbhub.setup.clients import CLIENTS
-from kbhub.workspace.config_edits import read_jsonc
+from kbhub.workspace.jsonc import read_jsonc
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

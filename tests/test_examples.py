@@ -145,7 +145,7 @@ def test_the_configs_have_no_warnings(tmp_path):
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: str(file.parent.relative_to(EXAMPLES)))
 def test_the_configs_name_a_schema_that_is_there(file):
     """Editors complete and check them."""
-    from kbhub.workspace.config_edits import read_jsonc
+    from kbhub.workspace.jsonc import read_jsonc
 
     assert (file.parent / read_jsonc(file)["$schema"]).is_file()
 

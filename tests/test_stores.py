@@ -33,7 +33,7 @@ from kbhub.setup.instructions import SKILL
 from kbhub.setup.machine import Machine
 from kbhub.setup.plan import carry_out
 from kbhub.setup.registration import user_tasks
-from kbhub.workspace.config_edits import parse_jsonc
+from kbhub.workspace.jsonc import parse_jsonc
 from kbhub.workspace.tool_names import ALL
 from setup_machine import Account, make_account
 

@@ -15,7 +15,7 @@ from conftest import make_environment
 from kbhub.documents.filters import parse_rules
 from kbhub.errors import ConfigError
 from kbhub.render import status_answers
-from kbhub.workspace.config_edits import parse_jsonc
+from kbhub.workspace.jsonc import parse_jsonc
 from kbhub.workspace.settings import MAX_RULES
 
 LONG = "x" * 300

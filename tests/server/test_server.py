@@ -429,7 +429,7 @@ async def test_structured_answers_without_knowledge_fit_too(environment, mode):
 
 async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode, monkeypatch):
     """Handshake, list, read and status do not wait for an index, and a search says what it lacks."""
-    monkeypatch.setattr("kbhub.sync.first_index.STALLED_SECONDS", 0.1)
+    monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 0.1)
     monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
     monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
     notes.env["KBHUB_TOOLS"] = "all"

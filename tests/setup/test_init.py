@@ -13,7 +13,7 @@ from kbhub.errors import ConfigError, UsageError
 from kbhub.setup.init import STARTER, STARTER_NAME, create_file, make_knowledge, point_to
 from kbhub.types import Query
 from kbhub.workspace.config import read_pointer
-from kbhub.workspace.config_edits import read_jsonc
+from kbhub.workspace.jsonc import read_jsonc
 
 
 def make(environment, **options):

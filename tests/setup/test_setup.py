@@ -16,7 +16,7 @@ import yaml
 from kbhub.setup.clients import CLIENTS
 from kbhub.setup.launch import launch, this_installation
 from kbhub.setup.machine import Machine
-from kbhub.workspace.config_edits import parse_jsonc
+from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import (
     AMP,
     CLAUDE,

@@ -9,7 +9,7 @@ import pytest
 
 from kbhub.hooks.events import CLIENTS
 from kbhub.setup.hooks import HOOKED
-from kbhub.workspace.config_edits import parse_jsonc
+from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import CLAUDE, CODEX, Account, make_account
 
 FILES = {

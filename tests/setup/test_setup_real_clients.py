@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.setup.clients import client_named
-from kbhub.workspace.config_edits import parse_jsonc
+from kbhub.workspace.jsonc import parse_jsonc
 from node_packages import PROGRAMS, PYTHON_BIN, node_program
 from setup_machine import CODEX, OPENCODE, Account, make_account
 

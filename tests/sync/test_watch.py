@@ -15,7 +15,7 @@ import kbhub.sync.comparison
 import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.sync.background import Background
-from kbhub.sync.bases import freshen, is_in_step
+from kbhub.sync.freshness import freshen, is_in_step
 from kbhub.sync.watch import LIVE, Watcher
 from kbhub.types import Query
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError
 from kbhub.workspace.config import id_fault, load_config
-from kbhub.workspace.config_edits import parse_jsonc, read_jsonc
 from kbhub.workspace.files import cache_dir, data_dir, private_directory, write_atomically
+from kbhub.workspace.jsonc import parse_jsonc, read_jsonc
 from kbhub.workspace.settings import GlobalConfig
 
 

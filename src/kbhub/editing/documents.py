@@ -35,7 +35,7 @@ from kbhub.editing.folder import (
 from kbhub.editing.paths import Location, check_writable, find_document, new_place, twin
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
-from kbhub.sync.lock import writing
+from kbhub.sync.comparison import writing
 from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import DocumentChanged, IndexUnavailable, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.index.references import document_id, short_docid
-from kbhub.sync.bases import freshen, sync
+from kbhub.sync.freshness import freshen, sync
 from kbhub.values import struct
 from kbhub.workspace.files import ABANDONED_SECONDS, open_regular
 

@@ -35,7 +35,7 @@ from kbhub.editing.paths import Location, check_writable, find_document, new_pla
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
-from kbhub.sync.lock import writing
+from kbhub.sync.comparison import writing
 from kbhub.workspace.files import ABANDONED_SECONDS, private_directory, read_regular
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocum
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.references import ref_of
 from kbhub.memory.querylog.recorder import log_of
-from kbhub.sync.bases import sync
-from kbhub.sync.transformer import embed_ahead
+from kbhub.sync.background import embed_ahead
+from kbhub.sync.freshness import sync
 from kbhub.values import struct
 from kbhub.workspace.files import cache_dir, private_directory
 

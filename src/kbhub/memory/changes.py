@@ -22,7 +22,7 @@ from kbhub.memory.results import Forgotten, Memory, Remembered
 from kbhub.memory.store import MemoryFile, discard, empty_trash, locked, read, replace
 from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import timestamp, uses_of
-from kbhub.sync.bases import freshen, sync
+from kbhub.sync.freshness import freshen, sync
 from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from kbhub.index import DocumentRow, Index
 from kbhub.index.references import DOCID_DIGITS, ref_of
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
-from kbhub.sync.bases import SyncState, passed_over
-from kbhub.sync.transformer import embedded, is_used
+from kbhub.sync.background import embedded, is_used
+from kbhub.sync.freshness import SyncState, passed_over
 from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.workspace.discovery import covers, matching, plain
 from kbhub.workspace.files import is_directory

@@ -18,10 +18,9 @@ from kbhub.search.notes import leading_notes, notes_on, unfinished
 from kbhub.search.rerank_transformer import TransformerRanking
 from kbhub.search.retrieval import keyword_ranking
 from kbhub.search.usage import learned
-from kbhub.sync.bases import SyncState
+from kbhub.sync.background import is_used
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.sync.first_index import is_in_progress
-from kbhub.sync.transformer import is_used
+from kbhub.sync.freshness import SyncState, is_in_progress
 from kbhub.types import Query, SearchResult, Skipped
 from kbhub.workspace.files import is_directory
 

@@ -23,9 +23,9 @@ from kbhub.workspace.config import (
     shown_url,
     split_engine_url,
 )
-from kbhub.workspace.config_edits import add_item, remove_value, rename_key, set_value
 from kbhub.workspace.discovery import EVERYWHERE
 from kbhub.workspace.files import expand, is_directory, why_no_directory
+from kbhub.workspace.jsonc import add_item, remove_value, rename_key, set_value
 from kbhub.workspace.settings import BaseEntry
 from kbhub.workspace.validation import adapter
 

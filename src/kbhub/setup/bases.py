@@ -15,8 +15,8 @@ from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.types import Origin
 from kbhub.workspace.config import checked_config, config_path, folder_of
-from kbhub.workspace.config_edits import alone, edit_file
 from kbhub.workspace.field_checks import nearest
+from kbhub.workspace.jsonc import alone, edit_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kbhub.errors import ConfigError
 from kbhub.setup import toml_entries, yaml_entries
 from kbhub.values import struct
-from kbhub.workspace import config_edits
-from kbhub.workspace.config_edits import parse_jsonc
+from kbhub.workspace import jsonc
+from kbhub.workspace.jsonc import parse_jsonc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,8 +78,8 @@ def with_entry(text: str, place: EntryLocation, entry: dict[str, Any]) -> str:
     bom, body = without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     if place.form == "json":
-        start = body if body.strip() else config_edits.NEW_FILE
-        edited = config_edits.set_value(start, [*keys, name], entry, path)
+        start = body if body.strip() else jsonc.NEW_FILE
+        edited = jsonc.set_value(start, [*keys, name], entry, path)
     elif place.form == "toml":
         edited = toml_entries.added(body, keys, name, entry, path)
     else:
@@ -97,7 +97,7 @@ def with_fields(text: str, place: EntryLocation, fields: dict[str, Any]) -> str:
     entry, edited = {**old, **fields}, body
     if place.form == "json":
         for key, value in fields.items():
-            edited = config_edits.set_value(edited, [*keys, name, key], value, path)
+            edited = jsonc.set_value(edited, [*keys, name, key], value, path)
     elif place.form == "toml":
         edited = toml_entries.changed(body, keys, name, fields, path)
     else:
@@ -110,7 +110,7 @@ def without_entry(text: str, place: EntryLocation) -> str:
     bom, body = without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     if place.form == "json":
-        edited = config_edits.remove_value(body, [*keys, name], path)
+        edited = jsonc.remove_value(body, [*keys, name], path)
     elif place.form == "toml":
         edited = toml_entries.removed(body, keys, name, path)
     else:
@@ -132,7 +132,7 @@ def without_empty(text: str, before: str, place: EntryLocation) -> str:
             break
         if _exists(parse(before, place.form, place.path), keys):
             break
-        text = bom + config_edits.remove_value(body, list(keys), place.path)
+        text = bom + jsonc.remove_value(body, list(keys), place.path)
     return text
 
 

@@ -97,16 +97,16 @@ def greeting(task: str) -> bytes:
 
 
 def start(module: str) -> subprocess.Popen[bytes]:
-    """Start a module of kbhub, by its full name, as a process with pipes to its standard input and output.
+    """Start `main` of a module, by its full name, as a process with pipes to its standard input and output.
 
-    `multiprocessing` would run the importing program again in it.
+    `multiprocessing` would run the importing program again in it, and `-m` would load the module twice.
     """
     options: dict[str, Any] = {}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.CREATE_NO_WINDOW}
     return subprocess.Popen(  # noqa: S603 - a module of ours
         # -P: the working directory may contain a module with the name of some library.
-        [sys.executable, "-P", "-m", module],
+        [sys.executable, "-P", "-c", f"from {module} import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

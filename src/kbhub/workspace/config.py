@@ -15,7 +15,6 @@ from urllib.parse import unquote, urlsplit
 from kbhub.errors import ConfigError
 from kbhub.types import Mode, Problem
 from kbhub.values import struct
-from kbhub.workspace.config_edits import read_jsonc
 from kbhub.workspace.field_checks import (
     choice,
     cut,
@@ -32,6 +31,7 @@ from kbhub.workspace.field_checks import (
     unknown_fields,
 )
 from kbhub.workspace.files import data_dir, expand
+from kbhub.workspace.jsonc import read_jsonc
 from kbhub.workspace.settings import (
     ENV_PREFIX,
     MAX_RULES,

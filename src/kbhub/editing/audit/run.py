@@ -40,8 +40,8 @@ from kbhub.editing.link_rewrites import not_updated, relink
 from kbhub.editing.paths import find_document, why_not_writable
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.lists import short_docids
-from kbhub.sync.bases import passed_over
-from kbhub.sync.lock import writing
+from kbhub.sync.comparison import writing
+from kbhub.sync.freshness import passed_over
 from kbhub.types import Problem, Skipped
 
 if TYPE_CHECKING:

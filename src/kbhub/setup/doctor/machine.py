@@ -14,7 +14,7 @@ from kbhub.models.inference import Deadline
 from kbhub.models.ollama import Ollama
 from kbhub.models.onnx import minilm
 from kbhub.reading.reports import Finding
-from kbhub.sync.transformer import embedded, is_used
+from kbhub.sync.background import embedded, is_used
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
 from kbhub.values import counted
 

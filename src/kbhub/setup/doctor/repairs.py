@@ -34,7 +34,7 @@ from kbhub.setup.doctor.machine import (
     watch_findings,
 )
 from kbhub.setup.doctor.shared import shared_findings
-from kbhub.sync.bases import sync
+from kbhub.sync.freshness import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,8 +1,4 @@
-"""Edit single values of a hand-written JSON file without changing any other byte.
-
-An edit locates the value and replaces the text there, so that comments, order, indentation, trailing commas, line
-endings and a byte order mark are kept. Files that `jsonc` refuses are refused here, too.
-"""
+"""Parse JSON with comments and trailing commas, and edit single values without changing any other byte."""
 
 from __future__ import annotations
 
