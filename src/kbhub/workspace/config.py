@@ -30,7 +30,7 @@ from kbhub.workspace.field_checks import (
     shown,
     unknown_fields,
 )
-from kbhub.workspace.files import data_dir, expand
+from kbhub.workspace.files import data_dir, expand, probe
 from kbhub.workspace.jsonc import read_jsonc
 from kbhub.workspace.settings import (
     ENV_PREFIX,
@@ -202,6 +202,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     """
     chosen, named = config_path(path, env, home)
     data: Any = {}
+    probe(chosen)
     if named or chosen.exists() or chosen.is_symlink():
         data = read_jsonc(chosen)
     read = chosen if named or chosen.exists() else None
@@ -310,6 +311,7 @@ def _check_directories(settings: GlobalConfig, where: Path, home: Path) -> None:
 def directory_identity(path: Path) -> tuple[int, int] | Path:
     """Return device and inode of a directory, or its resolved path if it does not exist; equal for all its names."""
     try:
+        probe(path)
         status = path.stat()
     except (OSError, ValueError):
         return Path(os.path.realpath(path))  # `Path.resolve` raises for link cycles

@@ -6,13 +6,99 @@ import errno
 import os
 import stat
 import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+RACY_SECONDS = 2.0
+"""A file changed this recently may change again within one tick of its clock (2 s on FAT)."""
+
+
+class FileStates:
+    """The files and folders that decided something: what was read is as it was while none of them changes."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, bool], tuple[int, ...]] = {}
+        self._uncertain = False
+
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        """Note every path that this thread asks about meanwhile; see `probe`."""
+        _recorder.states = self
+        try:
+            yield
+        finally:
+            _recorder.states = None
+
+    def note(self, path: str, *, entries: bool) -> None:
+        """Note the state of a path before it is looked at."""
+        if (path, entries) not in self._seen:
+            self._seen[path, entries] = state = _state(path, entries=entries)
+            # As git does: what changed just now may change once more and look the same.
+            self._uncertain |= state[0] > (time.time() - RACY_SECONDS) * 1e9
+
+    def doubt(self) -> None:
+        """Note that no file tells whether the result is still the same."""
+        self._uncertain = True
+
+    def unchanged(self) -> bool:
+        """Return whether every file and folder is certainly as it was."""
+        return not self._uncertain and all(
+            _state(path, entries=entries) == state for (path, entries), state in self._seen.items()
+        )
+
+
+class _Recorder(threading.local):
+    states: FileStates | None = None
+
+
+_recorder = _Recorder()
+
+
+def probe(path: Path | str, *, entries: bool = False) -> None:
+    """Tell `FileStates.record` that a path decides: its content, for a folder with `entries` the names in it."""
+    if _recorder.states:
+        _recorder.states.note(str(path), entries=entries)
+
+
+def probe_in_vain() -> None:
+    """Tell `FileStates.record` that something decides which is in no file."""
+    if _recorder.states:
+        _recorder.states.doubt()
+
+
+def real_path(path: Path | str) -> Path:
+    """Return a path with links resolved, which need not exist."""
+    if _recorder.states:
+        probe(path)
+        place, above = str(path), None
+        while place != above and not os.path.lexists(place):  # a link further up may come to lead elsewhere
+            above, place = place, os.path.dirname(place)  # noqa: PTH120
+            probe(place)
+    return Path(os.path.realpath(path))
+
+
+def _state(path: str, *, entries: bool) -> tuple[int, ...]:
+    """Return what tells a path from itself changed or replaced; first, the last time of change that counts (ns)."""
+    newest = 0
+    link: tuple[int, ...] = ()
+    try:
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            newest, link = status.st_ctime_ns, (status.st_ino, status.st_ctime_ns, status.st_uid)
+            status = os.stat(path)  # noqa: PTH116 - half the time of pathlib
+    except (OSError, ValueError) as error:
+        return (newest, getattr(error, "errno", None) or 0, *link)
+    state = (status.st_ino, status.st_dev, status.st_mode, status.st_uid, *link)
+    if stat.S_ISDIR(status.st_mode) and not entries:
+        return (newest, *state)
+    newest = max(newest, status.st_mtime_ns, status.st_ctime_ns)
+    return (newest, *state, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
 
 # O_NONBLOCK: opening a FIFO would otherwise block until there is a writer; regular files ignore it.
 # O_NOCTTY: a terminal must not become our controlling one. O_BINARY: Windows would translate line endings.
@@ -30,6 +116,7 @@ def open_regular(path: Path | str, *, dir_fd: int | None = None, follow: bool = 
 
     `path` is relative to the descriptor `dir_fd` if that is given, and may be a symbolic link with `follow`.
     """
+    probe(path)
     descriptor = os.open(path, _READ | (0 if follow else getattr(os, "O_NOFOLLOW", 0)), dir_fd=dir_fd)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -139,6 +226,7 @@ def data_dir(env: Mapping[str, str]) -> Path:
 
 def is_directory(path: Path) -> bool:
     """Return whether a folder exists and is accessible; permission errors and missing drives count as no."""
+    probe(path)
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for them
 
 

@@ -14,7 +14,15 @@ from urllib.parse import unquote, urlsplit
 from kbhub.errors import UsageError
 from kbhub.types import Base, Discovery
 from kbhub.values import struct
-from kbhub.workspace.files import is_directory, private_directory, read_regular, write_atomically
+from kbhub.workspace.files import (
+    is_directory,
+    private_directory,
+    probe,
+    probe_in_vain,
+    read_regular,
+    real_path,
+    write_atomically,
+)
 from kbhub.workspace.git import main_worktree, root_commit
 
 if TYPE_CHECKING:
@@ -80,6 +88,7 @@ def identify_directory(directory: Path, root: Path | None) -> Identity:
         if address := _origin(common, root):
             return Identity("origin", address)
         # A shallow clone lacks the first commit, and the oldest one it has changes with the next fetch.
+        probe(common / "shallow")
         if not (common / "shallow").exists() and not _is_new(common) and (commit := _first_commit(root)):
             return Identity("root", commit)
     return path_identity(root or directory)
@@ -177,6 +186,8 @@ def _origin(common: Path, root: Path) -> str | None:
         if remote := normal_origin(address):
             return remote
         local = Path(os.path.realpath(root / address.removeprefix("file://")))
+        for git in (local / ".git", local):
+            probe(git / "config")
         following = next((git for git in (local / ".git", local) if os.path.isfile(git / "config")), None)  # noqa: PTH113
         if following is None or following == common:
             return None
@@ -201,6 +212,9 @@ def _submodule_directory(root: Path) -> Path | None:
 
 def _is_new(common: Path) -> bool:
     """Whether a repository certainly has no commits, judging by its files, to save running git."""
+    for name in ("HEAD", *_OTHER_REFS):
+        probe(common / name)
+    probe(common / "refs" / "heads", entries=True)
     if not os.path.lexists(common / "HEAD"):
         return True  # not a valid repository
     try:
@@ -227,6 +241,7 @@ def _first_commit(root: Path) -> str | None:
     if key not in _FIRST_COMMITS:
         commit = root_commit(root)
         if commit is None:
+            probe_in_vain()
             return None
         _FIRST_COMMITS[key] = commit
     return _FIRST_COMMITS[key]
@@ -306,7 +321,7 @@ def place_of(base: Base) -> str:
 
 def memories_folder(data: Path) -> Path:
     """Return the folder of all memories in the data directory, links resolved."""
-    return Path(os.path.realpath(data)) / "memories"
+    return real_path(data) / "memories"
 
 
 def with_memories(discovery: Discovery, data: Path, settings: Settings) -> Discovery:
@@ -434,6 +449,7 @@ def _user_base(folder: Path) -> Base:
 
 def _names(folder: Path) -> set[str]:
     """Names of the visible subfolders of a folder; empty if it does not exist."""
+    probe(folder, entries=True)
     try:
         with os.scandir(folder) as entries:
             return {entry.name for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)}
@@ -442,6 +458,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _has_memory(folder: Path) -> bool:
+    probe(folder, entries=True)
     try:
         with os.scandir(folder) as entries:
             return any(not entry.name.startswith(".") for entry in entries)
@@ -460,7 +477,7 @@ def _readable(identity: Identity) -> str:
 
 def completions_folder(data: Path) -> Path:
     """Return the folder of saved chat answers in kbhub's data directory, links resolved."""
-    return Path(os.path.realpath(data)) / COMPLETIONS_ID
+    return real_path(data) / COMPLETIONS_ID
 
 
 def with_completions(discovery: Discovery, data: Path, configured: Mapping[str, object]) -> Discovery:

@@ -13,7 +13,7 @@ from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Problem
 from kbhub.values import struct
 from kbhub.workspace.config import CONFIG_NAME, POINTER_NAMES, read_pointer
-from kbhub.workspace.files import expand, is_directory
+from kbhub.workspace.files import expand, is_directory, probe, real_path
 from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.settings import Pointer
@@ -143,6 +143,7 @@ def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
     docs = git / "docs"
     if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not has_documents(docs):
         return None
+    probe(git, entries=True)
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
     readmes = [name for suffix in NATIVE_SUFFIXES for name in sorted(names) if name.lower() == f"readme{suffix}"]
@@ -214,6 +215,7 @@ def _first_match(
         for origin, path, project, scope in _candidates(folder, root, str(home)):
             if path in never:
                 continue
+            probe(path)
             exists = os.path.lexists(path) and os.path.isdir(path) != (origin == "pointer")  # noqa: PTH112
             note = _why_not(origin, path, scope, git, owned) if exists else ""
             looked_for.append(path + note)
@@ -370,7 +372,7 @@ def _brief(path: Path) -> str:
 
 
 def _real(text: str, home: Path, folder: Path) -> Path:
-    return Path(os.path.realpath(expand(text, home, folder)))
+    return real_path(expand(text, home, folder))
 
 
 def has_documents(folder: Path) -> bool:
@@ -381,6 +383,7 @@ def has_documents(folder: Path) -> bool:
     pending = [folder]
     budget = _DOCS_BUDGET
     for current in pending:
+        probe(current, entries=True)
         try:
             with os.scandir(current) as entries:
                 for entry in entries:
