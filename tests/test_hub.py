@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import kbhub.hub
-import kbhub.sync.comparison
 import kbhub.sync.freshness
 import kbhub.sync.indexer
 from conftest import HOUR_NS
@@ -29,8 +28,8 @@ from kbhub.types import Query
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
 
 
 @pytest.fixture

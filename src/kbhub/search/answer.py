@@ -20,7 +20,7 @@ from kbhub.search.retrieval import keyword_ranking
 from kbhub.search.usage import learned
 from kbhub.sync.background import is_used
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.sync.freshness import SyncState, is_in_progress
+from kbhub.sync.freshness import Freshness, is_in_progress
 from kbhub.types import Query, SearchResult, Skipped
 from kbhub.workspace.files import is_directory
 
@@ -55,7 +55,7 @@ def answer(hub: Hub, query: Query | str) -> SearchResult:
         scans = _scanned(hub, query, searched, lacking, stack, embedder) if lacking else {}
         dependent = dependencies(hub, embedder, limitations)
         found = _find(hub, query, searched, skipped, dependent, everything=not scans)
-    parsed_query, state = found.understood, hub.state(SyncState)
+    parsed_query, state = found.understood, hub.state(Freshness)
     filters = (*(f'-"{term.text}"' for term in parsed_query.excluded), *map(str, parsed_query.filters))
     notes = [
         *leading_notes(found),
@@ -224,7 +224,7 @@ def _find(
             skipped.append(Skipped(base=failure.base, reason=str(failure)))
             broken = next(base for base in searched if base.base.id == failure.base)
             searched.remove(broken)
-            hub.state(SyncState).comparisons.forget(broken.index.path)
+            hub.state(Freshness).forget(broken.index.path)
 
 
 def _failing(
@@ -246,7 +246,7 @@ def _failing(
 
 
 def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
-    state = hub.state(SyncState)
+    state = hub.state(Freshness)
     if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
         return str(error)
     if failure := state.failed.get(base.id):

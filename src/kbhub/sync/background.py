@@ -17,7 +17,7 @@ from kbhub.index.references import embedded_text
 from kbhub.index.rows import title_above
 from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.models.onnx import MINILM, installed_model, minilm
-from kbhub.sync.freshness import SyncState, freshen, sync
+from kbhub.sync.freshness import Freshness, freshen, sync
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Background:
         self._problems: dict[str, Problem] = {}
         self._asked_for: frozenset[str] = frozenset()
         """The bases last asked for by name."""
-        hub.state(SyncState).in_hand = self.in_hand
+        hub.state(Freshness).in_hand = self.in_hand
 
     def called(self) -> None:
         """Record a call; idle work waits for a while."""

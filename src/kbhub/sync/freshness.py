@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index.sqlite import noted_damage
-from kbhub.sync.comparison import PASSED_OVER, PROGRESS, SYNCED, Comparisons
+from kbhub.sync.comparison import (
+    PASSED_OVER,
+    PROGRESS,
+    SYNCED,
+    InStep,
+    compare,
+    compare_some,
+    in_step_of,
+    is_being_indexed,
+)
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
+    from pathlib import Path
 
+    from kbhub.documents.walk import Limits
     from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.models.embedding import Embedder
@@ -32,6 +44,19 @@ FRESHEN_YOUNG = 2000
 than are indexed in the two seconds during which a file counts as that young."""
 
 
+QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
+"""A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
+one as often as takes at most this share of the time."""
+
+WATCHED_SECONDS, WATCHED_SHARE = 5.0, 0.005
+"""A base whose file events are followed is compared before a search this often at most, and a slow one as often as
+takes at most this share of the time. Where eight clients looked at 12,000 files every 5 seconds, each look was an event
+for the others, and all of it took a tenth of two cores."""
+
+MOST_PATHS = 64
+"""Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
+
+
 @struct
 class StaleBase:
     """A base that is further behind its files than a search waits for."""
@@ -45,11 +70,31 @@ class StaleBase:
     """Whether another process, or another thread, is indexing it."""
 
 
-class SyncState:
-    """What a hub remembers of its syncs: `hub.state(SyncState)`."""
+@struct
+class FileComparison:
+    """A full comparison of a base with its files."""
+
+    began: float
+    """By `time.perf_counter`, which has a high resolution everywhere."""
+    moment: float
+    """When it finished (monotonic)."""
+    cost: float
+    """CPU seconds it took."""
+    frame: object
+    """See `Scan.frame`."""
+    in_step: InStep | None
+    """The state that was compared, if nothing differed."""
+    passed_over: Mapping[str, int]
+    """See `Scan.passed_over`."""
+
+
+class Freshness:
+    """How far a hub's bases are behind their files, and when to compare them again: `hub.state(Freshness)`.
+
+    Thread-safe. A base is known here by its index file.
+    """
 
     def __init__(self) -> None:
-        self.comparisons = Comparisons()
         self.progress: dict[str, tuple[int, int]] = {}
         """Base that is being indexed → (files done, files to do)."""
         self.failed: dict[str, str] = {}
@@ -58,6 +103,98 @@ class SyncState:
         """Base → files that differ, or may differ, from the index and were left for later."""
         self.in_hand: Callable[[str], bool] = lambda _: False
         """Whether something indexes a base, or soon will; set by the background."""
+        self._last: dict[Path, FileComparison] = {}
+        self._turns: dict[Path, threading.Lock] = {}
+        """Index file → lock held while its base is compared."""
+        self._comparing: dict[Path, float] = {}
+        """Index files of bases being compared → start time, as in `FileComparison.began`."""
+        self._elsewhere: set[Path] = set()
+        """Index files last seen locked by another process."""
+
+    def passed_over(self, index: Path) -> Mapping[str, int] | None:
+        """Return the files that the last full comparison passed over, by suffix; None before the first."""
+        return self._last[index].passed_over if index in self._last else None
+
+    def comparing_for(self, index: Path) -> float:
+        """Return for how many seconds a base has been compared by now; 0 if no comparison is running."""
+        began = self._comparing.get(index)
+        return 0.0 if began is None else time.perf_counter() - began
+
+    def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
+        """Return whether a full comparison of a base is due.
+
+        Args:
+            index: its index file.
+            max_age: seconds for which the last comparison is good enough; None for a time in proportion to its cost.
+            asked: when the caller asked, as in `FileComparison.began`; one that began later is always good enough.
+            watched: whether events have reported what changed since the last comparison, and all of that is indexed.
+        """
+        last = self._last.get(index)
+        if last is None:
+            return True
+        if last.began > asked:
+            return False
+        share = WATCHED_SHARE if watched else COMPARING_SHARE
+        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / share
+        if watched:
+            fair = max(fair, WATCHED_SECONDS)
+        return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
+
+    def is_elsewhere(self, index: Path) -> bool:
+        """Return whether another process is writing an index; if so, the next comparison starts from scratch."""
+        if is_being_indexed(index):
+            self._elsewhere.add(index)
+            self.forget(index)
+            return True
+        self._elsewhere.discard(index)
+        return False
+
+    def still_elsewhere(self, index: Path) -> bool:
+        """Like `is_elsewhere`, but only re-checks indexes last seen locked.
+
+        Avoids comparing files while another process indexes, and otherwise the 10 ms to import the lock library.
+        """
+        return index in self._elsewhere and self.is_elsewhere(index)
+
+    def forget(self, index: Path) -> None:
+        """Make the next comparison of a base due and complete."""
+        self._last.pop(index, None)
+
+    def compare(
+        self,
+        base: Base,
+        index: Index,
+        limits: Limits,
+        paths: Collection[str] | None = None,
+        due: Callable[[], bool] = lambda: True,
+    ) -> Difference | None:
+        """Compare a base with its files, or only with `paths` if that is enough; one thread at a time.
+
+        `paths` are those that may have changed since the last comparison; None if any may. Before a full comparison,
+        `due` is checked again under the lock: after waiting for another thread, it may no longer be necessary. Returns
+        None if so. Raises `BaseUnavailable` if the base's folder is gone.
+        """
+        with self._turns.setdefault(index.path, threading.Lock()):
+            if paths is None and not due():
+                return None
+            last = self._last.get(index.path)
+            if last and paths is not None and len(paths) <= MOST_PATHS:
+                partial = compare_some(base, index, paths, last.frame, limits)
+                if partial is not None:
+                    return partial
+            began, started = time.perf_counter(), time.thread_time()
+            in_step = last.in_step if last else None
+            self._comparing[index.path] = began
+            try:
+                difference = compare(base, index.path, limits, (in_step, index) if in_step else None)
+            finally:
+                self._comparing.pop(index.path, None)
+            in_step = in_step_of(difference)
+            cost = time.thread_time() - started
+            self._last[index.path] = FileComparison(
+                began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over
+            )
+            return difference
 
 
 def sync(
@@ -100,33 +237,32 @@ def freshen(
         changed: base id → its changed paths, if known: only they are compared, where that is enough.
         watched: ids of bases whose events are followed, none of which waits to be handled.
     """
-    state, called, behind = hub.state(SyncState), time.perf_counter(), []
-    comparisons = state.comparisons
+    state, called, behind = hub.state(Freshness), time.perf_counter(), []
     for base in hub.select(names):
         if base.engine:  # its publisher keeps it in step
             continue
         index = hub.index(base)
         if noted_damage(index.path) is not None:
-            comparisons.forget(index.path)
+            state.forget(index.path)
         paths = (changed or {}).get(base.id)
-        due = partial(comparisons.due, index.path, max_age, called, watched=base.id in watched)
+        due = partial(state.due, index.path, max_age, called, watched=base.id in watched)
         indexed = os.path.isfile(index.path)  # noqa: PTH113 - no error for a folder that may not be read
         # Even if another call has just compared: its result may not be queued yet.
         unindexed = [] if indexed else [StaleBase(base.id, state.behind.get(base.id, 0), new_index=True)]
         if paths is None and not due():
             behind += unindexed
             continue
-        if comparisons.still_elsewhere(index.path):
+        if state.still_elsewhere(index.path):
             behind.append(StaleBase(base.id, 0, not indexed, busy=True))
             continue
         try:
-            if (difference := comparisons.compare(base, index, hub.limits(), paths, due)) is None:
+            if (difference := state.compare(base, index, hub.limits(), paths, due)) is None:
                 behind += unindexed
                 continue
             state.behind[base.id] = len(difference)
             if not (difference.new_index or len(difference) or _other_embedder(hub, base)):
                 state.failed.pop(base.id, None)
-            elif comparisons.is_elsewhere(index.path):
+            elif state.is_elsewhere(index.path):
                 behind.append(StaleBase(base.id, 0, not indexed, busy=True))
             elif difference.new_index or difference.certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
                 behind.append(StaleBase(base.id, len(difference), difference.new_index))
@@ -143,7 +279,7 @@ def is_in_step(hub: Hub, base: Base) -> bool:
     Only looks whether its index exists and is sound as far as known, so it may be asked on an event loop.
     """
     path = hub.index(base).path
-    due = hub.state(SyncState).comparisons.due(path, None, time.perf_counter(), watched=True)
+    due = hub.state(Freshness).due(path, None, time.perf_counter(), watched=True)
     return not due and os.path.isfile(path) and noted_damage(path) is None  # noqa: PTH113 - as above
 
 
@@ -155,7 +291,7 @@ def passed_over(hub: Hub, base: Base) -> dict[str, int]:
     if base.engine:
         return {}
     index = hub.index(base)
-    compared = hub.state(SyncState).comparisons.passed_over(index.path)
+    compared = hub.state(Freshness).passed_over(index.path)
     if compared is not None:
         return dict(compared)
     try:
@@ -168,7 +304,7 @@ def passed_over(hub: Hub, base: Base) -> dict[str, int]:
 
 def comparing_for(hub: Hub, base: Base) -> float:
     """Return for how many seconds a comparison of a base with its files has been running; 0 if none is."""
-    return hub.state(SyncState).comparisons.comparing_for(hub.index(base).path)
+    return hub.state(Freshness).comparing_for(hub.index(base).path)
 
 
 def _sync(
@@ -177,7 +313,7 @@ def _sync(
     # It and the parsers take 60 ms to load, and most searches find their bases unchanged.
     from kbhub.sync.sync import sync_base  # noqa: PLC0415
 
-    state, index, limits = hub.state(SyncState), hub.index(base), hub.limits()
+    state, index, limits = hub.state(Freshness), hub.index(base), hub.limits()
 
     def note(name: str, done: int, todo: int) -> None:
         state.progress[base.id] = (done, todo)
@@ -191,7 +327,7 @@ def _sync(
         embedder, notes = None, (str(error),)
     try:
         if difference is None and not how.get("full"):
-            difference = state.comparisons.compare(base, index, limits)
+            difference = state.compare(base, index, limits)
         report = sync_base(base, index.path, embedder, limits, **how, progress=note, difference=difference)
     except (BaseUnavailable, IndexUnavailable) as error:
         state.failed[base.id] = str(error)
@@ -255,7 +391,7 @@ def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, i
         except IndexUnavailable:
             files = (0, 0)
         if files and is_in_progress(hub, base):
-            found[base.id] = files[0], files[1] or hub.state(SyncState).behind.get(base.id, 0)
+            found[base.id] = files[0], files[1] or hub.state(Freshness).behind.get(base.id, 0)
     return found
 
 
@@ -269,7 +405,7 @@ def _progress(index: Index) -> tuple[int, int] | None:
 
 def is_in_progress(hub: Hub, base: Base) -> bool:
     """Return whether a base is being indexed, or soon will be, here or by another process."""
-    state = hub.state(SyncState)
+    state = hub.state(Freshness)
     if state.in_hand(base.id) or base.id in state.progress:
         return True
-    return state.comparisons.is_elsewhere(hub.index(base).path)
+    return state.is_elsewhere(hub.index(base).path)
