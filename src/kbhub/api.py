@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from kbhub.reading.read import ReadOptions
     from kbhub.reading.reports import ReadResult, Status
+    from kbhub.sync.comparison import SyncReport
     from kbhub.sync.freshness import StaleBase
-    from kbhub.sync.report import SyncReport
     from kbhub.sync.sync import Progress
     from kbhub.types import Query, SearchResult
 

@@ -11,7 +11,7 @@ import numpy as np
 from kbhub.index.bm25 import best_first as in_order
 from kbhub.index.bm25 import keys_of
 from kbhub.search.scores import RRF_K, SIGNALS, Fused, SignalPart
-from kbhub.values import record
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -74,7 +74,7 @@ def fuse(
     ]
 
 
-@record
+@struct(frozen=False)
 class _Column:
     """The values and ranks of one signal for each chunk."""
 

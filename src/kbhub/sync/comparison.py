@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from contextlib import contextmanager
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import filelock
@@ -16,7 +17,8 @@ from kbhub.errors import IndexUnavailable, WriteRefused
 from kbhub.index.catalogue import differing
 from kbhub.index.sqlite import SqliteIndex, noted_damage
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.values import struct
+from kbhub.types import Problem
+from kbhub.values import Value, struct
 from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
@@ -97,6 +99,37 @@ PASSED_OVER = "passed_over"
 
 IN_STEP = "in_step"
 """`meta` key: the `InStep` after the last sync that looked at all files, if each is in the index as it was then."""
+
+
+class SyncReport(Value):
+    """What bringing one index in step with its files did."""
+
+    base: str
+    """Id of the base."""
+    added: int = 0
+    """Documents new in the index."""
+    changed: int = 0
+    """Changed documents."""
+    removed: int = 0
+    """Documents whose file is gone."""
+    unchanged: int = 0
+    """Unchanged documents."""
+    failed: tuple[Problem, ...] = ()
+    """Files that could not be read, and why."""
+    passed_over: dict[str, int] = field(default_factory=dict)
+    """End of the name → files that hold text and are of a kind that is not taken."""
+    chunks: int = 0
+    """Chunks in the index afterwards."""
+    vectors_made: int = 0
+    """Vectors computed."""
+    vectors_reused: int = 0
+    """Vectors reused from earlier, equal text."""
+    seconds: float = 0.0
+    """Wall-clock time."""
+    busy: bool = False
+    """Whether another process was indexing, so nothing was done."""
+    notes: tuple[str, ...] = ()
+    """Notes, as sentences."""
 
 
 @struct

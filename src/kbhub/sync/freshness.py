@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.models.embedding import Embedder
-    from kbhub.sync.comparison import Difference
-    from kbhub.sync.report import SyncReport
+    from kbhub.sync.comparison import Difference, SyncReport
     from kbhub.sync.sync import Progress
     from kbhub.types import Base
 

@@ -34,7 +34,7 @@ from kbhub.models.embedding import StaticEmbedder
 from kbhub.models.vectors import quantise
 from kbhub.sync.deleted_texts import DeletedTexts, is_gone
 from kbhub.types import Problem
-from kbhub.values import record, struct
+from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
 from kbhub.workspace.formats import byte_limit, converts, is_converted, kind_of, why_unreadable
 
@@ -99,7 +99,7 @@ class Embedding:
         return vectors
 
 
-@record
+@struct(frozen=False)
 class DocumentReader:
     """Reads the files of a base, keeps texts if configured, and records what could not be read.
 

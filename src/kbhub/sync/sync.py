@@ -26,6 +26,7 @@ from kbhub.sync.comparison import (
     SYNCED,
     Difference,
     InStep,
+    SyncReport,
     compare,
     gone,
     only_writer,
@@ -40,9 +41,8 @@ from kbhub.sync.indexer import (
     stored_vectors,
     trusted_time,
 )
-from kbhub.sync.report import SyncReport
 from kbhub.types import Problem
-from kbhub.values import record
+from kbhub.values import struct
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import commit_times
@@ -172,7 +172,7 @@ def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
     notes.append(f"The old index was unusable ({fault}). It was moved aside as {aside.name} and rebuilt.")
 
 
-@record
+@struct(frozen=False)
 class Run:
     """One sync under the lock, with its counts."""
 

@@ -16,7 +16,7 @@ from watchfiles import watch
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from kbhub.errors import KbhubError
-from kbhub.values import record
+from kbhub.values import struct
 from kbhub.workspace.formats import IGNORE_NAMES, SKIPPED_FOLDERS, may_be_taken
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ Changed = Callable[[Changes | None], None]
 """Called with the bases whose files changed, or None if the active bases may have changed."""
 
 
-@record
+@struct(frozen=False)
 class _Plan:
     """What is currently watched."""
 

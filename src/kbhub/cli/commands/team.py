@@ -23,7 +23,7 @@ from kbhub.hub import Hub
 from kbhub.render.layout import table
 from kbhub.render.terminal import report_text
 from kbhub.setup.bases import team_engine
-from kbhub.sync.report import SyncReport
+from kbhub.sync.comparison import SyncReport
 from kbhub.sync.watch import until_changed
 from kbhub.values import counted
 from kbhub.workspace.config import engine_fault, is_engine_url, split_engine_url
