@@ -7,13 +7,14 @@ import os
 import re
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import filelock
 
 from kbhub.errors import ConfigError
+from kbhub.values import struct
 from kbhub.workspace.files import private_directory, read_regular, write_atomically
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ _BLANKS = " \t"
 _INDENT = re.compile(rf"[{_BLANKS}]*")
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _JsonMember:
     """A member of an object, or an item of a list."""
 
@@ -168,7 +169,7 @@ class _JsonMember:
     """Offset of the comma after it, if there is one."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _JsonValue:
     start: int
     end: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ class Match:
     """The git root within which its target may be anywhere."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Project:
     """The project base of a workspace, or why there is none."""
 
