@@ -40,7 +40,7 @@ from pathlib import Path
 from kbhub.hub import Hub, HubOptions
 from kbhub.search.llm_assistance import search_assisted
 from kbhub.types import Query
-from kbhub.workspace.process_limits import serve_frugally
+from kbhub.workspace.child_processes import serve_frugally
 
 serve_frugally()
 hub = Hub(HubOptions(env=dict(os.environ), home=Path(os.environ["HOME"]), cwd=Path.cwd()))

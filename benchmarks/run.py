@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from kbhub.workspace.process_limits import be_frugal
+from kbhub.workspace.child_processes import be_frugal
 
 be_frugal(os.environ)  # as every process of kbhub does first
 

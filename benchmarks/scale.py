@@ -27,7 +27,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbhub.workspace.process_limits import be_frugal, serve_frugally
+from kbhub.workspace.child_processes import be_frugal, serve_frugally
 
 be_frugal(os.environ)  # as kbhub's own processes do, before numpy is imported
 

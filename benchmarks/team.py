@@ -39,7 +39,7 @@ from kbhub.index.postgres import bases as team
 from kbhub.reading.graph.tags import tags
 from kbhub.reading.lists import list_documents
 from kbhub.search.search import search
-from kbhub.sync.bases import sync
+from kbhub.sync.freshness import sync
 from kbhub.sync.publish import publish
 from kbhub.types import Query
 

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kbhub.workspace.process_limits import be_frugal, serve_frugally
+from kbhub.workspace.child_processes import be_frugal, serve_frugally
 
 be_frugal(os.environ)  # as kbhub's own processes do, before numpy is imported
 

@@ -27,7 +27,7 @@ from urllib.parse import quote, urlsplit
 from bench.common import environment, machine, parser, unpack
 from kbhub.hub import Hub, HubOptions
 from kbhub.search.search import search
-from kbhub.sync.bases import sync
+from kbhub.sync.freshness import sync
 from kbhub.types import Query
 from team import QUESTIONS
 

@@ -19,8 +19,8 @@ from kbhub.cli.run import app, load
 from kbhub.server.parameters import expected
 from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.values import Value
-from kbhub.workspace.schema_files import schema_files
 from kbhub.workspace.tool_names import BY_MODEL, CORE, WRITERS
+from kbhub.workspace.validation import schema_files
 
 COMMON = "Common options"
 

@@ -174,7 +174,7 @@ def nothing_to_note():
 def patient(monkeypatch):
     """A busy machine makes answers late here, never poorer."""
     monkeypatch.setattr("kbhub.server.tools.calls.FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr("kbhub.sync.first_index.STALLED_SECONDS", 60)
+    monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 60)
     monkeypatch.setattr("kbhub.server.tools.calls.FRESHEN_SECONDS", 60)
 
 

@@ -19,8 +19,7 @@ from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.types import Query
-from kbhub.workspace.config import load_config
-from kbhub.workspace.pointer import read_pointer
+from kbhub.workspace.config import load_config, read_pointer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEAM = EXAMPLES / "team"

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 import kbhub.hub
-import kbhub.sync.comparison
+import kbhub.sync.freshness
 from conftest import HOUR_NS
 from kbhub.documents.walk import Limits
 from kbhub.sync.sync import compare
@@ -23,8 +23,8 @@ LONGEST = 255
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
 
 
 def found(hub, word):

@@ -12,7 +12,7 @@ import pytest
 import faults
 import kbhub.hub
 import kbhub.index.sqlite.schema
-import kbhub.sync.comparison
+import kbhub.sync.freshness
 from conftest import Environment
 from corpus import sentences
 from kbhub.errors import IndexUnavailable
@@ -29,8 +29,8 @@ HOLD = (
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 import kbhub.hub
-import kbhub.sync.bases
-import kbhub.sync.comparison
+import kbhub.sync.freshness
 import kbhub.sync.indexer
 from conftest import HOUR_NS
 from corpus import sentences
@@ -29,8 +28,8 @@ from kbhub.types import Query
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -460,7 +459,7 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
     assert () == hub.freshen()
     assert ["new.md"] == refs(hub.search(Query(text="zebra")))
 
-    monkeypatch.setattr(kbhub.sync.bases, "FRESHEN_CHANGES", 3)
+    monkeypatch.setattr(kbhub.sync.freshness, "FRESHEN_CHANGES", 3)
     for number in range(4):
         two.write(f"knowledge/many/{number}.md", "zebra")
     behind = hub.freshen()
@@ -477,7 +476,7 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
     """Files indexed as soon as they were written may have changed since; that hides none that has."""
     monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
     hub = environment.hub()
-    for number in range(kbhub.sync.bases.FRESHEN_CHANGES + 40):
+    for number in range(kbhub.sync.freshness.FRESHEN_CHANGES + 40):
         environment.write(f"knowledge/{number}.md", f"# Note {number}\n\nalpha\n")
     hub.sync()
     environment.write("knowledge/7.md", "# Note 7\n\nzebra\n")
@@ -490,7 +489,7 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
 
 def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):
     """What is left to the background is told until that is done."""
-    monkeypatch.setattr(kbhub.sync.bases, "FRESHEN_YOUNG", 3)
+    monkeypatch.setattr(kbhub.sync.freshness, "FRESHEN_YOUNG", 3)
     monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
     hub = environment.hub()
     for number in range(5):

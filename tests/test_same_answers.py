@@ -7,7 +7,7 @@ import random
 import pytest
 
 import kbhub.hub
-import kbhub.sync.comparison
+import kbhub.sync.freshness
 import kbhub.sync.sync
 from corpus import sentences
 from kbhub.types import Query
@@ -23,8 +23,8 @@ SIZES = {"short": (40, 1, 6), "long": (160, 6, 1)}
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
 
 
 def text_of(choose: random.Random, number: int) -> str:

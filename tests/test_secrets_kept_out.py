@@ -14,7 +14,7 @@ from kbhub.errors import SecretFound
 from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.memory.transfer import export, import_
-from kbhub.sync.bases import sync
+from kbhub.sync.freshness import sync
 from kbhub.types import Base
 
 TOKEN = next(text for name, text in secrets(400, seed=1) if name == "github classic").split()

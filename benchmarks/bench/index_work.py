@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from kbhub.workspace.process_limits import be_frugal
+from kbhub.workspace.child_processes import be_frugal
 
 be_frugal(os.environ)  # as every process of kbhub does first; with the threads of numpy, none could be forked
 

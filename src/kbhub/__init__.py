@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered
     from kbhub.reading.read import ReadOptions
     from kbhub.reading.reports import Reading, ReadResult, Status
-    from kbhub.sync.report import SyncReport
+    from kbhub.sync.comparison import SyncReport
     from kbhub.types import Hit, Query, SearchResult
 
 __version__ = "0.1.0"
@@ -56,7 +56,7 @@ _PLACES = {
     "memory.remember": ("remember",),
     "reading.read": ("ReadOptions",),
     "reading.reports": ("ReadResult", "Reading", "Status"),
-    "sync.report": ("SyncReport",),
+    "sync.comparison": ("SyncReport",),
     "types": ("Hit", "Query", "SearchResult"),
 }
 """Module → names of the API in it. They are loaded when they are first asked for: the command line, which imports

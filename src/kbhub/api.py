@@ -11,7 +11,7 @@ from kbhub.hub import HubOptions
 from kbhub.reading.lists import status
 from kbhub.reading.read import read
 from kbhub.search.search import search
-from kbhub.sync.bases import freshen, sync
+from kbhub.sync.freshness import freshen, sync
 from kbhub.workspace.discovery import parse_base_arguments
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from kbhub.reading.read import ReadOptions
     from kbhub.reading.reports import ReadResult, Status
-    from kbhub.sync.bases import StaleBase
-    from kbhub.sync.report import SyncReport
+    from kbhub.sync.comparison import SyncReport
+    from kbhub.sync.freshness import StaleBase
     from kbhub.sync.sync import Progress
     from kbhub.types import Query, SearchResult
 
@@ -119,7 +119,7 @@ class KnowledgeHub(state.Hub):
         max_age: float | None = None,
         changed: Mapping[str, Collection[str] | None] | None = None,
     ) -> tuple[StaleBase, ...]:
-        """Sync bases with few changes, and return those with more; see `kbhub.sync.bases.freshen`."""
+        """Sync bases with few changes, and return those with more; see `kbhub.sync.freshness.freshen`."""
         return freshen(self, names, progress, max_age=max_age, changed=changed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -19,8 +20,8 @@ from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
+from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
 from kbhub.workspace.memory_folders import with_completions, with_memories
-from kbhub.workspace.places import cache_dir, data_dir, working_directory
 from kbhub.workspace.trust import TrustStore
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kbhub.workspace.settings import EmbedderSettings
 
 REDISCOVER_SECONDS = 1.0
-"""Age at which a discovery is stale: the next call sees a fixed file, and a burst of calls pays once."""
+"""How long a discovery counts as current: then the files that decided it are looked at, and read if one changed."""
 
 T = TypeVar("T")
 
@@ -84,39 +85,62 @@ class Hub:
         self._lock = threading.RLock()
         self._shared = self.options.shared or SharedState()
         self._roots: Workspace | None = None
-        self._discovered: tuple[float, LoadedConfig, Discovery] | None = None
+        self._discovered: tuple[LoadedConfig, Discovery] | None = None
+        self._files: FileStates | None = None
+        """What decided that; None if it must be read again."""
+        self._checked = -math.inf
+        """When those files were last looked at (monotonic seconds)."""
         self._indexes: dict[tuple[str, Path], Index] = {}
         self._embedder: tuple[EmbedderSettings, Embedder | None] | None = None
         self._states: dict[type, Any] = {}
 
     def discovery(self) -> Discovery:
-        """Return the active bases, discovered at most a moment ago."""
-        return self._discover()[1]
+        """Return the active bases, as they were at most a moment ago."""
+        return self.current()[1]
 
     def config(self) -> LoadedConfig:
         """Return the global config in force."""
-        return self._discover()[0]
+        return self.current()[0]
 
     def recent(self) -> tuple[LoadedConfig, Discovery] | None:
-        """Return the last config and discovery without waiting, or None if they are out of date."""
-        discovered = self._discovered
-        return discovered[1:] if discovered and _is_recent(discovered[0]) else None
+        """Return `current` without waiting, or None if its files must be looked at first."""
+        return self._discovered if time.monotonic() - self._checked < REDISCOVER_SECONDS else None
+
+    def current(self, max_age: float | None = None) -> tuple[LoadedConfig, Discovery]:
+        """Return the config in force and the active bases: the same objects as long as nothing changes.
+
+        `max_age` is for how many seconds the last look at the files is good enough, by default `REDISCOVER_SECONDS`.
+        """
+        with self._lock:
+            age = time.monotonic() - self._checked
+            if self._discovered and age < (REDISCOVER_SECONDS if max_age is None else max_age):
+                return self._discovered
+            if not (self._discovered and self._files and self._files.unchanged()):
+                previous, self._discovered, files = self._discovered, None, FileStates()
+                with files.record():
+                    found = self._find()
+                self._discovered, self._files = previous if previous == found else found, files
+                if self.options.warn:
+                    self.options.warn(found[1].warnings)
+            self._checked = time.monotonic()
+            return self._discovered
 
     def use_roots(self, uris: Sequence[str]) -> None:
         """Use the client's first `file://` root as the workspace, unless something else names one."""
         with self._lock:
-            self._roots, self._discovered = workspace_from_roots(uris, home=self.options.home), None
+            self._roots, self._files = workspace_from_roots(uris, home=self.options.home), None
+            self._checked = -math.inf
 
     def rediscover(self) -> Discovery:
         """Discover the active bases now."""
         with self._lock:
-            self._discovered = None
+            self._files, self._checked = None, -math.inf
             return self.discovery()
 
     def known_bases(self) -> tuple[Base, ...] | None:
         """Return the bases of the last discovery without discovering; None before the first or after a failed one."""
         discovered = self._discovered
-        return discovered[2].bases if discovered else None
+        return discovered[1].bases if discovered else None
 
     def select(self, names: Iterable[str] = ()) -> tuple[Base, ...]:
         """Return the active bases with these names, or all without names; `BaseNotFound` if one is not active."""
@@ -130,7 +154,7 @@ class Hub:
 
     def missing(self) -> list[Problem]:
         """Return why bases that should be active are not."""
-        config, discovery = self._discover()
+        config, discovery = self.current()
         return missing(discovery, {*config.settings.bases, *self.options.bases})
 
     def limits(self) -> Limits:
@@ -166,30 +190,19 @@ class Hub:
             state: T = self._states[kind]
             return state
 
-    def _discover(self) -> tuple[LoadedConfig, Discovery]:
-        with self._lock:
-            if recent := self.recent():
-                return recent
-            options = self.options
-            config = load_config(options.config, options.env, options.home)
-            if options.every_base:
-                everywhere = replace(config.settings, repos={"*": tuple(config.settings.bases)})
-                config = replace(config, settings=everywhere)
-            if options.read_only:
-                config = replace(config, settings=replace(config.settings, read_only=True))
-            workspace = find_workspace(
-                root=options.root, env=options.env, cwd=options.cwd, home=options.home, serve=options.serve
-            )
-            if workspace.directory is None and self._roots:
-                workspace = self._roots
-            discovery = discover(workspace, config, self.trust, named=options.bases, env=options.env, home=options.home)
-            discovery = with_memories(discovery, self.data, config.settings)
-            discovery = with_completions(discovery, self.data, config.settings.bases)
-            self._discovered = (time.monotonic(), config, discovery)
-            if options.warn:
-                options.warn(discovery.warnings)
-            return config, discovery
-
-
-def _is_recent(discovered: float) -> bool:
-    return time.monotonic() - discovered < REDISCOVER_SECONDS
+    def _find(self) -> tuple[LoadedConfig, Discovery]:
+        options = self.options
+        config = load_config(options.config, options.env, options.home)
+        if options.every_base:
+            everywhere = replace(config.settings, repos={"*": tuple(config.settings.bases)})
+            config = replace(config, settings=everywhere)
+        if options.read_only:
+            config = replace(config, settings=replace(config.settings, read_only=True))
+        workspace = find_workspace(
+            root=options.root, env=options.env, cwd=options.cwd, home=options.home, serve=options.serve
+        )
+        if workspace.directory is None and self._roots:
+            workspace = self._roots
+        discovery = discover(workspace, config, self.trust, named=options.bases, env=options.env, home=options.home)
+        discovery = with_memories(discovery, self.data, config.settings)
+        return config, with_completions(discovery, self.data, config.settings.bases)

@@ -199,15 +199,14 @@ class Chunk:
 MOST_HITS = 100
 """Hits of one answer at most."""
 
-_NUMBERS: dict[Any, str] = {int: "a whole number", (int, float): "a number"}
-_RANGES: tuple[tuple[str, Any, int, int], ...] = (
-    ("limit", int, 1, MOST_HITS),
-    ("offset", int, 0, 2**63 - 1),
-    ("recency", (int, float), 0, 1),
-    ("min_signals", int, 1, 2),
-    ("min_score", (int, float), 0, 1),
-)
-"""Field of a query, its type, minimum and maximum."""
+BOUNDS: dict[str, tuple[int, int]] = {
+    "limit": (1, MOST_HITS),
+    "offset": (0, 2**63 - 1),
+    "recency": (0, 1),
+    "min_signals": (1, 2),
+    "min_score": (0, 1),
+}
+"""Field of a query that is a number → its minimum and maximum."""
 _CHOICES = (("mode", get_args(Mode)), ("granularity", get_args(Granularity)), ("fusion", get_args(Fusion)))
 """Field of a query, and its permitted values."""
 
@@ -248,10 +247,12 @@ class Query(Value):
         for name in ("text", "passage"):
             if not isinstance(value := getattr(self, name), str):
                 raise ValueError(f"{name} of a query must be a string, not {value!r}")  # noqa: TRY004 - as for the others
-        for name, kinds, least, most in _RANGES:
-            value = getattr(self, name)
+        for name, (least, most) in BOUNDS.items():
+            value, whole = getattr(self, name), isinstance(getattr(Query, name), int)
+            kinds: Any = int if whole else (int, float)
             if not isinstance(value, kinds) or isinstance(value, bool) or not least <= value <= most:
-                raise ValueError(f"{name} of a query must be {_NUMBERS[kinds]} from {least} to {most}, not {value!r}")
+                number = "a whole number" if whole else "a number"
+                raise ValueError(f"{name} of a query must be {number} from {least} to {most}, not {value!r}")
         for name, among in _CHOICES:
             if getattr(self, name) not in among:
                 raise ValueError(f"{name} of a query must be one of {', '.join(among)}, not {getattr(self, name)!r}")

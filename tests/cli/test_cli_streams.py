@@ -15,7 +15,7 @@ from kbhub.api import Hub
 from kbhub.cli import options
 from kbhub.cli.console import MESSAGE_CHARACTERS, shortened
 from kbhub.cli.run import app
-from kbhub.workspace.places import WORKING_DIRECTORY_GONE
+from kbhub.workspace.files import WORKING_DIRECTORY_GONE
 
 ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")

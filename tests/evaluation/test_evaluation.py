@@ -15,7 +15,7 @@ from kbhub.evaluation.corpus import Setup, open_corpus
 from kbhub.evaluation.datasets import best_answer, headed_sections, load_dataset
 from kbhub.index.bm25 import NaiveIndex
 from kbhub.search.search import search
-from kbhub.sync.bases import sync
+from kbhub.sync.freshness import sync
 from kbhub.types import Query
 
 TEXTS = {

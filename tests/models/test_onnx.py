@@ -20,8 +20,7 @@ from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
 from kbhub.models.onnx import MiniLMEmbedder, installed_model, minilm
 from kbhub.search.rerank_transformer import SIGNAL, mix, share
 from kbhub.search.scores import Fused, SignalPart
-from kbhub.sync.background import Background
-from kbhub.sync.transformer import embed_ahead, embedded, machine_is_free
+from kbhub.sync.background import Background, embed_ahead, embedded, machine_is_free
 from kbhub.types import Query
 
 installed = pytest.mark.skipif(

@@ -27,7 +27,7 @@ from kbhub.render.terminal import (
 )
 from kbhub.render.words import json_escaped, neutralised, one_line
 from kbhub.search.notes import NEAR_ONLY
-from kbhub.sync.report import SyncReport
+from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, SearchResult, Signal, Skipped, Span, Trace, Workspace
 from kbhub.workspace.trust import Grant
 

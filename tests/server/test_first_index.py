@@ -11,16 +11,16 @@ from filelock import FileLock
 from mcp import Client, StdioServerParameters
 
 import kbhub.search.unindexed
-import kbhub.sync.first_index
+import kbhub.sync.freshness
 from conftest import held_elsewhere
 from daemons import CONNECT, PATIENCE, settings, windows
-from kbhub.sync.first_index import Patience
+from kbhub.sync.freshness import Patience
 from kbhub.types import Query
 
 FILES = 1000
 HASTY = (
     "-c",
-    "import kbhub.sync.first_index; kbhub.sync.first_index.STALLED_SECONDS = 0.2\n"
+    "import kbhub.sync.freshness; kbhub.sync.freshness.STALLED_SECONDS = 0.2\n"
     "from kbhub.hub import HubOptions; from kbhub.server.stdio import serve; serve(HubOptions(serve=True))",
 )
 """A server that soon stops waiting for a first index that gets no nearer."""
@@ -119,7 +119,7 @@ async def test_a_first_index_that_gets_no_nearer_is_replaced_by_a_scan(cold, mod
 
 def test_the_command_line_waits_for_another_process_too(cold, kbhub, monkeypatch):
     """It answers from a scan once that process gets no nearer, and judges nothing."""
-    monkeypatch.setattr("kbhub.sync.first_index.STALLED_SECONDS", 0.1)
+    monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 0.1)
     with held_elsewhere(lock_of(cold.hub())):
         found = kbhub("search", "tune the xylophone", "--json", code=0).json
         absent = kbhub("search", "glockenspiel", code=0)
@@ -181,9 +181,9 @@ def test_a_scan_keeps_to_its_limits_and_says_how_far_it_came(cold, monkeypatch):
 
 def test_patience_ends_where_nothing_gets_nearer():
     """It is as long as there is progress, and no longer than it may be in all."""
-    patience = Patience(kbhub.sync.first_index.STALLED_SECONDS * 2)
+    patience = Patience(kbhub.sync.freshness.STALLED_SECONDS * 2)
     stalled = patience.left(0)
 
-    assert 0 < stalled <= kbhub.sync.first_index.STALLED_SECONDS
+    assert 0 < stalled <= kbhub.sync.freshness.STALLED_SECONDS
     assert patience.left(1) >= stalled
     assert Patience(0).left(1) <= 0

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 import kbhub.hub
 import kbhub.server.roots
 import kbhub.server.tools.calls
-import kbhub.sync.comparison
+import kbhub.sync.freshness
 import kbhub.sync.sync
 from kbhub.reading.reports import ReadResult, Status
 from kbhub.server.server import create_server, instructions
@@ -429,9 +429,9 @@ async def test_structured_answers_without_knowledge_fit_too(environment, mode):
 
 async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode, monkeypatch):
     """Handshake, list, read and status do not wait for an index, and a search says what it lacks."""
-    monkeypatch.setattr("kbhub.sync.first_index.STALLED_SECONDS", 0.1)
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 0.1)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
     notes.env["KBHUB_TOOLS"] = "all"
     hub = notes.hub()
     (base,) = hub.select()
@@ -476,8 +476,8 @@ async def test_a_search_waits_for_the_first_index_and_reports_progress(environme
 
 async def test_a_document_written_after_the_first_search_is_found_by_the_next(notes, mode, monkeypatch):
     """Each search brings in step what needs little."""
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
     async with Client(create_server(notes.hub()), mode=mode) as client:
         before = text_of(await client.call_tool("search", {"query": "zebra", "mode": "keyword"}))
         notes.write("knowledge/new.md", "# Zebra\n\nA new document.\n")

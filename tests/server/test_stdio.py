@@ -322,7 +322,7 @@ def test_what_is_loaded_ahead_does_without_numpy(environment):
         "import os, sys, kbhub.server.stdio\n"
         "from pathlib import Path\n"
         "from kbhub.hub import Hub, HubOptions\n"
-        "from kbhub.sync.bases import freshen\n"
+        "from kbhub.sync.freshness import freshen\n"
         "from kbhub.server.server import create_server\n"
         "hub = Hub(HubOptions(env=dict(os.environ), home=Path.home(), cwd=Path.cwd()))\n"
         "create_server(hub)._begin()\n"

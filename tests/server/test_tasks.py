@@ -128,7 +128,7 @@ async def test_a_task_asks_the_clients_model(environment, held):
 
 async def test_a_client_without_tasks_gets_what_there_is(environment, held, mode, monkeypatch):
     """When nothing gets nearer any more; and the methods say what is missing."""
-    monkeypatch.setattr("kbhub.sync.first_index.STALLED_SECONDS", 0.1)
+    monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 0.1)
     async with Client(create_server(environment.hub()), mode=mode) as client:
         found = await client.call_tool("search", {"query": "release"})
         with pytest.raises(MCPError) as raised:
@@ -155,7 +155,7 @@ async def test_tasks_are_not_shared_and_not_kept_for_ever(environment, held, mon
 async def test_there_is_a_limit_to_tasks(environment, held, monkeypatch):
     """Beyond it calls wait as they do for clients without tasks."""
     monkeypatch.setattr(kbhub.server.tasks, "MOST_TASKS", 1)
-    monkeypatch.setattr("kbhub.sync.first_index.STALLED_SECONDS", 0.1)
+    monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 0.1)
     async with Client(create_server(environment.hub()), extensions=ACCEPTS) as client:
         first = await call(client, "search", query="release")
         second = await call(client, "search", query="release")

@@ -14,7 +14,7 @@ from kbhub.models.ollama import StoredAnswers
 from kbhub.render.lists import cleanup_text
 from kbhub.search.expansion import Expansion
 from kbhub.setup.cleanup import RESTING_SECONDS, delete, examine_cache
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 
 @pytest.fixture

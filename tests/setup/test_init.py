@@ -12,8 +12,8 @@ import pytest
 from kbhub.errors import ConfigError, UsageError
 from kbhub.setup.init import STARTER, STARTER_NAME, create_file, make_knowledge, point_to
 from kbhub.types import Query
+from kbhub.workspace.config import read_pointer
 from kbhub.workspace.jsonc import read_jsonc
-from kbhub.workspace.pointer import read_pointer
 
 
 def make(environment, **options):

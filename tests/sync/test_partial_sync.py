@@ -18,7 +18,8 @@ from kbhub.documents.walk import Limits
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.background import Background
-from kbhub.sync.comparison import MOST_PATHS, Comparisons, compare_some
+from kbhub.sync.comparison import compare_some
+from kbhub.sync.freshness import MOST_PATHS, Freshness
 from kbhub.sync.sync import compare, sync_base
 from kbhub.sync.watch import changes_of
 from kbhub.types import Base, Query
@@ -43,7 +44,7 @@ class Twice:
         self.base.path.mkdir(parents=True)
         (folder / "repo" / ".git").mkdir()
         self.told, self.whole = (SqliteIndex(index_path(self.base, folder / name), "b") for name in ("told", "whole"))
-        self.looks = Comparisons()
+        self.looks = Freshness()
         self.partial = 0
 
     def follow(self, paths: set[Path]) -> None:

@@ -7,7 +7,7 @@ from mcp import Client
 
 from browsers import served
 from kbhub.server.server import create_server
-from kbhub.sync.bases import freshen
+from kbhub.sync.freshness import freshen
 
 NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]
 COUNTS = {".txt": 2, ".tex": 1, ".html": 1, ".doc": 1}

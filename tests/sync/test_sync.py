@@ -26,7 +26,7 @@ from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite import SqliteIndex, index_path
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
-from kbhub.sync.lock import is_being_indexed
+from kbhub.sync.comparison import is_being_indexed
 from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base
 

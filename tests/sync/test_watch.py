@@ -11,11 +11,11 @@ import shutil
 import pytest
 
 import kbhub.sync.background
-import kbhub.sync.comparison
+import kbhub.sync.freshness
 import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.sync.background import Background
-from kbhub.sync.bases import freshen, is_in_step
+from kbhub.sync.freshness import freshen, is_in_step
 from kbhub.sync.watch import LIVE, Watcher
 from kbhub.types import Query
 
@@ -253,8 +253,8 @@ def test_a_base_that_another_process_indexes_is_not_looked_at(shop):
 
 def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
     """That its writer has nothing to write is seen from the files; when it had, they are soon compared again."""
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "COMPARING_SHARE", 1e-9)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "COMPARING_SHARE", 1e-9)
     hub = shop.hub()
     hub.sync()
     with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):
@@ -272,21 +272,21 @@ def test_a_search_relies_on_events_for_a_moment(shop, monkeypatch):
     hub.sync()
     freshen(hub)
     shop.write("knowledge/new.md", "# Zebra\n")
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 1e9)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 1e9)
     freshen(hub, watched={"project"})
     assert not hub.search("zebra").hits
 
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
     freshen(hub, watched={"project"})
     assert hub.search("zebra").hits[0].ref == "new.md"
 
 
 def test_a_slow_comparison_is_rarer_where_events_are_followed(shop, monkeypatch):
     """It takes a smaller share of the time than one that has to find what changed."""
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SHARE", 1e-9)
-    monkeypatch.setattr(kbhub.sync.comparison, "COMPARING_SHARE", 1e9)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SHARE", 1e-9)
+    monkeypatch.setattr(kbhub.sync.freshness, "COMPARING_SHARE", 1e9)
     hub = shop.hub()
     hub.sync()
     freshen(hub)

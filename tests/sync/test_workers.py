@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-import kbhub.sync.workers
+import kbhub.sync.indexer
 from kbhub.errors import EmbedderError
 from kbhub.types import FileEntry
 from test_cli import ROOT
@@ -26,10 +26,10 @@ END_SECONDS = 20.0
 @pytest.fixture
 def many(environment, monkeypatch):
     """A base whose files are many, on a machine of two cores."""
-    monkeypatch.setattr(kbhub.sync.workers, "LARGE_FILES", FILES)
-    monkeypatch.setattr(kbhub.sync.workers, "PART_FILES", 7)
-    monkeypatch.setattr(kbhub.sync.workers, "cores", lambda: 2)
-    monkeypatch.setattr(kbhub.sync.workers, "can_fork", lambda: False)
+    monkeypatch.setattr(kbhub.sync.indexer, "LARGE_FILES", FILES)
+    monkeypatch.setattr(kbhub.sync.indexer, "PART_FILES", 7)
+    monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 2)
+    monkeypatch.setattr(kbhub.sync.indexer, "can_fork", lambda: False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     for number in range(FILES):
         same = "The same words stand in each of them.\n" if number % 2 else f"Only here: zebra{number}.\n"
@@ -44,7 +44,7 @@ def many(environment, monkeypatch):
 )
 def kinds_of_workers(many, request, monkeypatch):
     """Both of them, one after the other."""
-    monkeypatch.setattr(kbhub.sync.workers, "can_fork", lambda: request.param == "forked")
+    monkeypatch.setattr(kbhub.sync.indexer, "can_fork", lambda: request.param == "forked")
 
 
 def both_kinds(test):
@@ -57,7 +57,7 @@ def both_kinds(test):
 def alone(many, tmp_path, monkeypatch):
     """What one process makes of the same files."""
     with monkeypatch.context() as here:
-        here.setattr(kbhub.sync.workers, "cores", lambda: 1)
+        here.setattr(kbhub.sync.indexer, "cores", lambda: 1)
         hub = many.hub(cache=tmp_path / "alone")
         return hub.sync()[0], content(hub)
 
@@ -74,8 +74,8 @@ def content(hub):
 
 def started(monkeypatch):
     """The processes that are started from here on."""
-    processes, start = [], kbhub.sync.workers._started
-    monkeypatch.setattr(kbhub.sync.workers, "_started", lambda *given: processes.append(start(*given)) or processes[-1])
+    processes, start = [], kbhub.sync.indexer._started
+    monkeypatch.setattr(kbhub.sync.indexer, "_started", lambda *given: processes.append(start(*given)) or processes[-1])
     return processes
 
 
@@ -110,16 +110,16 @@ def test_few_files_and_later_syncs_are_read_here(many, monkeypatch):
         many.write(f"knowledge/{number:03}.md", f"# Changed {number}\n")
     assert hub.sync()[0].changed == FILES
     assert len(processes) == 2
-    assert kbhub.sync.workers.worth([FileEntry("a.md", 1, 1)] * (FILES - 1)) == 0
-    large = FileEntry("a.md", kbhub.sync.workers.LARGE_BYTES, 1)
-    assert [kbhub.sync.workers.worth([large] * count) for count in (1, 2, 3)] == [0, 2, 2]
+    assert kbhub.sync.indexer.worth([FileEntry("a.md", 1, 1)] * (FILES - 1)) == 0
+    large = FileEntry("a.md", kbhub.sync.indexer.LARGE_BYTES, 1)
+    assert [kbhub.sync.indexer.worth([large] * count) for count in (1, 2, 3)] == [0, 2, 2]
 
 
 @both_kinds
 @pytest.mark.parametrize("when", ["before", "within"])
 def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch, when):
     """What it has not answered is read by the process that waited for it."""
-    processes, answer = started(monkeypatch), kbhub.sync.workers.Workers._answer
+    processes, answer = started(monkeypatch), kbhub.sync.indexer.Workers._answer
 
     def die(worker):
         worker.kill()
@@ -134,7 +134,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch, whe
             die(self._processes[0])
         return said
 
-    monkeypatch.setattr(kbhub.sync.workers.Workers, "_answer", last_words)
+    monkeypatch.setattr(kbhub.sync.indexer.Workers, "_answer", last_words)
     hub = many.hub()
     (report,) = hub.sync()
 
@@ -149,14 +149,14 @@ def test_another_program_is_no_worker(many, tmp_path, monkeypatch, module):
     deep = "/".join(letter * 200 for letter in "abcdefgh")
     for number in range(120):  # more than a pipe holds
         many.write(f"knowledge/{deep}/{number}.md", f"# Deep {number}\n")
-    monkeypatch.setattr(kbhub.sync.workers, "cores", lambda: 1)
+    monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 1)
     here = many.hub(cache=tmp_path / "alone")
     here.sync()
     file = tmp_path / f"{module}.py"
     file.parent.mkdir(exist_ok=True)
     file.write_text("raise SystemExit(3)\n" if "/" in module else "print('INFO ready', flush=True)\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT / "src")]))
-    monkeypatch.setattr(kbhub.sync.workers, "cores", lambda: 2)
+    monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 2)
     processes = started(monkeypatch)
     hub = many.hub()
     hub.sync()
@@ -171,7 +171,7 @@ def test_a_worker_that_cannot_speak_ends():
         "import io, pickle\n"
         "from pathlib import Path\n"
         "from kbhub.types import Base\n"
-        "from kbhub.sync.workers import Job, work\n"
+        "from kbhub.sync.indexer import Job, work\n"
         "class Full(io.BytesIO):\n"
         "    def flush(self):\n"
         "        raise MemoryError\n"
@@ -187,7 +187,7 @@ def test_a_worker_that_cannot_speak_ends():
 @both_kinds
 def test_long_files_do_not_wait_in_a_row(many, alone, monkeypatch):
     """Each is sent before the next one is read."""
-    monkeypatch.setattr(kbhub.sync.workers, "PART_BYTES", 1)
+    monkeypatch.setattr(kbhub.sync.indexer, "PART_BYTES", 1)
     hub = many.hub()
     hub.sync()
 
@@ -255,9 +255,9 @@ def test_workers_end_with_who_started_them(many, forked):
     """Also where that is killed; Ctrl-C does not make them speak."""
     script = (
         "import os, sys, threading\n"
-        "from kbhub.workspace.process_limits import be_frugal\n"
+        "from kbhub.workspace.child_processes import be_frugal\n"
         "be_frugal(os.environ)\n"
-        "import kbhub.sync.workers as workers\n"
+        "import kbhub.sync.indexer as workers\n"
         "workers.LARGE_FILES, workers.PART_FILES, workers.cores = 2, 1, lambda: 2\n"
         f"assert workers.can_fork() or {not forked}\n"
         f"workers.can_fork = lambda: {forked}\n"

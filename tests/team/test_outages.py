@@ -25,9 +25,9 @@ from kbhub.reading.lists import status
 from kbhub.reading.read import read
 from kbhub.search.search import search
 from kbhub.setup.doctor import examine
-from kbhub.sync.bases import sync
+from kbhub.sync.freshness import sync
 from kbhub.sync.publish import publish
-from kbhub.workspace.engine_urls import database_name, engine_fault, split_engine_url
+from kbhub.workspace.config import database_name, engine_fault, split_engine_url
 
 QUICK = 0.3
 """Seconds of a deadline that is missed on purpose."""

@@ -21,7 +21,7 @@ from kbhub.reading.graph.tags import tags
 from kbhub.reading.lists import list_documents
 from kbhub.reading.read import read
 from kbhub.search.search import search
-from kbhub.sync.bases import sync
+from kbhub.sync.freshness import sync
 from kbhub.types import Query
 
 LONG = "w" * 600

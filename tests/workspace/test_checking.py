@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from kbhub.errors import ConfigError
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, Trace
 from kbhub.values import struct
-from kbhub.workspace.config import _PLAIN
-from kbhub.workspace.config_files import checked
+from kbhub.workspace.config import _PLAIN, checked
 from kbhub.workspace.field_checks import in_file, plainly
 from kbhub.workspace.settings import GlobalConfig, Pointer
 from kbhub.workspace.validation import validated

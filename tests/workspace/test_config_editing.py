@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError
-from kbhub.workspace.config_edits import add_item, alone, edit_file, remove_value, rename_key, set_value
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.jsonc import add_item, alone, edit_file, parse_jsonc, remove_value, rename_key, set_value
 
 CONFIG = """\
 {

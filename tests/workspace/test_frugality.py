@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.__main__ import main
-from kbhub.workspace import process_limits
+from kbhub.workspace import child_processes
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ def _collector():
 def test_arithmetic_gets_one_thread_and_models_no_plugins():
     """Where the user says nothing."""
     environ = {}
-    process_limits.be_frugal(environ)
+    child_processes.be_frugal(environ)
 
     assert environ == {
         "OPENBLAS_NUM_THREADS": "1",
@@ -41,7 +41,7 @@ def test_arithmetic_gets_one_thread_and_models_no_plugins():
 def test_what_the_user_has_set_stays():
     """An empty value is one, too."""
     environ = {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": "", "TOKENIZERS_PARALLELISM": "true"}
-    process_limits.be_frugal(environ)
+    child_processes.be_frugal(environ)
 
     assert environ == {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": "", "TOKENIZERS_PARALLELISM": "true"}
 
@@ -49,11 +49,11 @@ def test_what_the_user_has_set_stays():
 def test_garbage_is_collected_seldom_and_still_collected():
     """Only the youngest objects are looked at less often."""
     older = gc.get_threshold()[1:]
-    process_limits.be_frugal({})
-    assert gc.get_threshold() == (process_limits.YOUNG_OBJECTS, *older)
+    child_processes.be_frugal({})
+    assert gc.get_threshold() == (child_processes.YOUNG_OBJECTS, *older)
 
-    process_limits.collect_rarely()
-    assert gc.get_threshold() == (process_limits.OBJECTS_OF_A_SEARCH, *older)
+    child_processes.collect_rarely()
+    assert gc.get_threshold() == (child_processes.OBJECTS_OF_A_SEARCH, *older)
     assert gc.isenabled()
 
 
@@ -61,8 +61,8 @@ def test_a_collector_that_is_switched_off_stays_so():
     """`PYTHONMALLOC` and the like are the user's business, and so is this."""
     gc.disable()
     before = gc.get_threshold()
-    process_limits.be_frugal({})
-    process_limits.collect_rarely()
+    child_processes.be_frugal({})
+    child_processes.collect_rarely()
 
     assert (gc.isenabled(), gc.get_threshold()) == (False, before)
 
@@ -83,7 +83,7 @@ def test_numpy_calculates_in_one_thread(environment):
     if not Path("/proc/self/task").exists():
         pytest.skip("counts threads as Linux shows them")
     script = (
-        "import os; from kbhub.workspace.process_limits import be_frugal; be_frugal(os.environ)\n"
+        "import os; from kbhub.workspace.child_processes import be_frugal; be_frugal(os.environ)\n"
         "import numpy; print(len(os.listdir('/proc/self/task')))"
     )
     env = {**{name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}, **environment.env}

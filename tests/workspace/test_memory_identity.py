@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import kbhub.workspace.project_identity
+import kbhub.workspace.memory_folders
 from kbhub.workspace.git import git_root
-from kbhub.workspace.project_identity import identify_directory, normal_origin, origin_address
+from kbhub.workspace.memory_folders import identify_directory, normal_origin, origin_address
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -173,7 +173,7 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
 def test_git_is_not_asked_about_a_repository_without_commits(made, tmp_path, monkeypatch):
     """Who has just begun asks it again with every search."""
     asked = []
-    monkeypatch.setattr(kbhub.workspace.project_identity, "root_commit", asked.append)
+    monkeypatch.setattr(kbhub.workspace.memory_folders, "root_commit", asked.append)
     if made == "git init":
         git(tmp_path, "init", "-q")
     else:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from kbhub.errors import ConfigError
+from kbhub.workspace.config import read_pointer
 from kbhub.workspace.field_checks import in_file
-from kbhub.workspace.pointer import read_pointer
 from kbhub.workspace.settings import Pointer
 
 

@@ -23,11 +23,10 @@ from kbhub.memory.files import FIELDS
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 from kbhub.values import Value
-from kbhub.workspace import schema_files as located
-from kbhub.workspace.config_files import checked
-from kbhub.workspace.schema_files import schema_file, schema_files
+from kbhub.workspace import validation as located
+from kbhub.workspace.config import checked
 from kbhub.workspace.tool_names import ALL
-from kbhub.workspace.validation import validated
+from kbhub.workspace.validation import schema_file, schema_files, validated
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "schemas"

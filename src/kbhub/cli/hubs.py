@@ -13,11 +13,10 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import HubOptions
 from kbhub.render.words import warnings_text
 from kbhub.search import base_suggestions
-from kbhub.sync.bases import freshen, sync
-from kbhub.sync.first_index import Patience, first_indexes
+from kbhub.sync.freshness import Patience, first_indexes, freshen, sync
 from kbhub.values import counted
 from kbhub.workspace.discovery import parse_base_arguments
-from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from kbhub.cli.options import Places
     from kbhub.hub import Hub
-    from kbhub.sync.bases import StaleBase
+    from kbhub.sync.freshness import StaleBase
     from kbhub.sync.sync import Progress
     from kbhub.types import Problem
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.cli import INTERRUPTED, UNWRITTEN
 from kbhub.cli.quick import ALONE, arranged, quickly
 from kbhub.errors import KbhubError
-from kbhub.workspace.process_limits import be_frugal, collect_rarely, end_frugally
+from kbhub.workspace.child_processes import be_frugal, collect_rarely, end_frugally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,6 +15,7 @@ from cyclopts.validators import Number
 from kbhub import __version__
 from kbhub.errors import UsageError
 from kbhub.render.words import neutralised
+from kbhub.types import BOUNDS
 
 if TYPE_CHECKING:
     from kbhub.render.formats import Format
@@ -36,6 +37,12 @@ LOGGERS = ("kbhub", "httpx")
 FORMAT = "kbhub: %(relativeCreated)d ms %(levelname)s %(name)s: %(message)s"
 
 log = logging.getLogger(__name__)
+
+
+def within(name: str) -> Number:
+    """Return the validator of a number that is a field of a query."""
+    least, most = BOUNDS[name]
+    return Number(gte=least, lte=most)
 
 
 AllowSecret = Annotated[bool, Parameter(name="--allow-secret", negative="")]
@@ -114,13 +121,13 @@ class Hits:
     all_: Annotated[bool, Parameter(name="--all")] = False
     """Show all hits."""
 
-    min_score: Annotated[float, Parameter(name="--min-score", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
+    min_score: Annotated[float, Parameter(name="--min-score", metavar="X", validator=within("min_score"))] = 0.0
     """Show only hits with at least this score, from 0 to 1."""
 
-    min_signals: Annotated[int, Parameter(name="--min-signals", metavar="N", validator=Number(gte=1, lte=2))] = 1
+    min_signals: Annotated[int, Parameter(name="--min-signals", metavar="N", validator=within("min_signals"))] = 1
     """Show only hits found by at least this many signals, of keyword and semantic."""
 
-    recency: Annotated[float, Parameter(name="--recency", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
+    recency: Annotated[float, Parameter(name="--recency", metavar="X", validator=within("recency"))] = 0.0
     """Prefer newer documents, from 0 (off) to 1 (half a year halves the score)."""
 
     expand: Annotated[bool, Parameter(name="--expand")] = False

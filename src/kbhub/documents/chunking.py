@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.markdown import heading_end, is_item, is_rule
 from kbhub.types import Chunk, Document
-from kbhub.values import record, struct
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -139,7 +139,7 @@ class _HeadedLines:
     """Numbers of the enclosing headings, its own last."""
 
 
-@record
+@struct(frozen=False)
 class _Piece:
     """Lines that become a chunk; `end` is exclusive."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import InlineTag, extract_links, inline_tags, joined_tags
 from kbhub.types import Document, Heading, Link
-from kbhub.values import record
+from kbhub.values import struct
 from kbhub.workspace.formats import file_title, is_markdown
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _INLINE = re.compile(
 )
 
 
-@record
+@struct(frozen=False)
 class Blocks:
     """The blocks of a document, in order; line spans are 1-based and inclusive."""
 

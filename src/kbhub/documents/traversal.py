@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable
 from kbhub.types import Base, FileEntry, Kind, Problem
-from kbhub.values import record, struct
+from kbhub.values import struct
 from kbhub.workspace.formats import (
     IGNORE_NAMES,
     NATIVE_SUFFIXES,
@@ -113,7 +113,7 @@ MAX_SKIPPED = 200
 _BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
 
 
-@record
+@struct(frozen=False)
 class PendingFolder:
     """A folder still to list."""
 
@@ -124,7 +124,7 @@ class PendingFolder:
     layers: tuple[Layer, ...]
 
 
-@record
+@struct(frozen=False)
 class Traversal:
     """One pass over a base, or over some of its files."""
 

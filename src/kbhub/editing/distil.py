@@ -16,10 +16,10 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.models.onnx import MINILM
 from kbhub.search.search import search
-from kbhub.sync.bases import freshen
+from kbhub.sync.freshness import freshen
 from kbhub.types import Query
+from kbhub.workspace.files import private_directory
 from kbhub.workspace.memory_folders import COMPLETIONS_ID, completions_folder
-from kbhub.workspace.places import private_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from kbhub.editing.paths import (
 )
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
-from kbhub.sync.lock import writing
+from kbhub.sync.comparison import writing
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of

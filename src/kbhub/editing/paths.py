@@ -23,12 +23,12 @@ from kbhub.errors import (
 )
 from kbhub.index.references import check_length, document_id, named_base, ref_of, short_docid, unknown_base, why_no_base
 from kbhub.reading.lists import typed_into
-from kbhub.sync.bases import freshen, sync
+from kbhub.sync.freshness import freshen, sync
 from kbhub.values import struct
 from kbhub.workspace.field_checks import nearest
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
 from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
-from kbhub.workspace.places import is_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:

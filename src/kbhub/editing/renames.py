@@ -38,8 +38,8 @@ from kbhub.frozen import Model
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of
 from kbhub.reading.graph.targets import PATH_KINDS, PathTable, folded, places, stem
-from kbhub.sync.bases import freshen
-from kbhub.sync.lock import writing
+from kbhub.sync.comparison import writing
+from kbhub.sync.freshness import freshen
 from kbhub.types import Problem
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import open_folder

@@ -38,10 +38,9 @@ from kbhub.editing.paths import (
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
-from kbhub.sync.lock import writing
+from kbhub.sync.comparison import writing
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, open_folder, sync_folder, write_atomically
-from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

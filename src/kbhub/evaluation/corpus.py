@@ -15,11 +15,11 @@ from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, PathNo
 from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.references import ref_of
-from kbhub.sync.bases import sync
-from kbhub.sync.transformer import embed_ahead
+from kbhub.sync.background import embed_ahead
+from kbhub.sync.freshness import sync
 from kbhub.usage.log import log_of
 from kbhub.values import struct
-from kbhub.workspace.places import cache_dir, private_directory
+from kbhub.workspace.files import cache_dir, private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

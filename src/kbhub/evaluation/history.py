@@ -11,7 +11,7 @@ from kbhub.evaluation.corpus import FOLDER, eval_folder
 from kbhub.evaluation.report import EvalReport
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
     from kbhub.evaluation.corpus import Setup

@@ -12,8 +12,8 @@ from pathlib import Path
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.types import Base, Workspace
+from kbhub.workspace.memory_folders import identify
 from kbhub.workspace.project import PROJECT_ID
-from kbhub.workspace.project_identity import identify
 from kbhub.workspace.trust import Grant
 
 

@@ -24,8 +24,8 @@ from kbhub.memory.files import read
 from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query
 from kbhub.values import struct
+from kbhub.workspace.memory_folders import identify
 from kbhub.workspace.project import PROJECT_ID
-from kbhub.workspace.project_identity import identify
 
 MOST_DOCUMENTS = 5
 """Documents per base that are filed under a file's path."""

@@ -27,7 +27,7 @@ from kbhub.memory.similarity import wording
 from kbhub.search.memory_boost import timestamp
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory
 
 Why = Literal["asked", "decided", "corrected"]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from kbhub.hub import Hub
 from kbhub.values import DAY_SECONDS, struct
-from kbhub.workspace.places import private_directory
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.files import private_directory
+from kbhub.workspace.memory_folders import identify
 
 FOLDER = "hooks"
 """In the data directory."""

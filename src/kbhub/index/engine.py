@@ -31,7 +31,7 @@ from kbhub.index.rows import (
     title_above,
 )
 from kbhub.types import Link
-from kbhub.values import record, struct
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ _open_here = threading.local()
 """The indexes with a snapshot in a thread."""
 
 
-@record
+@struct(frozen=False)
 class Snapshot:
     """The data read within one snapshot; it does not change even if other threads read later states."""
 

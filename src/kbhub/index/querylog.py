@@ -13,7 +13,7 @@ import filelock
 from kbhub.errors import QueryLogUnavailable
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
 from kbhub.values import struct
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -20,8 +20,7 @@ from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.search.memory_boost import facts_of, strength, timestamp, uses_of
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, shelf_for_writing, shelves
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, identify, shelf_for_writing, shelves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -31,7 +31,7 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.results import Forgotten, Memory, Remembered
 from kbhub.search.memory_boost import timestamp, uses_of
-from kbhub.sync.bases import freshen, sync
+from kbhub.sync.freshness import freshen, sync
 from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:

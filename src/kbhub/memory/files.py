@@ -25,9 +25,9 @@ from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.search.memory_boost import Source, facts_of
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, write_atomically
+from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
 from kbhub.workspace.memory_folders import USER_ID, memories_folder, project_folders
-from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -36,9 +36,16 @@ from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.search.search import search
 from kbhub.types import Query
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.memory_folders import USER_ID, MemoryFolder, memories_folder, project_folder, project_folders
+from kbhub.workspace.memory_folders import (
+    USER_ID,
+    MemoryFolder,
+    identify,
+    memories_folder,
+    path_identity,
+    project_folder,
+    project_folders,
+)
 from kbhub.workspace.memory_folders import described as described_folder
-from kbhub.workspace.project_identity import identify, path_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

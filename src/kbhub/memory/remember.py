@@ -38,7 +38,7 @@ from kbhub.memory.results import Near, Remembered
 from kbhub.memory.similarity import NEAR_SHOWN, filed, ids_of, nearest, wording
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.git import head_commit
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.memory_folders import identify
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

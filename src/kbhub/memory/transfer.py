@@ -42,18 +42,19 @@ from kbhub.memory.similarity import ID_CHARACTERS, filed, ids_of, wording
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem
 from kbhub.workspace.field_checks import first_error
+from kbhub.workspace.files import expand
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import (
     ABOUT_NAME,
     MemoryFolder,
     described,
+    identify_directory,
+    path_identity,
     project_folder,
     project_folders,
     shelf_for_writing,
 )
-from kbhub.workspace.places import expand
-from kbhub.workspace.project_identity import identify_directory, path_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

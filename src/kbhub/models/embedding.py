@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kbhub.errors import EmbedderError
 from kbhub.models.onnx import INSTALL, MINILM, installed_model, minilm
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.settings import EmbedderSettings
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ValidationError
 from kbhub.errors import ModelUnavailable
 from kbhub.models.inference import Deadline, Prompt, is_local, shown_address, without_thinking
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -19,11 +19,11 @@ from kbhub.index import DocumentRow, Index
 from kbhub.index.references import DOCID_DIGITS, ref_of
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
-from kbhub.sync.bases import SyncState, passed_over
-from kbhub.sync.transformer import embedded, is_used
+from kbhub.sync.background import embedded, is_used
+from kbhub.sync.freshness import Freshness, passed_over
 from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.workspace.discovery import covers, matching, plain
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def status(hub: Hub) -> Status:
 
 
 def _base_status(hub: Hub, base: Base) -> BaseStatus:
-    index, state = hub.index(base), hub.state(SyncState)
+    index, state = hub.index(base), hub.state(Freshness)
     progress, failure = state.progress.get(base.id), state.failed.get(base.id)
     indexing = f"{progress[0]} of {progress[1]} files" if progress else None
     problems = [] if is_directory(base.path) else [Problem(subject=base.id, message=f"{base.path} is gone.")]

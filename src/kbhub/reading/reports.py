@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from kbhub.frozen import Model
-from kbhub.sync.report import PASSED_OVER
 from kbhub.types import Base, Kind, Problem, Skipped, Workspace
+
+PASSED_OVER = "End of the name → files that hold text and are of a kind that is not taken."
 
 EdgeKind = Literal["link", "backlink", "related", "tag", "near"]
 """How two documents are related: by a link from or to the document, an entry of `related`, a shared tag, or meaning."""

@@ -32,8 +32,8 @@ from kbhub.reading.lists import typed_into
 from kbhub.sync.document_access import Opened, Opener
 from kbhub.types import Base
 from kbhub.values import struct
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import markdown_paths
-from kbhub.workspace.places import is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from kbhub.render.layout import table
 from kbhub.render.terminal import ago_text, size_text
 from kbhub.render.words import one_line, shortened
 from kbhub.values import counted
-from kbhub.workspace.engine_urls import shown_url
+from kbhub.workspace.config import shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kbhub.index.query import Term
     from kbhub.reading.reports import BaseStatus, DaemonStatus, Reading, Status
     from kbhub.setup.init import Initialised
-    from kbhub.sync.report import SyncReport
+    from kbhub.sync.comparison import SyncReport
     from kbhub.types import Hit, Problem, SearchResult, Trace
     from kbhub.workspace.trust import Grant
 

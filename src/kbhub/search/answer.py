@@ -17,12 +17,11 @@ from kbhub.search.memory_boost import standings, uses_of
 from kbhub.search.notes import leading_notes, notes_on, unfinished
 from kbhub.search.rerank_transformer import TransformerRanking
 from kbhub.search.retrieval import keyword_ranking
-from kbhub.sync.bases import SyncState
+from kbhub.sync.background import is_used
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.sync.first_index import is_in_progress
-from kbhub.sync.transformer import is_used
+from kbhub.sync.freshness import Freshness, is_in_progress
 from kbhub.types import Query, SearchResult, Skipped
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +54,7 @@ def answer(hub: Hub, query: Query | str) -> SearchResult:
         scans = _scanned(hub, query, searched, lacking, stack, embedder) if lacking else {}
         dependent = dependencies(hub, embedder, limitations)
         found = _find(hub, query, searched, skipped, dependent, everything=not scans)
-    parsed_query, state = found.understood, hub.state(SyncState)
+    parsed_query, state = found.understood, hub.state(Freshness)
     filters = (*(f'-"{term.text}"' for term in parsed_query.excluded), *map(str, parsed_query.filters))
     notes = [
         *leading_notes(found),
@@ -223,7 +222,7 @@ def _find(
             skipped.append(Skipped(base=failure.base, reason=str(failure)))
             broken = next(base for base in searched if base.base.id == failure.base)
             searched.remove(broken)
-            hub.state(SyncState).comparisons.forget(broken.index.path)
+            hub.state(Freshness).forget(broken.index.path)
 
 
 def _failing(
@@ -245,7 +244,7 @@ def _failing(
 
 
 def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
-    state = hub.state(SyncState)
+    state = hub.state(Freshness)
     if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
         return str(error)
     if failure := state.failed.get(base.id):

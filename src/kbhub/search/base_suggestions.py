@@ -15,10 +15,9 @@ from kbhub.documents.filters import Filters, belongs
 from kbhub.errors import IndexUnavailable
 from kbhub.types import Base
 from kbhub.values import counted, struct
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import IGNORE_NAMES, is_markdown
-from kbhub.workspace.places import is_directory
-from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, has_documents, owned_by_user
-from kbhub.workspace.vaults import VAULT_FOLDER
+from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, VAULT_FOLDER, has_documents, owned_by_user
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

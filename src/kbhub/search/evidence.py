@@ -14,7 +14,7 @@ from kbhub.index.query.tokens import cased_words, normalise
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.names import is_identifier
 from kbhub.search.scores import SignalPart
-from kbhub.values import record
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -98,7 +98,7 @@ def _model() -> QueryVectors | None:
         return None
 
 
-@record
+@struct(frozen=False)
 class Evidence:
     """Text signals of one chunk; shares from 0 to 1."""
 

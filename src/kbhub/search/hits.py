@@ -11,7 +11,7 @@ from kbhub.index.staleness import outdated, settled, written_statuses
 from kbhub.search.rerank_text import same_text
 from kbhub.sync.deleted_texts import deleted_words, is_gone
 from kbhub.types import Hit, Signal, Span, Trace
-from kbhub.values import DAY_SECONDS, record, struct
+from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.discovery import matching
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def age_days(document: DocumentRow, now: float) -> int:
     return max(0, int((now - moment) // DAY_SECONDS))
 
 
-@record
+@struct(frozen=False)
 class Group:
     """The chunks of one hit."""
 

@@ -16,7 +16,7 @@ from kbhub.index.signatures import likely
 from kbhub.models.vectors import quantise
 from kbhub.search.names import is_name
 from kbhub.search.scores import RANKED, RRF_K, SIGNALS, Fused, SignalPart
-from kbhub.values import record, struct
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -329,7 +329,7 @@ def fuse(
     ]
 
 
-@record
+@struct(frozen=False)
 class _Column:
     """The values and ranks of one signal for each chunk."""
 

@@ -20,7 +20,7 @@ from kbhub.search.hits import OpenBase
 from kbhub.sync.comparison import scan_base
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexer import DocumentReader, Embedding
-from kbhub.values import record
+from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, kind_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ BEST_FILES, BEST_BYTES = 32, 1 << 20
 """Limits on the files that are indexed for one search, which takes some 5 ms each."""
 
 
-@record
+@struct(frozen=False)
 class UnindexedScan:
     """What was searched of the files that an index lacks."""
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.workspace.project_identity import identify
+from kbhub.workspace.memory_folders import identify
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -13,7 +13,7 @@ from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import CLIENTS, EVENTS, answer, event_of
 from kbhub.hooks.inbox import propose
 from kbhub.hub import Hub, HubOptions
-from kbhub.workspace.places import user_home
+from kbhub.workspace.files import user_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ from kbhub.errors import UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.server.server import KbhubServer, create_server, log_level
 from kbhub.server.wire import PROTOCOLS, converse
-from kbhub.workspace.process_limits import serve_frugally
+from kbhub.workspace.child_processes import serve_frugally
 
 gc.freeze()  # all of it is permanent, and the first collection would scan it (90 ms)
 if _COLLECTING:

@@ -16,12 +16,22 @@ from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.types import Origin
 from kbhub.values import struct
-from kbhub.workspace.config import checked_config, config_path, directory_identity, folder_of, id_fault
-from kbhub.workspace.config_edits import add_item, alone, edit_file, remove_value, rename_key, set_value
+from kbhub.workspace.config import (
+    checked_config,
+    config_path,
+    database_name,
+    directory_identity,
+    engine_fault,
+    folder_of,
+    id_fault,
+    is_engine_url,
+    shown_url,
+    split_engine_url,
+)
 from kbhub.workspace.discovery import EVERYWHERE
-from kbhub.workspace.engine_urls import database_name, engine_fault, is_engine_url, shown_url, split_engine_url
 from kbhub.workspace.field_checks import nearest
-from kbhub.workspace.places import expand, is_directory, why_no_directory
+from kbhub.workspace.files import expand, is_directory, why_no_directory
+from kbhub.workspace.jsonc import add_item, alone, edit_file, remove_value, rename_key, set_value
 from kbhub.workspace.settings import BaseEntry
 from kbhub.workspace.validation import adapter
 

@@ -30,8 +30,7 @@ from kbhub.setup.doctor.machine import BASES, JOURNALS, LOOKS, index_of, is_left
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Problem, Workspace
 from kbhub.workspace.discovery import discover
-from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,12 +14,9 @@ from kbhub.frozen import Model
 from kbhub.setup.bases import config_file, edit_config, unknown_base
 from kbhub.setup.init import create_file
 from kbhub.values import struct
-from kbhub.workspace.config import folder_of
-from kbhub.workspace.config_edits import alone, edit_file, remove_value, set_value
-from kbhub.workspace.config_files import checked
+from kbhub.workspace.config import POINTER_NAMES, checked, folder_of
 from kbhub.workspace.discovery import covers, plain
-from kbhub.workspace.jsonc import read_jsonc
-from kbhub.workspace.pointer import POINTER_NAMES
+from kbhub.workspace.jsonc import alone, edit_file, read_jsonc, remove_value, set_value
 from kbhub.workspace.project import PROJECT_ID, clean, find_pointer
 from kbhub.workspace.settings import Pointer
 

@@ -20,7 +20,7 @@ from tomlkit.exceptions import TOMLKitError
 from kbhub.errors import ConfigError
 from kbhub.setup.clients import Form
 from kbhub.values import struct
-from kbhub.workspace import config_edits
+from kbhub.workspace import jsonc
 from kbhub.workspace.jsonc import parse_jsonc
 
 _BOM = "\ufeff"
@@ -80,8 +80,8 @@ def with_entry(text: str, place: EntryLocation, entry: dict[str, Any]) -> str:
     bom, body = without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     if place.form == "json":
-        start = body if body.strip() else config_edits.NEW_FILE
-        edited = config_edits.set_value(start, [*keys, name], entry, path)
+        start = body if body.strip() else jsonc.NEW_FILE
+        edited = jsonc.set_value(start, [*keys, name], entry, path)
     elif place.form == "toml":
         edited = _toml_added(body, keys, name, entry, path)
     else:
@@ -99,7 +99,7 @@ def with_fields(text: str, place: EntryLocation, fields: dict[str, Any]) -> str:
     entry, edited = {**old, **fields}, body
     if place.form == "json":
         for key, value in fields.items():
-            edited = config_edits.set_value(edited, [*keys, name, key], value, path)
+            edited = jsonc.set_value(edited, [*keys, name, key], value, path)
     elif place.form == "toml":
         edited = _toml_changed(body, keys, name, fields, path)
     else:
@@ -112,7 +112,7 @@ def without_entry(text: str, place: EntryLocation) -> str:
     bom, body = without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     if place.form == "json":
-        edited = config_edits.remove_value(body, [*keys, name], path)
+        edited = jsonc.remove_value(body, [*keys, name], path)
     elif place.form == "toml":
         edited = _toml_removed(body, keys, name, path)
     else:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from kbhub.errors import ConfigError
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory, read_regular
 
 MAX_BYTES = 64 * 1024 * 1024
 """Limit for a client's file; Claude Code keeps the history of every project in the same file as its servers."""

@@ -22,8 +22,8 @@ from kbhub.setup.entries import decode, parse, without_bom
 from kbhub.setup.files import back_up, edit, read_bytes
 from kbhub.setup.plan import PlannedStep, Step, done, failed
 from kbhub.values import struct
-from kbhub.workspace import config_edits
-from kbhub.workspace.places import data_dir
+from kbhub.workspace import jsonc
+from kbhub.workspace.files import data_dir
 
 HOOKS = "hooks"
 
@@ -205,16 +205,16 @@ def _with(content: bytes | None, file: Path, hooked: Hooked, machine: Machine, a
     if places:
         mark, text = without_bom(decode(_without(content, file), file))
     if not text.strip():
-        text = config_edits.NEW_FILE
+        text = jsonc.NEW_FILE
     data = parse(text, "json", file)
     if hooked.own and "version" not in data:
-        text = config_edits.set_value(text, ["version"], 1, file)
+        text = jsonc.set_value(text, ["version"], 1, file)
     for event, entry in wanted.items():
         held = parse(text, "json", file).get(HOOKS)
         if isinstance(held, dict) and event in held:
-            text = config_edits.add_item(text, [HOOKS, event], entry, file)
+            text = jsonc.add_item(text, [HOOKS, event], entry, file)
         else:
-            text = config_edits.set_value(text, [HOOKS, event], [entry], file)
+            text = jsonc.set_value(text, [HOOKS, event], [entry], file)
     return f"{mark}{text}".encode()
 
 
@@ -225,11 +225,11 @@ def _without(content: bytes | None, file: Path) -> bytes | None:
         return content
     mark, text = without_bom(decode(content, file))
     for event, number, _ in reversed(places):
-        text = config_edits.remove_value(text, [HOOKS, event, number], file)
+        text = jsonc.remove_value(text, [HOOKS, event, number], file)
         if not parse(text, "json", file)[HOOKS][event]:
-            text = config_edits.remove_value(text, [HOOKS, event], file)
+            text = jsonc.remove_value(text, [HOOKS, event], file)
     if not parse(text, "json", file)[HOOKS]:
-        text = config_edits.remove_value(text, [HOOKS], file)
+        text = jsonc.remove_value(text, [HOOKS], file)
     return f"{mark}{text}".encode() if parse(text, "json", file).keys() - {"version"} or not _is_own(file) else None
 
 

@@ -23,7 +23,7 @@ from kbhub.setup.files import back_up, edit, read_bytes
 from kbhub.setup.launch import RELOCATABLE, major_version
 from kbhub.setup.plan import Action, AnyName, PlannedStep, Registration, Step, done, failed
 from kbhub.values import struct
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 SERVE = "serve"
 """The subcommand that runs the server; arguments after it in an entry are the user's."""

@@ -1,28 +1,91 @@
-"""Compare the files of a base with its index: when, which, and what differs."""
+"""The locks of a base, and how its files differ from its index."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
-import time
-from typing import TYPE_CHECKING, overload
+from contextlib import contextmanager
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+import filelock
+from filelock import FileLock, Timeout
 
 from kbhub.documents.traversal import Traversal, digest_of
 from kbhub.documents.walk import is_relative
-from kbhub.errors import IndexUnavailable
+from kbhub.errors import IndexUnavailable, WriteRefused
 from kbhub.index.catalogue import differing
 from kbhub.index.sqlite import SqliteIndex, noted_damage
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.sync.lock import is_being_indexed
-from kbhub.values import struct
+from kbhub.types import Problem
+from kbhub.values import Value, struct
+from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from kbhub.documents.traversal import Scan
     from kbhub.documents.walk import Limits
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.types import Base, FileEntry
+
+INDEX_LOCK_SECONDS = 0.1
+"""Timeout for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
+
+_TRYING = threading.Lock()
+"""Held while the lock of an index is acquired: `is_being_indexed` takes that lock for a moment, which another thread of
+this process would mistake for indexing."""
+
+
+FOLDER_LOCK_SECONDS = 10.0
+"""How long to wait for another writer, which needs milliseconds."""
+
+
+def is_being_indexed(path: Path) -> bool:
+    """Return whether another process or thread is writing an index."""
+    try:
+        if not path.parent.is_dir():
+            return False
+        with _TRYING, filelock.FileLock(f"{path}.lock", timeout=0, mode=0o600):
+            return False
+    except filelock.Timeout:
+        return True
+    except OSError:  # no lock can be created there, so nobody holds one
+        return False
+
+
+@contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Hold the write lock of an index; raise `filelock.Timeout` if it is held elsewhere."""
+    lock = filelock.FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600)
+    with _TRYING:
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def writing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
+    """Hold the write lock of a base; raise `WriteRefused`, which names the document, if it cannot be had."""
+    name = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    folder = hub.data / "locks"
+    lock = FileLock(folder / f"{name}.lock", timeout=FOLDER_LOCK_SECONDS, mode=0o600)
+    try:
+        private_directory(folder)
+        lock.acquire()
+    except Timeout as error:
+        reason = f"another kbhub process has been writing to {base.id!r} for {FOLDER_LOCK_SECONDS:g} s; try again"
+        raise WriteRefused(ref, reason) from error
+    except OSError as error:
+        raise WriteRefused(ref, f"no lock can be created in {folder} ({error.strerror})") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 SYNCED = "synced"
@@ -38,17 +101,35 @@ IN_STEP = "in_step"
 """`meta` key: the `InStep` after the last sync that looked at all files, if each is in the index as it was then."""
 
 
-QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
-"""A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
-one as often as takes at most this share of the time."""
+class SyncReport(Value):
+    """What bringing one index in step with its files did."""
 
-WATCHED_SECONDS, WATCHED_SHARE = 5.0, 0.005
-"""A base whose file events are followed is compared before a search this often at most, and a slow one as often as
-takes at most this share of the time. Where eight clients looked at 12,000 files every 5 seconds, each look was an event
-for the others, and all of it took a tenth of two cores."""
-
-MOST_PATHS = 64
-"""Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
+    base: str
+    """Id of the base."""
+    added: int = 0
+    """Documents new in the index."""
+    changed: int = 0
+    """Changed documents."""
+    removed: int = 0
+    """Documents whose file is gone."""
+    unchanged: int = 0
+    """Unchanged documents."""
+    failed: tuple[Problem, ...] = ()
+    """Files that could not be read, and why."""
+    passed_over: dict[str, int] = field(default_factory=dict)
+    """End of the name → files that hold text and are of a kind that is not taken."""
+    chunks: int = 0
+    """Chunks in the index afterwards."""
+    vectors_made: int = 0
+    """Vectors computed."""
+    vectors_reused: int = 0
+    """Vectors reused from earlier, equal text."""
+    seconds: float = 0.0
+    """Wall-clock time."""
+    busy: bool = False
+    """Whether another process was indexing, so nothing was done."""
+    notes: tuple[str, ...] = ()
+    """Notes, as sentences."""
 
 
 @struct
@@ -226,128 +307,3 @@ def behind_of(found: Difference, index: Index) -> list[str]:
     times = {path: (size, abs(mtime)) for path, (size, mtime) in indexed.items()}
     changed = [entry.path for entry in found.suspects if times.get(entry.path) != (entry.size, abs(entry.mtime_ns))]
     return [*changed, *found.gone]
-
-
-@struct
-class FileComparison:
-    """A full comparison of a base with its files."""
-
-    began: float
-    """By `time.perf_counter`, which has a high resolution everywhere."""
-    moment: float
-    """When it finished (monotonic)."""
-    cost: float
-    """CPU seconds it took."""
-    frame: object
-    """See `Scan.frame`."""
-    in_step: InStep | None
-    """The state that was compared, if nothing differed."""
-    passed_over: Mapping[str, int]
-    """See `Scan.passed_over`."""
-
-
-class Comparisons:
-    """The last comparison of each base, reused by the next one. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._last: dict[Path, FileComparison] = {}
-        self._turns: dict[Path, threading.Lock] = {}
-        """Index file → lock held while its base is compared."""
-        self._comparing: dict[Path, float] = {}
-        """Index files of bases being compared → start time, as in `FileComparison.began`."""
-        self._elsewhere: set[Path] = set()
-        """Index files last seen locked by another process."""
-
-    def passed_over(self, index: Path) -> Mapping[str, int] | None:
-        """Return the files that the last full comparison passed over, by suffix; None before the first."""
-        last = self._last.get(index)
-        return last.passed_over if last else None
-
-    def comparing_for(self, index: Path) -> float:
-        """Return for how many seconds a base has been compared by now; 0 if no comparison is running."""
-        began = self._comparing.get(index)
-        return 0.0 if began is None else time.perf_counter() - began
-
-    def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
-        """Return whether a full comparison of a base is due.
-
-        Args:
-            index: its index file.
-            max_age: seconds for which the last comparison is good enough; None for a time in proportion to its cost.
-            asked: when the caller asked, as in `FileComparison.began`; one that began later is always good enough.
-            watched: whether events have reported what changed since the last comparison, and all of that is indexed.
-        """
-        last = self._last.get(index)
-        if last is None:
-            return True
-        if last.began > asked:
-            return False
-        share = WATCHED_SHARE if watched else COMPARING_SHARE
-        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / share
-        if watched:
-            fair = max(fair, WATCHED_SECONDS)
-        return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
-
-    def is_elsewhere(self, index: Path) -> bool:
-        """Return whether another process is writing an index; if so, the next comparison starts from scratch."""
-        if is_being_indexed(index):
-            self._elsewhere.add(index)
-            self.forget(index)
-            return True
-        self._elsewhere.discard(index)
-        return False
-
-    def still_elsewhere(self, index: Path) -> bool:
-        """Like `is_elsewhere`, but only re-checks indexes last seen locked.
-
-        Avoids comparing files while another process indexes, and otherwise the 10 ms to import the lock library.
-        """
-        return index in self._elsewhere and self.is_elsewhere(index)
-
-    def forget(self, index: Path) -> None:
-        """Make the next comparison of a base due and complete."""
-        self._last.pop(index, None)
-
-    @overload
-    def compare(self, base: Base, index: Index, limits: Limits, paths: Collection[str] | None = None) -> Difference: ...
-
-    @overload
-    def compare(
-        self, base: Base, index: Index, limits: Limits, paths: Collection[str] | None, due: Callable[[], bool]
-    ) -> Difference | None: ...
-
-    def compare(
-        self,
-        base: Base,
-        index: Index,
-        limits: Limits,
-        paths: Collection[str] | None = None,
-        due: Callable[[], bool] | None = None,
-    ) -> Difference | None:
-        """Compare a base with its files, or only with `paths` if that is enough; one thread at a time.
-
-        `paths` are those that may have changed since the last comparison; None if any may. Before a full comparison,
-        `due` is checked again under the lock: after waiting for another thread, it may no longer be necessary. Returns
-        None if so. Raises `BaseUnavailable` if the base's folder is gone.
-        """
-        with self._turns.setdefault(index.path, threading.Lock()):
-            if paths is None and due and not due():
-                return None
-            last = self._last.get(index.path)
-            if last and paths is not None and len(paths) <= MOST_PATHS:
-                partial = compare_some(base, index, paths, last.frame, limits)
-                if partial is not None:
-                    return partial
-            began, started = time.perf_counter(), time.thread_time()
-            in_step = last.in_step if last else None
-            self._comparing[index.path] = began
-            try:
-                difference = compare(base, index.path, limits, (in_step, index) if in_step else None)
-            finally:
-                self._comparing.pop(index.path, None)
-            in_step = in_step_of(difference)
-            cost = time.thread_time() - started
-            self._last[index.path] = FileComparison(
-                began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over
-            )
-            return difference

@@ -22,8 +22,7 @@ from kbhub.documents.walk import KEPT
 from kbhub.errors import KbhubError, UsageError
 from kbhub.values import counted, struct
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

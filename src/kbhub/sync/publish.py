@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kbhub.documents.walk import Limits
     from kbhub.index.engine import NewDocument
     from kbhub.models.embedding import Embedder
-    from kbhub.sync.report import SyncReport
+    from kbhub.sync.comparison import SyncReport
     from kbhub.sync.sync import Progress
     from kbhub.types import Base
 

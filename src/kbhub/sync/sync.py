@@ -18,7 +18,7 @@ from kbhub.documents.traversal import digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
-from kbhub.sync import workers
+from kbhub.sync import indexer
 from kbhub.sync.comparison import (
     IN_STEP,
     PASSED_OVER,
@@ -26,8 +26,10 @@ from kbhub.sync.comparison import (
     SYNCED,
     Difference,
     InStep,
+    SyncReport,
     compare,
     gone,
+    only_writer,
     scan_base,
 )
 from kbhub.sync.deleted_texts import DeletedTexts
@@ -39,13 +41,11 @@ from kbhub.sync.indexer import (
     stored_vectors,
     trusted_time,
 )
-from kbhub.sync.lock import only_writer
-from kbhub.sync.report import SyncReport
 from kbhub.types import Problem
-from kbhub.values import record
+from kbhub.values import struct
+from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import commit_times
-from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,7 +172,7 @@ def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
     notes.append(f"The old index was unusable ({fault}). It was moved aside as {aside.name} and rebuilt.")
 
 
-@record
+@struct(frozen=False)
 class Run:
     """One sync under the lock, with its counts."""
 
@@ -286,12 +286,12 @@ class Run:
         self, suspects: Sequence[FileEntry], indexed: Mapping[str, tuple[int, int, bytes]]
     ) -> Generator[tuple[Sequence[FileEntry], Read]]:
         """Read files, with worker processes for a large first index."""
-        count = workers.worth(suspects)
+        count = indexer.worth(suspects)
         if not count or self.writer.counts()[0]:
-            for batch in workers.batches(suspects, BATCH_FILES, BATCH_BYTES):
+            for batch in indexer.batches(suspects, BATCH_FILES, BATCH_BYTES):
                 yield batch, self.files.read_all(batch, known=NOTHING if self.full else indexed)
             return
-        with workers.Workers(self.files, self.embedder, suspects, count) as processes:
+        with indexer.Workers(self.files, self.embedder, suspects, count) as processes:
             yield from processes.read()
 
     def _write(self, read: Read, indexed: Mapping[str, tuple[int, int, bytes]], files_done: int) -> None:

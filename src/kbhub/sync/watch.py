@@ -16,13 +16,13 @@ from watchfiles import watch
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from kbhub.errors import KbhubError
-from kbhub.values import record
+from kbhub.values import struct
 from kbhub.workspace.formats import IGNORE_NAMES, SKIPPED_FOLDERS, may_be_taken
-from kbhub.workspace.pointer import POINTER_NAMES
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.types import Base
+    from kbhub.types import Base, Discovery
+    from kbhub.workspace.config import LoadedConfig
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ STEP_MS, DEBOUNCE_MS = 100, 1000
 parts, and a saved file is searchable well within a second."""
 
 TICK_MS = 500
-"""How often the places that discovery depends on are checked; some forty `stat` calls."""
+"""How often the files that decide which bases are active are checked; some hundred `stat` calls."""
 
 POLL_SECONDS = 2.0
 """How often files are compared with the index without events."""
@@ -53,15 +53,15 @@ Changed = Callable[[Changes | None], None]
 """Called with the bases whose files changed, or None if the active bases may have changed."""
 
 
-@record
+@struct(frozen=False)
 class _Plan:
     """What is currently watched."""
 
+    current: tuple[LoadedConfig, Discovery] | None
+    """See `Hub.current`."""
     bases: tuple[Base, ...]
-    places: tuple[Path, ...]
-    """Paths that discovery depends on."""
-    looks: tuple[object, ...]
-    """The state of those places."""
+    looks: list[object]
+    """The state of the watched folders."""
     roots: dict[str, Base] = field(default_factory=dict)
     """Watched folder or file → its base."""
     polled: dict[str, str] = field(default_factory=dict)
@@ -122,13 +122,9 @@ class Watcher:
                 self._follow(self._plan)
 
     def _make_plan(self) -> _Plan:
-        places = _places_of(self._hub)
-        looks = tuple(map(_look_of, places))
-        try:
-            bases = self._hub.rediscover().bases  # again, in case something changed meanwhile
-        except KbhubError:
-            bases = ()  # every answer reports it until it is fixed, which changes a place
-        plan = _Plan(bases, places, looks)
+        current = _current(self._hub)
+        bases = current[1].bases if current else ()
+        plan = _Plan(current, bases, _looks_of(bases))
         for base in bases:
             if base.engine:
                 continue
@@ -146,7 +142,7 @@ class Watcher:
             if changed_paths is None or changed_paths:
                 self._changed(changed_paths)
             plan.followed = True
-            if tuple(map(_look_of, plan.places)) != plan.looks or self._hub.known_bases() not in (None, plan.bases):
+            if _current(self._hub) is not plan.current or _looks_of(plan.bases) != plan.looks:
                 return
             if plan.polled and time.monotonic() - self._polled_at >= POLL_SECONDS:
                 self._polled_at = time.monotonic()
@@ -229,26 +225,20 @@ def watched_folders(base: Base) -> list[Path]:
     return [base.path / part for part in base.only] if base.only else [base.path]
 
 
-def _places_of(hub: Hub) -> tuple[Path, ...]:
-    """Return the files and folders that determine which bases are active."""
-    options = hub.options
-    config = options.config or options.env.get("KBHUB_CONFIG") or options.home / ".kbhub.json"
-    places = [Path(config), hub.trust.path]
+def _current(hub: Hub) -> tuple[LoadedConfig, Discovery] | None:
+    """Return the config and the active bases now; None if an answer would report an error instead."""
     try:
-        discovery = hub.rediscover()
+        return hub.current(max_age=0)
     except KbhubError:
-        return tuple(places)
-    for base in discovery.bases:
-        places += [base.path, *watched_folders(base)]
-    directory = discovery.workspace.directory
-    for folder in (directory, *directory.parents) if directory else ():
-        places += [folder / name for name in (*POINTER_NAMES, "knowledge", ".knowledge", ".git", "docs")]
-        places.append(folder.parent / f"{folder.name}.knowledge")
-    return tuple(dict.fromkeys(places))
+        return None
+
+
+def _looks_of(bases: Iterable[Base]) -> list[object]:
+    """Return a state that changes when a watched folder is replaced, but not when it gets a file."""
+    return [_look_of(path) for base in bases for path in (base.path, *watched_folders(base))]
 
 
 def _look_of(path: Path) -> object:
-    """Return a state that changes when a file is written or a path is replaced, but not when a folder gets a file."""
     try:
         status = path.stat()
     except OSError:

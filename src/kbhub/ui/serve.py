@@ -15,7 +15,7 @@ from kbhub.ui.access import Guard
 from kbhub.ui.app import create_app
 from kbhub.ui.loopback import HttpServer
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
     import socket

@@ -16,9 +16,9 @@ from kbhub.memory.files import read
 from kbhub.search.search import search
 from kbhub.types import Query
 from kbhub.values import struct
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import CONVERTED_KINDS
 from kbhub.workspace.memory_folders import MEMORY_ID, PROJECT_ID
-from kbhub.workspace.places import is_directory
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -1,23 +1,25 @@
-"""The global config: `~/.kbhub.json`, overridden by `KBHUB_*` variables."""
+"""Read the global config `~/.kbhub.json` and the pointers of projects."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import os
+import re
 import unicodedata
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError
 from kbhub.types import Mode, Problem
 from kbhub.values import struct
-from kbhub.workspace.config_files import checked
-from kbhub.workspace.engine_urls import engine_fault, split_engine_url
 from kbhub.workspace.field_checks import (
     choice,
+    cut,
     few,
+    first_error,
     in_file,
     nearest,
     plain_object,
@@ -25,15 +27,147 @@ from kbhub.workspace.field_checks import (
     plain_text,
     plain_texts,
     plainly,
+    shown,
     unknown_fields,
 )
+from kbhub.workspace.files import data_dir, expand, probe
 from kbhub.workspace.jsonc import read_jsonc
-from kbhub.workspace.places import data_dir, expand
-from kbhub.workspace.pointer import check_patterns, unknown_message
-from kbhub.workspace.settings import ENV_PREFIX, OTHER_VARIABLES, RESERVED_IDS, BaseEntry, GlobalConfig
+from kbhub.workspace.settings import (
+    ENV_PREFIX,
+    MAX_RULES,
+    OTHER_VARIABLES,
+    RESERVED_IDS,
+    BaseEntry,
+    GlobalConfig,
+    Pointer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from kbhub.workspace.field_checks import Converter
+    from kbhub.workspace.settings import BaseFields
+
+SCHEMES = ("postgresql", "postgres")
+
+HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGPASSWORD"  # noqa: S105
+
+# libpq takes everything up to the last `@` before a slash as user and password, `?` and `#` included.
+_PASSWORD = re.compile(r"[^/]*//[^/]*?:[^/]+@|.*[?&](?:ssl)?password=[^&]")
+
+
+def is_engine_url(text: str) -> bool:
+    """Return whether a text is meant as a URL of a database, rather than as a folder."""
+    return text.partition(":")[0].lower() in SCHEMES
+
+
+def engine_fault(url: str) -> str | None:
+    """Return why a text cannot be the URL of a database, or None if it can."""
+    if not is_engine_url(url) or not url.partition(":")[2].startswith("//"):
+        return "must be a URL such as postgresql://kb.example/handbook"
+    if any(map(_PASSWORD.match, (url, unquote(url)))):
+        return HAS_PASSWORD
+    try:
+        valid = unquote(url, errors="strict").isprintable()
+        for host in urlsplit(url).netloc.rpartition("@")[2].split(","):
+            urlsplit(f"//{host}").port  # noqa: B018 - raises for what is no number
+    except ValueError:
+        valid = False
+    return None if valid else "is not a valid URL; check its host, its port, and characters written as %XX"
+
+
+def split_engine_url(url: str) -> tuple[str, str | None]:
+    """Return the URL of the database, and the name of the base in it if one is given."""
+    database, _, name = url.partition("#")
+    return database, unquote(name) or None
+
+
+def database_name(url: str) -> str:
+    """Return the name of the database in a URL; empty if it has none."""
+    return unquote(urlsplit(url).path.strip("/"))
+
+
+def shown_url(url: str) -> str:
+    """Return a URL for display, without password and options."""
+    return url.partition("?")[0]
+
+
+T = TypeVar("T")
+
+_DEEPEST = 20
+"""Levels of a configuration file; the deepest field is on the fourth."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[str, Converter] | None = None) -> T:
+    """Validate a file's parsed JSON as a dataclass; `ConfigError` names the first wrong field and what was expected."""
+    if not isinstance(data, dict):
+        raise ConfigError(where, f"expected an object in braces, not {shown(data)}")
+    _refuse_unreadable(data, where)
+    try:
+        return plainly(declared, data, more)
+    except ValueError:
+        # pydantic takes 0.1 s to load, and a file that is as it should be needs none of it.
+        from kbhub.workspace.validation import ValidationError, validated  # noqa: PLC0415
+    try:
+        return validated(declared, data)
+    except ValidationError as error:
+        field, message = first_error(error)
+        raise ConfigError(where, message, ".".join(field) or None) from error
+
+
+def _refuse_unreadable(data: dict[str, Any], where: Path | str) -> None:
+    """Raise `ConfigError` for lone surrogates, or nesting deeper than any field.
+
+    Pydantic's message about them is about JSON and names no field.
+    """
+    pending: list[tuple[tuple[str, ...], Any]] = [((), data)]
+    while pending:
+        field, value = pending.pop()
+        if len(field) > _DEEPEST:
+            raise ConfigError(where, f"nested deeper than {_DEEPEST} levels", ".".join(field[:2]))
+        if isinstance(value, dict):
+            pending += [((*field, cut(name)), one) for name, one in value.items()]
+            value = "".join(value)
+        elif isinstance(value, list):
+            pending += [((*field, str(number)), one) for number, one in enumerate(value)]
+        if isinstance(value, str) and _HALF.search(value):
+            raise ConfigError(where, "contains half a character (a lone surrogate); write it in full", ".".join(field))
+
+
+POINTER_NAMES = (".kbhub.json", ".knowledge.json")
+"""File names of a pointer, by precedence; the second is that of knowledgebased."""
+
+
+def read_pointer(path: Path) -> tuple[Pointer, tuple[Problem, ...]]:
+    """Read a pointer, and return it with a warning for each field without effect."""
+    data = read_jsonc(path)
+    pointer = checked(Pointer, data, path)
+    check_patterns(pointer, path)
+    return pointer, few(_pointer_warnings(path, data))
+
+
+def check_patterns(said: BaseFields, where: Path, prefix: str = "") -> None:
+    """Raise `ConfigError` if a list of a pointer or an entry of `bases` has more than `MAX_RULES` patterns."""
+    for name in ("include", "exclude", "keep_deleted"):
+        count = len(getattr(said, name, ()))
+        if count > MAX_RULES:
+            raise ConfigError(where, f"has {count} patterns; the maximum is {MAX_RULES}", f"{prefix}{in_file(name)}")
+
+
+def _pointer_warnings(path: Path, data: dict[str, Any]) -> Iterable[Problem]:
+    for name, near in unknown_fields(Pointer, data):
+        if name in ("writable", "weight", "kind", "keepDeleted"):
+            message = f"a pointer cannot set {name!r}; only ~/.kbhub.json can, for one of your bases."
+        else:
+            message = unknown_message(name, near)
+        yield Problem(subject=str(path), message=message)
+
+
+def unknown_message(field: str, near: str | None) -> str:
+    """Return the warning about an unknown field."""
+    return f"unknown field {field!r}; {f'did you mean {near!r}?' if near else 'it has no effect.'}"
 
 
 log = logging.getLogger(__name__)
@@ -68,6 +202,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     """
     chosen, named = config_path(path, env, home)
     data: Any = {}
+    probe(chosen)
     if named or chosen.exists() or chosen.is_symlink():
         data = read_jsonc(chosen)
     read = chosen if named or chosen.exists() else None
@@ -176,6 +311,7 @@ def _check_directories(settings: GlobalConfig, where: Path, home: Path) -> None:
 def directory_identity(path: Path) -> tuple[int, int] | Path:
     """Return device and inode of a directory, or its resolved path if it does not exist; equal for all its names."""
     try:
+        probe(path)
         status = path.stat()
     except (OSError, ValueError):
         return Path(os.path.realpath(path))  # `Path.resolve` raises for link cycles
@@ -208,7 +344,7 @@ def _variables(env: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
     if not ours:
         return {}, []
     # pydantic-settings takes 100 ms to import, and few users set these variables.
-    from kbhub.workspace.environment import read_variables, variable_names  # noqa: PLC0415
+    from kbhub.workspace.validation import read_variables, variable_names  # noqa: PLC0415
 
     names = variable_names()
     unknown = [

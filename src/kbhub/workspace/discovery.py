@@ -13,12 +13,26 @@ from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Discovery, Problem, Workspace
-from kbhub.workspace.config import directory_identity, folder_of, id_fault
-from kbhub.workspace.engine_urls import split_engine_url
+from kbhub.workspace.config import directory_identity, folder_of, id_fault, split_engine_url
+from kbhub.workspace.files import (
+    expand,
+    is_directory,
+    private_directory,
+    probe_in_vain,
+    real_path,
+    user_home,
+    why_no_directory,
+)
 from kbhub.workspace.git import git_root
-from kbhub.workspace.places import expand, is_directory, private_directory, user_home, why_no_directory
-from kbhub.workspace.project import PROJECT_ID, clean, docs_base, find_project, owned_by_user, trust_pointer
-from kbhub.workspace.vaults import has_inline_tags
+from kbhub.workspace.project import (
+    PROJECT_ID,
+    clean,
+    docs_base,
+    find_project,
+    has_inline_tags,
+    owned_by_user,
+    trust_pointer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -67,14 +81,14 @@ def find_workspace(*, root: Path | str | None, env: Mapping[str, str], cwd: Path
     # The client sets this variable, not the user, so an invalid one is ignored.
     if serve and client and Path(client).is_absolute() and is_directory(Path(client)):
         return workspace_at(Path(client), "CLAUDE_PROJECT_DIR", home)
-    if is_directory(cwd) and _tells_a_project(real := cwd.resolve(), env, home):
+    if is_directory(cwd) and _tells_a_project(real := real_path(cwd), env, home):
         return Workspace(directory=real, source="the working directory", git_root=git_root(real, home.resolve()))
     return Workspace(directory=None, source="none")
 
 
 def workspace_at(directory: Path, source: str, home: Path) -> Workspace:
     """Return the workspace of a directory, links resolved."""
-    real = directory.resolve()
+    real = real_path(directory)
     return Workspace(directory=real, source=source, git_root=git_root(real, home.resolve()))
 
 
@@ -269,7 +283,7 @@ def _active_ids(directory: Path | None, config: LoadedConfig, home: Path, *, cas
     for key in settings.repos:
         if key == EVERYWHERE:
             continue
-        parts = _folded(Path(os.path.realpath(expand(key, home, config.folder))), case_insensitive=case_insensitive)
+        parts = _folded(real_path(expand(key, home, config.folder)), case_insensitive=case_insensitive)
         if parts == target[: len(parts)] and len(parts) >= longest:
             # Two spellings of a folder count as one entry.
             nearest = nearest if len(parts) == longest else set()
@@ -285,10 +299,12 @@ def _folded(path: Path, *, case_insensitive: bool) -> tuple[str, ...]:
 def _prepare_shared(base: Base) -> str | None:
     """Make the folder of a shared base; return what keeps it from being used here."""
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        probe_in_vain()
         return "Shared bases need the extra `postgres`. Install kbhub[postgres] where kbhub is installed."
     try:
         private_directory(base.path)
     except OSError as error:
+        probe_in_vain()
         return f"Cannot create {base.path}: {error.strerror}. Make its folder writable, or set XDG_DATA_HOME."
     return None
 
@@ -297,7 +313,7 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
     engine, shared_as = split_engine_url(entry.engine) if entry.engine else (None, None)
     texts = clean({"name": entry.name or "", "description": entry.description or ""})
     cache = entry.cache_dir
-    path = Path(os.path.realpath(folder_of(name, entry, config.folder, home, env)))
+    path = real_path(folder_of(name, entry, config.folder, home, env))
     return Base(
         id=name,
         path=path,
@@ -308,7 +324,7 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
         include=entry.include,
         exclude=entry.exclude,
         inline_tags=has_inline_tags(entry.inline_tags, path, home),
-        cache_dir=Path(os.path.realpath(expand(cache, home, config.folder))) if cache else None,
+        cache_dir=real_path(expand(cache, home, config.folder)) if cache else None,
         weight=entry.weight,
         writable=entry.writable and engine is None,
         kind="memory" if entry.memories and engine else entry.kind,
@@ -320,7 +336,7 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
 
 
 def _named_base(name: str, path: Path, home: Path) -> Base:
-    real = Path(os.path.realpath(path))
+    real = real_path(path)
     return Base(id=name, path=real, origin="argument", name=name, inline_tags=has_inline_tags(None, real, home))
 
 
@@ -355,7 +371,7 @@ def _fallback(
         return None
     if project.base is None:
         return docs_base(git)
-    real, path = Path(os.path.realpath(docs)), project.base.path
+    real, path = real_path(docs), project.base.path
     if real.is_relative_to(path) or path.is_relative_to(real):
         return None
     name = "docs"

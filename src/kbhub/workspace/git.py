@@ -10,7 +10,7 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from kbhub.values import struct
-from kbhub.workspace.files import read_regular
+from kbhub.workspace.files import probe, read_regular
 from kbhub.workspace.formats import is_text
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def git_root(directory: Path, home: Path | None) -> Path | None:
     """
     folder, above = str(directory), None
     while folder != above:  # plain strings, as pathlib takes three times as long per folder
+        probe(f"{folder}{os.sep}.git")
         if os.path.exists(f"{folder}{os.sep}.git"):  # noqa: PTH110
             return None if home and folder == str(home) else Path(folder)
         above, folder = folder, os.path.dirname(folder)  # noqa: PTH120

@@ -1,21 +1,25 @@
-"""Parse JSON with comments and trailing commas.
-
-These are overwritten with blanks, so that the standard parser reports the file's own line and column in errors. (The
-json5 package takes 30 µs per character, or 30 ms for a commented file of 1 kB, and accepts a language that editors
-reject as JSON.)
-"""
+"""Parse JSON with comments and trailing commas, and edit single values without changing any other byte."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
+from contextlib import contextmanager
+from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import filelock
+
 from kbhub.errors import ConfigError
-from kbhub.workspace.files import read_regular
+from kbhub.values import struct
+from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.files import private_directory, read_regular
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
 MAX_CONFIG_BYTES = 1024 * 1024
 """Largest configuration file in bytes: a thousand times the usual size."""
@@ -124,3 +128,348 @@ def _find_refused(text: str) -> int:
             return match.start()
         before = piece
     return 0
+
+
+Key = str | int
+"""Key of an object's member, or index of a list's item."""
+
+NEW_FILE = "{\n}\n"
+"""Initial content of a new file."""
+
+LOCKS, LOCK_NAME = "locks", "config.lock"
+"""Folder in the data directory, and the lock file in it, shared by all configuration files."""
+
+LOCK_SECONDS = 10.0
+"""Seconds to wait for another process that edits a configuration, which normally takes milliseconds."""
+
+_NEW_MODE = 0o644
+"""Mode of a new file: it holds no secrets and may be in a repository."""
+
+_DEFAULT_UNIT = "  "
+_BOM = "\ufeff"
+_MARK = re.compile(rf"(?P<comment>{COMMENT})|\S", re.DOTALL)
+"""A comment, a punctuation mark, or the start of a key or value."""
+
+_KEY = re.compile(STRING, re.DOTALL)
+_PARSER = json.JSONDecoder()
+_INDENTED = re.compile(r"\n([ \t]+)\S")
+_BLANKS = " \t"
+_INDENT = re.compile(rf"[{_BLANKS}]*")
+
+
+@struct(frozen=False)
+class _JsonMember:
+    """A member of an object, or an item of a list."""
+
+    start: int
+    """Offset of its key, or of the item."""
+    value: _JsonValue
+    """Without its entries until it is passed to `_opened`."""
+    key: str | None = None
+    comma: int | None = None
+    """Offset of the comma after it, if there is one."""
+
+
+@struct(frozen=False)
+class _JsonValue:
+    start: int
+    end: int = 0
+    entries: list[_JsonMember] | None = None
+    """None if it is neither an object nor a list."""
+    is_object: bool = False
+    comments: list[tuple[int, int]] = field(default_factory=list)
+    """Spans of the comments directly inside."""
+
+    def entry(self, key: Key) -> _JsonMember | None:
+        entries = self.entries or []
+        if isinstance(key, int):
+            return entries[key] if not self.is_object and key < len(entries) else None
+        return next((entry for entry in entries if entry.key == key), None) if self.is_object else None
+
+
+def set_value(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> str:
+    """Return a file's text with a value replaced or, if its key is new, added.
+
+    Missing objects on the path are created. Raises `ConfigError` if the text is malformed, or something on the path is
+    not an object.
+    """
+    container, rest = _descend(text, keys, where)
+    entry = container.entry(rest[0])
+    if entry is not None:
+        indent = _indent_at(text, entry.start)
+        written = _dumped(value, indent, _unit(text, container), _newline(text))
+        return _spliced(text, [(entry.value.start, entry.value.end, written)])
+    for key in reversed(rest[1:]):
+        value = {key: value}
+    return _added(text, container, str(rest[0]), value)
+
+
+def add_item(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> str:
+    """Return a file's text with an item appended to the list at `keys`; raises like `set_value`."""
+    target = _follow(text, keys, where)
+    if target is None or target.entries is None or target.is_object:
+        raise ConfigError(where, "expected a list; edit the file by hand", _dotted(keys))
+    return _added(text, target, None, value)
+
+
+def remove_value(text: str, keys: Sequence[Key], where: Path | str) -> str:
+    """Return a file's text without an existing member or item, keeping comments; raises like `set_value`."""
+    container, rest = _descend(text, keys, where)
+    entry = container.entry(rest[0]) if len(rest) == 1 else None
+    if entry is None or container.entries is None:
+        raise ConfigError(where, "does not exist", _dotted(keys))
+    end = entry.value.end
+    commas = []
+    if entry.comma is not None and not text[end : entry.comma].strip():
+        end = entry.comma + 1
+    elif entry.comma is not None:  # there is a comment before the comma
+        commas.append((entry.comma, entry.comma + 1, ""))
+    elif (index := container.entries.index(entry)) and (before := container.entries[index - 1].comma) is not None:
+        commas.append((before, before + 1, ""))
+    return _spliced(text, sorted([*commas, (*_with_blanks(text, entry.start, end), "")]))
+
+
+def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> str:
+    """Return a file's text with a key renamed in place; raises like `set_value`."""
+    container, rest = _descend(text, keys, where)
+    entry = container.entry(rest[0]) if len(rest) == 1 else None
+    if entry is None or entry.key is None:
+        raise ConfigError(where, "does not exist", _dotted(keys))
+    match = _KEY.match(text, entry.start)
+    end = match.end() if match else entry.start
+    return _spliced(text, [(entry.start, end, json.dumps(name, ensure_ascii=False))])
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the lock for editing configuration files, in kbhub's data directory.
+
+    Raises `ConfigError` if another process holds it for too long.
+    """
+    locks = folder / LOCKS
+    lock = filelock.FileLock(locks / LOCK_NAME, timeout=LOCK_SECONDS, mode=0o600)
+    try:
+        private_directory(locks)
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise ConfigError(lock.lock_file, f"another process has held it for {LOCK_SECONDS:g} s; try again") from error
+    except OSError as error:
+        raise ConfigError(lock.lock_file, f"cannot be created: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], object]) -> bool:
+    """Edit a configuration file atomically, keeping its mode and following links; return whether anything changed.
+
+    A missing file is created. `check` raises if the new content is invalid, before anything is written. Raises
+    `ConfigError` if the file is malformed, cannot be read or written, or changed in the meantime.
+    """
+    real = Path(os.path.realpath(path))
+    before = _read(real, path)
+    text = before.removeprefix(_BOM) if before is not None else NEW_FILE
+    parse_jsonc(text, path)
+    edited = edit(text)
+    if before is not None and edited == text:
+        return False
+    check(parse_jsonc(edited, path))
+    if _read(real, path) != before:
+        raise ConfigError(path, "something else is changing the file; nothing was written, try again")
+    bom = _BOM if before is not None and before.startswith(_BOM) else ""
+    try:
+        write_atomically(real, bom + edited, mode=_mode(real))
+    except OSError as error:
+        raise ConfigError(path, f"cannot be written: {error.strerror or error}") from error
+    return True
+
+
+def _read(real: Path, path: Path) -> str | None:
+    try:
+        data = read_regular(real, MAX_CONFIG_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(path, f"cannot be read: {error.strerror or error}") from error
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(path, f"line {line}: not UTF-8 text; save the file as UTF-8") from error
+
+
+def _mode(real: Path) -> int:
+    try:
+        return stat.S_IMODE(real.stat().st_mode)
+    except FileNotFoundError:
+        return _NEW_MODE
+
+
+def _follow(text: str, keys: Sequence[Key], where: Path | str) -> _JsonValue | None:
+    _, plain = parse_both(text, where)
+    value = _outermost(text, plain)
+    for key in keys:
+        entry = value.entry(key)
+        if entry is None:
+            return None
+        value = _opened(text, plain, entry.value)
+    return value
+
+
+def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonValue, Sequence[Key]]:
+    """Follow keys as far as they exist; return the last container, and the keys from there on."""
+    _, plain = parse_both(text, where)
+    value = _outermost(text, plain)
+    for number, key in enumerate(keys):
+        if value.entries is None or (isinstance(key, str) and not value.is_object):
+            raise ConfigError(where, "expected an object in braces; edit the file by hand", _dotted(keys[:number]))
+        entry = value.entry(key)
+        if entry is None or number == len(keys) - 1:
+            return value, keys[number:]
+        value = _opened(text, plain, entry.value)
+    raise ConfigError(where, "no field given")
+
+
+def _outermost(text: str, plain: str) -> _JsonValue:
+    """Locate the outermost value of a text, and its entries."""
+    match = _MARK.search(plain)
+    start = match.start() if match else 0
+    return _opened(text, plain, _value_at(plain, start, len(text)))
+
+
+def _opened(text: str, plain: str, value: _JsonValue) -> _JsonValue:
+    """Add the direct entries and comments of an object or list to it; `plain` is the text from `parse_both`."""
+    # Nested values are skipped with the standard parser, as some clients' files have megabytes of them.
+    if value.entries is None:
+        return value
+    key: tuple[int, str] | None = None
+    match = _MARK.search(text, value.start + 1)
+    while match and (piece := match.group()) not in "]}":
+        start, at = match.span()
+        if match["comment"]:
+            value.comments.append((start, at))
+        elif piece == ",":
+            value.entries[-1].comma = start
+        elif piece != ":":
+            parsed, at = _PARSER.raw_decode(plain, start)
+            if value.is_object and key is None:
+                key = (start, parsed)
+            else:
+                begin, name = key or (start, None)
+                value.entries.append(_JsonMember(begin, _value_at(plain, start, at), name))
+                key = None
+        match = _MARK.search(text, at)
+    value.end = match.end() if match else value.end
+    return value
+
+
+def _value_at(plain: str, start: int, end: int) -> _JsonValue:
+    brace = plain[start : start + 1]
+    return _JsonValue(start, end, [] if brace in ("{", "[") else None, brace == "{")
+
+
+def _added(text: str, container: _JsonValue, key: str | None, value: Any) -> str:
+    """Append a member or item to a container."""
+    newline, unit = _newline(text), _unit(text, container)
+    name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
+    entries = container.entries or []
+    if not entries:
+        return _first_added(text, container, name, value)
+    last = entries[-1]
+    end = last.comma + 1 if last.comma is not None else last.value.end
+    comma = [] if last.comma is not None else [(last.value.end, last.value.end, ",")]
+    trailing = "," if last.comma is not None else ""
+    if _line_start(text, entries[0].start) <= container.start:  # on the line of the opening brace
+        written = json.dumps(value, ensure_ascii=False)
+        return _spliced(text, [*comma, (end, end, f" {name}{written}{trailing}")])
+    indent = _indent_at(text, last.start)
+    written = _dumped(value, indent, unit, newline)
+    end = _past_comments(text, end, container)
+    return _spliced(text, [*comma, (end, end, f"{newline}{indent}{name}{written}{trailing}")])
+
+
+def _first_added(text: str, container: _JsonValue, name: str, value: Any) -> str:
+    newline, unit = _newline(text), _unit(text, container)
+    outer = _indent_at(text, container.start)
+    if not container.is_object and not container.comments:  # lists are written on one line
+        written = json.dumps(value, ensure_ascii=False)
+        return _spliced(text, [(container.start + 1, container.end - 1, written)])
+    indent = outer + unit
+    written = _dumped(value, indent, unit, newline)
+    # Keep comments before the closing brace.
+    start = _before_return(text, container.comments[-1][1]) if container.comments else container.start + 1
+    return _spliced(text, [(start, container.end - 1, f"{newline}{indent}{name}{written}{newline}{outer}")])
+
+
+def _past_comments(text: str, end: int, container: _JsonValue) -> int:
+    """Offset after the comments that follow on the same line."""
+    for start, stop in container.comments:
+        if start >= end and not text[end:start].strip(_BLANKS):
+            end = stop
+    return _before_return(text, end)
+
+
+def _before_return(text: str, end: int) -> int:
+    """End of a comment, less the carriage return that a line comment includes."""
+    return end - 1 if text[end - 1 : end] == "\r" else end
+
+
+def _with_blanks(text: str, start: int, end: int) -> tuple[int, int]:
+    """Widen a span to delete: to whole lines if nothing else is on them, else by the blanks on one side."""
+    line = _line_start(text, start)
+    after = end + len(text[end:]) - len(text[end:].lstrip(_BLANKS))
+    alone_before = not text[line:start].strip(_BLANKS)
+    if alone_before and text.startswith(("\n", "\r\n"), after):
+        return line, text.index("\n", after) + 1
+    if text[after] in "]}" and not alone_before:
+        return line + len(text[line:start].rstrip(_BLANKS)), end
+    return start, after
+
+
+def _spliced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
+    """Replace spans, which must be sorted and not overlap."""
+    for start, end, new in reversed(changes):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _dumped(value: Any, indent: str, unit: str, newline: str) -> str:
+    """Serialize a value with objects over several lines and lists on one."""
+    if isinstance(value, dict) and value:
+        inner = indent + unit
+        lines = [
+            f"{inner}{json.dumps(key, ensure_ascii=False)}: {_dumped(item, inner, unit, newline)}"
+            for key, item in value.items()
+        ]
+        return "{" + newline + f",{newline}".join(lines) + newline + indent + "}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _line_start(text: str, offset: int) -> int:
+    return text.rfind("\n", 0, offset) + 1
+
+
+def _indent_at(text: str, offset: int) -> str:
+    """Indentation of the line at an offset."""
+    match = _INDENT.match(text, _line_start(text, offset), offset)
+    return match.group() if match else ""
+
+
+def _unit(text: str, container: _JsonValue) -> str:
+    """Indentation per level, taken from the container's entries, else from the first indented line."""
+    outer = _indent_at(text, container.start)
+    for entry in container.entries or []:
+        inner = _indent_at(text, entry.start)
+        if inner.startswith(outer) and len(inner) > len(outer):
+            return inner[len(outer) :]
+    match = _INDENTED.search(text)
+    return match[1] if match else _DEFAULT_UNIT
+
+
+def _dotted(keys: Sequence[Key]) -> str:
+    return ".".join(map(str, keys))

@@ -5,26 +5,46 @@ from __future__ import annotations
 import os
 import shlex
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Problem
 from kbhub.values import struct
-from kbhub.workspace.config import CONFIG_NAME
+from kbhub.workspace.config import CONFIG_NAME, POINTER_NAMES, read_pointer
+from kbhub.workspace.files import expand, is_directory, probe, real_path
 from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
-from kbhub.workspace.places import expand, is_directory
-from kbhub.workspace.pointer import POINTER_NAMES, read_pointer
 from kbhub.workspace.settings import Pointer
-from kbhub.workspace.vaults import has_inline_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kbhub.types import Origin, Workspace
     from kbhub.workspace.trust import Grant, TrustStore
+
+VAULT_FOLDER = ".obsidian"
+"""Folder in which Obsidian keeps its settings, in the root of a vault."""
+
+
+def has_inline_tags(said: bool | None, folder: Path, home: Path | None) -> bool:
+    """Return whether `#tags` in the text of a base's documents are tags.
+
+    If the configuration does not say (`said` is None), they are where the folder is in a vault, whose root is the
+    folder itself or, within a git repository, above it. `home` is no repository; None if the folder is known to be in
+    one.
+    """
+    if said is not None:
+        return said
+    root = git_root(folder, home)
+    for place in (folder, *folder.parents):
+        if is_directory(place / VAULT_FOLDER):
+            return True
+        if root is None or place == root:
+            break
+    return False
+
 
 PROJECT_ID = "project"
 
@@ -52,7 +72,7 @@ class Match:
     """The git root within which its target may be anywhere."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Project:
     """The project base of a workspace, or why there is none."""
 
@@ -123,6 +143,7 @@ def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
     docs = git / "docs"
     if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not has_documents(docs):
         return None
+    probe(git, entries=True)
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
     readmes = [name for suffix in NATIVE_SUFFIXES for name in sorted(names) if name.lower() == f"readme{suffix}"]
@@ -194,6 +215,7 @@ def _first_match(
         for origin, path, project, scope in _candidates(folder, root, str(home)):
             if path in never:
                 continue
+            probe(path)
             exists = os.path.lexists(path) and os.path.isdir(path) != (origin == "pointer")  # noqa: PTH112
             note = _why_not(origin, path, scope, git, owned) if exists else ""
             looked_for.append(path + note)
@@ -350,7 +372,7 @@ def _brief(path: Path) -> str:
 
 
 def _real(text: str, home: Path, folder: Path) -> Path:
-    return Path(os.path.realpath(expand(text, home, folder)))
+    return real_path(expand(text, home, folder))
 
 
 def has_documents(folder: Path) -> bool:
@@ -361,6 +383,7 @@ def has_documents(folder: Path) -> bool:
     pending = [folder]
     budget = _DOCS_BUDGET
     for current in pending:
+        probe(current, entries=True)
         try:
             with os.scandir(current) as entries:
                 for entry in entries:

@@ -17,8 +17,7 @@ from kbhub.errors import ConfigError
 from kbhub.values import Value
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.field_checks import choice, plain_text, plainly, shown
-from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

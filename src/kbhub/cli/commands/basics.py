@@ -33,7 +33,7 @@ from kbhub.render.words import neutralised
 from kbhub.search.base_suggestions import choices, outside
 from kbhub.setup.init import make_knowledge, point_to
 from kbhub.usage.log import flush, note_read
-from kbhub.workspace.pointer import POINTER_NAMES
+from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
 from kbhub.workspace.trust import Grant, identity
 

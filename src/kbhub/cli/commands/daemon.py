@@ -23,7 +23,7 @@ from kbhub.server.daemon.launch import DaemonUnavailable, launch
 from kbhub.server.daemon.launch import stop as stop_daemon
 from kbhub.server.daemon.protocol import ConnectOptions
 from kbhub.server.daemon.start_options import Http, Start
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     from kbhub.server.daemon.folder import DaemonRecord

@@ -34,7 +34,7 @@ from kbhub.render.memories import (
     remembered_text,
     trashed_text,
 )
-from kbhub.workspace.places import expand
+from kbhub.workspace.files import expand
 
 MOST_LISTED = 1000
 """Memories of one list at most; `kbhub memories export` gives all."""

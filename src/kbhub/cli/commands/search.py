@@ -13,7 +13,7 @@ from cyclopts.validators import Number
 from kbhub.cli.console import terminal_width, wants_colour
 from kbhub.cli.hits import MACHINE_LIMIT, hits_listing, search_with
 from kbhub.cli.hubs import bring_in_step, broken_bases, complain_all, complain_nothing, decoded, hub_options
-from kbhub.cli.options import Formats, Hits
+from kbhub.cli.options import Formats, Hits, within
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -21,7 +21,7 @@ from kbhub.index.sqlite import noted_damage
 from kbhub.render.terminal import Painter, search_notes, search_text
 from kbhub.render.words import verdict_words
 from kbhub.search.notes import LEADING_NOTES
-from kbhub.types import MOST_HITS, Query
+from kbhub.types import Query
 from kbhub.usage.log import flush, record
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ def search(
     also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     mode: Literal["keyword", "semantic", "hybrid"] | None = None,
-    limit: Annotated[
-        int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_HITS))
-    ] = None,
+    limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=within("limit"))] = None,
     page: Annotated[int, Parameter(metavar="N", validator=Number(gte=1))] = 1,
     granularity: Literal["document", "chunk"] = "document",
     explain: bool = False,

@@ -25,8 +25,8 @@ from kbhub.setup.launch import launch, this_installation
 from kbhub.setup.plan import AnyName, SetupReport, carry_out, pastes
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
-from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
-from kbhub.workspace.schema_files import schema_file, schema_files
+from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.workspace.validation import schema_file, schema_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,10 +23,10 @@ from kbhub.hub import Hub
 from kbhub.render.layout import table
 from kbhub.render.terminal import report_text
 from kbhub.setup.bases import team_engine
-from kbhub.sync.report import SyncReport
+from kbhub.sync.comparison import SyncReport
 from kbhub.sync.watch import until_changed
 from kbhub.values import counted
-from kbhub.workspace.engine_urls import engine_fault, is_engine_url, split_engine_url
+from kbhub.workspace.config import engine_fault, is_engine_url, split_engine_url
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from kbhub.server.daemon.protocol import ConnectOptions
 from kbhub.ui.access import door_at
 from kbhub.ui.loopback import bind_port
 from kbhub.ui.serve import open_browser, serve
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     import socket

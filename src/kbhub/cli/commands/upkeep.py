@@ -32,12 +32,11 @@ from kbhub.render.memories import maintained_lines
 from kbhub.render.setup import diagnosis_text
 from kbhub.render.terminal import Painter, report_text
 from kbhub.setup.doctor import examine, repair
-from kbhub.sync.background import TIDY_EVERY_SECONDS
-from kbhub.sync.bases import sync
+from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead, is_used
+from kbhub.sync.comparison import SyncReport
 from kbhub.sync.deleted_texts import change_keeping
+from kbhub.sync.freshness import sync
 from kbhub.sync.git_pull import Pull, pull
-from kbhub.sync.report import SyncReport
-from kbhub.sync.transformer import embed_ahead, is_used
 from kbhub.types import Problem
 from kbhub.usage.gaps import maintain
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT
 from kbhub.documents.markdown import MAX_HEADING_CHARS
 from kbhub.types import Heading, Link
-from kbhub.values import record
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ VALUE_CHARACTERS = 2000
 _SEPARATORS = re.compile(r"[,;]")
 
 
-@record
+@struct(frozen=False)
 class Outline:
     """The structure of a text; line spans are 1-based and inclusive."""
 

@@ -135,7 +135,3 @@ def _real(path: str) -> str:
 
 def _refuse(what: str) -> NoReturn:
     raise PermissionError(f"its parser would {what}, which it may not")
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ from kbhub.frozen import Model
 from kbhub.index.catalogue import contents, front_matter_of, unindexed
 from kbhub.index.references import ref_of
 from kbhub.reading.graph import resolved_links
-from kbhub.sync.report import PASSED_OVER
+from kbhub.reading.reports import PASSED_OVER
 from kbhub.types import Problem, Skipped
 from kbhub.values import struct
 

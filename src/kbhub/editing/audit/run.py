@@ -45,8 +45,8 @@ from kbhub.editing.paths import (
 from kbhub.editing.renames import not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.lists import short_docids
-from kbhub.sync.bases import passed_over
-from kbhub.sync.lock import writing
+from kbhub.sync.comparison import writing
+from kbhub.sync.freshness import passed_over
 from kbhub.types import Problem, Skipped
 from kbhub.workspace.atomic_writes import open_folder
 

@@ -22,7 +22,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from kbhub.errors import EngineUnavailable
 from kbhub.index.postgres.schema import VERSION
 from kbhub.values import struct
-from kbhub.workspace.engine_urls import shown_url
+from kbhub.workspace.config import shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

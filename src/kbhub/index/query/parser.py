@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kbhub.documents.filters import parse_rules
 from kbhub.index.query.tokens import RUN, STOP_WORDS, cased_parts, fold, normalise, paired, pairs, stems, tokens
-from kbhub.values import record, struct
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -294,7 +294,7 @@ class ParsedQuery:
         return " ".join([*words, *(f'-"{term.text}"' for term in self.excluded), *map(str, self.filters)])
 
 
-@record
+@struct(frozen=False)
 class _Found:
     """The parts parsed so far."""
 

@@ -24,7 +24,7 @@ from kbhub.index.references import ref_of
 from kbhub.reading.graph.targets import LinkKind, PathTable, Resolution, folded
 from kbhub.reading.lists import short_docids
 from kbhub.reading.resolver import resolver_of
-from kbhub.sync.first_index import first_indexes
+from kbhub.sync.freshness import first_indexes
 from kbhub.types import Base, Skipped
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID

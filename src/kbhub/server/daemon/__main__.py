@@ -8,8 +8,8 @@ import time
 
 from kbhub.errors import KbhubError
 from kbhub.server.daemon.folder import DaemonFolder, Lock, try_lock
-from kbhub.workspace.places import data_dir
-from kbhub.workspace.process_limits import be_frugal
+from kbhub.workspace.child_processes import be_frugal
+from kbhub.workspace.files import data_dir
 
 LOCK_SECONDS = 15.0
 """How long to wait for a daemon that is ending."""

@@ -10,7 +10,7 @@ from kbhub.server.daemon import proxy
 from kbhub.server.daemon.folder import DaemonFolder
 from kbhub.server.daemon.launch import DaemonUnavailable, reach
 from kbhub.server.daemon.protocol import ConnectOptions, Refused, greeting
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

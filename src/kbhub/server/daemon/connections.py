@@ -27,7 +27,7 @@ from kbhub.server.wire import PROTOCOLS, converse
 from kbhub.ui.loopback import bind_port
 from kbhub.values import struct
 from kbhub.workspace.discovery import parse_base_arguments
-from kbhub.workspace.places import cache_dir
+from kbhub.workspace.files import cache_dir
 
 if TYPE_CHECKING:
     from anyio.abc import ByteStream

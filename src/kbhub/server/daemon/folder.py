@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbhub.workspace.places import private_directory
+from kbhub.workspace.files import private_directory
 
 TOKEN_BYTES = 32
 """Random bytes of the token: 256 bits cannot be guessed."""

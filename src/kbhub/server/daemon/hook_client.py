@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kbhub import __version__
 from kbhub.server.daemon.folder import DaemonFolder, read_token, running
 from kbhub.server.daemon.protocol import GREETING_BYTES, ConnectOptions, Refused, dial, greet, greeting
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

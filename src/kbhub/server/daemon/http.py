@@ -28,7 +28,7 @@ from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
 from kbhub.ui.limits import BODY_SECONDS, MOST_AT_A_TIME, drain, read_body, replay
 from kbhub.ui.loopback import Refusal, foreign
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

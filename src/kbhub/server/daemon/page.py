@@ -10,7 +10,7 @@ from kbhub import __version__
 from kbhub.server.daemon.folder import DaemonFolder, read_token, running
 from kbhub.server.daemon.protocol import OURS, Refused, dial, greet, greeting
 from kbhub.ui.access import PageAddress
-from kbhub.workspace.places import data_dir
+from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -35,8 +35,8 @@ from kbhub.server.daemon.workspaces import Workspaces
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
+from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config
-from kbhub.workspace.process_limits import serve_frugally
 from kbhub.workspace.settings import ServeSettings
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kbhub.workspace.places import user_home
+from kbhub.workspace.files import user_home
 
 LINK = 1
 """Version of this wire. A daemon refuses a client with another version, which then serves by itself."""

@@ -22,10 +22,8 @@ from kbhub.server.elicitation import TrustQuestion
 from kbhub.server.parameters import as_list, cleaned
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
-from kbhub.sync.background import Background
-from kbhub.sync.bases import comparing_for, freshen, is_in_step
-from kbhub.sync.first_index import FIRST_INDEX_SECONDS, Patience, first_indexes
-from kbhub.sync.transformer import embed_ahead, is_used
+from kbhub.sync.background import Background, embed_ahead, is_used
+from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
 from kbhub.sync.watch import Watcher
 from kbhub.usage import log
 from kbhub.usage.gaps import maintain

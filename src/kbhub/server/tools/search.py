@@ -18,7 +18,7 @@ from kbhub.server.apps import shows_views, with_hits
 from kbhub.server.parameters import Names, Wordings, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.published import model_of
-from kbhub.types import Granularity, Hit, Mode, Query, SearchResult
+from kbhub.types import BOUNDS, Granularity, Hit, Mode, Query, SearchResult
 from kbhub.usage.log import record
 
 FULL_BYTES = 20_000
@@ -39,16 +39,22 @@ class SearchOptions(Model):
     )
     recency: float = Field(
         0.0,
-        ge=0,
-        le=1,
+        ge=BOUNDS["recency"][0],
+        le=BOUNDS["recency"][1],
         description="Prefer newer documents, from 0 (off) to 1 (half a year halves the score).",
         json_schema_extra=brief(),
     )
-    min_score: float = Field(0.0, ge=0, le=1, description="Skip hits with a lower score.", json_schema_extra=brief())
+    min_score: float = Field(
+        0.0,
+        ge=BOUNDS["min_score"][0],
+        le=BOUNDS["min_score"][1],
+        description="Skip hits with a lower score.",
+        json_schema_extra=brief(),
+    )
     min_signals: int = Field(
         1,
-        ge=1,
-        le=2,
+        ge=BOUNDS["min_signals"][0],
+        le=BOUNDS["min_signals"][1],
         description="Skip hits found by fewer signals, of keyword and semantic.",
         json_schema_extra=brief(),
     )
@@ -78,7 +84,9 @@ class Searching:
         queries: Wordings = None,
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
         mode: Annotated[Mode | None, Field(description="Default: hybrid.")] = None,
-        limit: Annotated[int | None, Field(ge=1, le=100, description="Hits per page.")] = None,
+        limit: Annotated[
+            int | None, Field(ge=BOUNDS["limit"][0], le=BOUNDS["limit"][1], description="Hits per page.")
+        ] = None,
         cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
         options: SearchOptions | None = None,
     ) -> Annotated[CallToolResult, model_of(SearchResult)]:

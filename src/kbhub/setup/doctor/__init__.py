@@ -32,7 +32,7 @@ from kbhub.setup.doctor.machine import (
     watch_findings,
 )
 from kbhub.setup.registration import registrations, unregistered
-from kbhub.sync.bases import sync
+from kbhub.sync.freshness import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,10 +12,9 @@ from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, EngineUnav
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
 from kbhub.search.base_suggestions import is_empty, outside
-from kbhub.sync.comparison import behind_of, compare
-from kbhub.sync.lock import is_being_indexed
+from kbhub.sync.comparison import behind_of, compare, is_being_indexed
 from kbhub.values import counted
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from kbhub.models.inference import Deadline
 from kbhub.models.ollama import Ollama
 from kbhub.models.onnx import minilm
 from kbhub.reading.reports import Finding
-from kbhub.sync.transformer import embedded, is_used
+from kbhub.sync.background import embedded, is_used
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
 from kbhub.values import counted
-from kbhub.workspace.places import is_directory
+from kbhub.workspace.files import is_directory
 from kbhub.workspace.trust import TRUST_NAME
 
 if TYPE_CHECKING:

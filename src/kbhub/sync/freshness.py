@@ -1,0 +1,410 @@
+"""Keep the active bases in sync: when to compare them with their files, and how far behind they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.index.sqlite import noted_damage
+from kbhub.sync.comparison import (
+    PASSED_OVER,
+    PROGRESS,
+    SYNCED,
+    InStep,
+    compare,
+    compare_some,
+    in_step_of,
+    is_being_indexed,
+)
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from kbhub.documents.walk import Limits
+    from kbhub.hub import Hub
+    from kbhub.index import Index
+    from kbhub.models.embedding import Embedder
+    from kbhub.sync.comparison import Difference, SyncReport
+    from kbhub.sync.sync import Progress
+    from kbhub.types import Base
+
+FRESHEN_CHANGES = 64
+"""Changed files that a search syncs before it answers; more are left to `index` or the background."""
+
+FRESHEN_YOUNG = 2000
+"""Files indexed as soon as they were written whose content a search compares before it answers: some 50 ms, and more
+than are indexed in the two seconds during which a file counts as that young."""
+
+
+QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
+"""A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
+one as often as takes at most this share of the time."""
+
+WATCHED_SECONDS, WATCHED_SHARE = 5.0, 0.005
+"""A base whose file events are followed is compared before a search this often at most, and a slow one as often as
+takes at most this share of the time. Where eight clients looked at 12,000 files every 5 seconds, each look was an event
+for the others, and all of it took a tenth of two cores."""
+
+MOST_PATHS = 64
+"""Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
+
+
+@struct
+class StaleBase:
+    """A base that is further behind its files than a search waits for."""
+
+    base: str
+    files: int
+    """Files to look at."""
+    new_index: bool
+    """Whether it has no usable index at all."""
+    busy: bool = False
+    """Whether another process, or another thread, is indexing it."""
+
+
+@struct
+class FileComparison:
+    """A full comparison of a base with its files."""
+
+    began: float
+    """By `time.perf_counter`, which has a high resolution everywhere."""
+    moment: float
+    """When it finished (monotonic)."""
+    cost: float
+    """CPU seconds it took."""
+    frame: object
+    """See `Scan.frame`."""
+    in_step: InStep | None
+    """The state that was compared, if nothing differed."""
+    passed_over: Mapping[str, int]
+    """See `Scan.passed_over`."""
+
+
+class Freshness:
+    """How far a hub's bases are behind their files, and when to compare them again: `hub.state(Freshness)`.
+
+    Thread-safe. A base is known here by its index file.
+    """
+
+    def __init__(self) -> None:
+        self.progress: dict[str, tuple[int, int]] = {}
+        """Base that is being indexed → (files done, files to do)."""
+        self.failed: dict[str, str] = {}
+        """Base → why its last sync failed."""
+        self.behind: dict[str, int] = {}
+        """Base → files that differ, or may differ, from the index and were left for later."""
+        self.in_hand: Callable[[str], bool] = lambda _: False
+        """Whether something indexes a base, or soon will; set by the background."""
+        self._last: dict[Path, FileComparison] = {}
+        self._turns: dict[Path, threading.Lock] = {}
+        """Index file → lock held while its base is compared."""
+        self._comparing: dict[Path, float] = {}
+        """Index files of bases being compared → start time, as in `FileComparison.began`."""
+        self._elsewhere: set[Path] = set()
+        """Index files last seen locked by another process."""
+
+    def passed_over(self, index: Path) -> Mapping[str, int] | None:
+        """Return the files that the last full comparison passed over, by suffix; None before the first."""
+        return self._last[index].passed_over if index in self._last else None
+
+    def comparing_for(self, index: Path) -> float:
+        """Return for how many seconds a base has been compared by now; 0 if no comparison is running."""
+        began = self._comparing.get(index)
+        return 0.0 if began is None else time.perf_counter() - began
+
+    def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
+        """Return whether a full comparison of a base is due.
+
+        Args:
+            index: its index file.
+            max_age: seconds for which the last comparison is good enough; None for a time in proportion to its cost.
+            asked: when the caller asked, as in `FileComparison.began`; one that began later is always good enough.
+            watched: whether events have reported what changed since the last comparison, and all of that is indexed.
+        """
+        last = self._last.get(index)
+        if last is None:
+            return True
+        if last.began > asked:
+            return False
+        share = WATCHED_SHARE if watched else COMPARING_SHARE
+        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / share
+        if watched:
+            fair = max(fair, WATCHED_SECONDS)
+        return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
+
+    def is_elsewhere(self, index: Path) -> bool:
+        """Return whether another process is writing an index; if so, the next comparison starts from scratch."""
+        if is_being_indexed(index):
+            self._elsewhere.add(index)
+            self.forget(index)
+            return True
+        self._elsewhere.discard(index)
+        return False
+
+    def still_elsewhere(self, index: Path) -> bool:
+        """Like `is_elsewhere`, but only re-checks indexes last seen locked.
+
+        Avoids comparing files while another process indexes, and otherwise the 10 ms to import the lock library.
+        """
+        return index in self._elsewhere and self.is_elsewhere(index)
+
+    def forget(self, index: Path) -> None:
+        """Make the next comparison of a base due and complete."""
+        self._last.pop(index, None)
+
+    def compare(
+        self,
+        base: Base,
+        index: Index,
+        limits: Limits,
+        paths: Collection[str] | None = None,
+        due: Callable[[], bool] = lambda: True,
+    ) -> Difference | None:
+        """Compare a base with its files, or only with `paths` if that is enough; one thread at a time.
+
+        `paths` are those that may have changed since the last comparison; None if any may. Before a full comparison,
+        `due` is checked again under the lock: after waiting for another thread, it may no longer be necessary. Returns
+        None if so. Raises `BaseUnavailable` if the base's folder is gone.
+        """
+        with self._turns.setdefault(index.path, threading.Lock()):
+            if paths is None and not due():
+                return None
+            last = self._last.get(index.path)
+            if last and paths is not None and len(paths) <= MOST_PATHS:
+                partial = compare_some(base, index, paths, last.frame, limits)
+                if partial is not None:
+                    return partial
+            began, started = time.perf_counter(), time.thread_time()
+            in_step = last.in_step if last else None
+            self._comparing[index.path] = began
+            try:
+                difference = compare(base, index.path, limits, (in_step, index) if in_step else None)
+            finally:
+                self._comparing.pop(index.path, None)
+            in_step = in_step_of(difference)
+            cost = time.thread_time() - started
+            self._last[index.path] = FileComparison(
+                began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over
+            )
+            return difference
+
+
+def sync(
+    hub: Hub,
+    names: Iterable[str] = (),
+    *,
+    full: bool = False,
+    check: bool = False,
+    progress: Progress | None = None,
+) -> tuple[SyncReport, ...]:
+    """Sync the indexes of bases, all if none are named, with their files.
+
+    `full` reads every file and computes every vector again; `check` reads all of the indexes, too, and rebuilds a
+    damaged one. `progress` is called with (base id, files done, files to do).
+    """
+    return tuple(
+        _sync(hub, base, full=full, check=check, progress=progress) for base in hub.select(names) if not base.engine
+    )
+
+
+def freshen(
+    hub: Hub,
+    names: Iterable[str] = (),
+    progress: Progress | None = None,
+    *,
+    max_age: float | None = None,
+    changed: Mapping[str, Collection[str] | None] | None = None,
+    watched: Collection[str] = (),
+) -> tuple[StaleBase, ...]:
+    """Sync bases with few changes; return those too far behind.
+
+    A base without an index, with more than `FRESHEN_CHANGES` changed files, or that another process is indexing is left
+    alone, and `search` says so until that is over.
+
+    Args:
+        hub: the hub.
+        names: ids of bases; none for all.
+        progress: called with (base id, files done, files to do).
+        max_age: seconds for which the last comparison is good enough; None for as long as is fair to its cost.
+        changed: base id → its changed paths, if known: only they are compared, where that is enough.
+        watched: ids of bases whose events are followed, none of which waits to be handled.
+    """
+    state, called, behind = hub.state(Freshness), time.perf_counter(), []
+    for base in hub.select(names):
+        if base.engine:  # its publisher keeps it in step
+            continue
+        index = hub.index(base)
+        if noted_damage(index.path) is not None:
+            state.forget(index.path)
+        paths = (changed or {}).get(base.id)
+        due = partial(state.due, index.path, max_age, called, watched=base.id in watched)
+        indexed = os.path.isfile(index.path)  # noqa: PTH113 - no error for a folder that may not be read
+        # Even if another call has just compared: its result may not be queued yet.
+        unindexed = [] if indexed else [StaleBase(base.id, state.behind.get(base.id, 0), new_index=True)]
+        if paths is None and not due():
+            behind += unindexed
+            continue
+        if state.still_elsewhere(index.path):
+            behind.append(StaleBase(base.id, 0, not indexed, busy=True))
+            continue
+        try:
+            if (difference := state.compare(base, index, hub.limits(), paths, due)) is None:
+                behind += unindexed
+                continue
+            state.behind[base.id] = len(difference)
+            if not (difference.new_index or len(difference) or _other_embedder(hub, base)):
+                state.failed.pop(base.id, None)
+            elif state.is_elsewhere(index.path):
+                behind.append(StaleBase(base.id, 0, not indexed, busy=True))
+            elif difference.new_index or difference.certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
+                behind.append(StaleBase(base.id, len(difference), difference.new_index))
+            else:
+                _sync(hub, base, progress=progress, difference=difference)
+        except (BaseUnavailable, IndexUnavailable) as error:
+            state.failed[base.id] = str(error)  # named by the search and by `status`
+    return tuple(behind)
+
+
+def is_in_step(hub: Hub, base: Base) -> bool:
+    """Return whether a base need not be compared with its files again, given that its events are followed.
+
+    Only looks whether its index exists and is sound as far as known, so it may be asked on an event loop.
+    """
+    path = hub.index(base).path
+    due = hub.state(Freshness).due(path, None, time.perf_counter(), watched=True)
+    return not due and os.path.isfile(path) and noted_damage(path) is None  # noqa: PTH113 - as above
+
+
+def passed_over(hub: Hub, base: Base) -> dict[str, int]:
+    """Return how many text files of a base are of a kind that is not indexed, by suffix; looks at no file.
+
+    The counts are those of the last comparison of this process, else of the last sync.
+    """
+    if base.engine:
+        return {}
+    index = hub.index(base)
+    compared = hub.state(Freshness).passed_over(index.path)
+    if compared is not None:
+        return dict(compared)
+    try:
+        with index.snapshot():
+            counts = index.meta(PASSED_OVER)
+    except (IndexUnavailable, FileNotFoundError):
+        return {}
+    return json.loads(counts) if isinstance(counts, str) else {}
+
+
+def comparing_for(hub: Hub, base: Base) -> float:
+    """Return for how many seconds a comparison of a base with its files has been running; 0 if none is."""
+    return hub.state(Freshness).comparing_for(hub.index(base).path)
+
+
+def _sync(
+    hub: Hub, base: Base, *, progress: Progress | None = None, difference: Difference | None = None, **how: bool
+) -> SyncReport:
+    # It and the parsers take 60 ms to load, and most searches find their bases unchanged.
+    from kbhub.sync.sync import sync_base  # noqa: PLC0415
+
+    state, index, limits = hub.state(Freshness), hub.index(base), hub.limits()
+
+    def note(name: str, done: int, todo: int) -> None:
+        state.progress[base.id] = (done, todo)
+        if progress:
+            progress(name, done, todo)
+
+    try:
+        embedder: Embedder | None = hub.embedder()
+        notes: tuple[str, ...] = ()
+    except EmbedderError as error:
+        embedder, notes = None, (str(error),)
+    try:
+        if difference is None and not how.get("full"):
+            difference = state.compare(base, index, limits)
+        report = sync_base(base, index.path, embedder, limits, **how, progress=note, difference=difference)
+    except (BaseUnavailable, IndexUnavailable) as error:
+        state.failed[base.id] = str(error)
+        raise
+    finally:
+        state.progress.pop(base.id, None)
+    if not report.busy:
+        state.failed.pop(base.id, None)
+        state.behind.pop(base.id, None)
+    return report.model_copy(update={"notes": notes + report.notes})
+
+
+def _other_embedder(hub: Hub, base: Base) -> bool:
+    try:
+        embedder = hub.embedder()
+        fingerprint = embedder.fingerprint if embedder else None
+    except EmbedderError:
+        return False
+    index = hub.index(base)
+    with index.snapshot():
+        return embedder is not None and index.meta("embedder") != fingerprint
+
+
+FIRST_INDEX_SECONDS = 20.0
+"""How long a search waits for a first index that gets nearer: enough for some thousand files beside other work, and a
+third of the minute after which clients give up."""
+
+STALLED_SECONDS = 5.0
+"""How long it waits for the next files; beside other work, a batch takes up to three seconds."""
+
+
+class Patience:
+    """How long a search goes on waiting for first indexes: in all `seconds`, or `FIRST_INDEX_SECONDS` if None."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._moved = time.monotonic()
+        self._end = self._moved + (FIRST_INDEX_SECONDS if seconds is None else seconds)
+        self._done = 0
+
+    def left(self, done: int) -> float:
+        """Return for how many seconds to wait for the next files, with `done` files indexed so far."""
+        now = time.monotonic()
+        if done != self._done:
+            self._moved, self._done = now, done
+        return min(self._end, self._moved + STALLED_SECONDS) - now
+
+
+def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
+    """Return base → (files done, files to do) of bases whose first index is being made, here or by another process.
+
+    Without names, all bases count.
+    """
+    found = {}
+    for base in hub.select(names):
+        if base.engine:
+            continue
+        index = hub.index(base)
+        try:
+            with index.snapshot():
+                files = _progress(index)
+        except IndexUnavailable:
+            files = (0, 0)
+        if files and is_in_progress(hub, base):
+            found[base.id] = files[0], files[1] or hub.state(Freshness).behind.get(base.id, 0)
+    return found
+
+
+def _progress(index: Index) -> tuple[int, int] | None:
+    """Return (files done, files to do) as noted in a first index, or zeros; None if it is complete."""
+    if index.meta(SYNCED) is not None:
+        return None
+    done, _, todo = str(index.meta(PROGRESS) or "").partition(" ")
+    return (int(done), int(todo)) if done.isdecimal() and todo.isdecimal() else (0, 0)
+
+
+def is_in_progress(hub: Hub, base: Base) -> bool:
+    """Return whether a base is being indexed, or soon will be, here or by another process."""
+    state = hub.state(Freshness)
+    if state.in_hand(base.id) or base.id in state.progress:
+        return True
+    return state.is_elsewhere(hub.index(base).path)
