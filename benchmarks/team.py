@@ -36,8 +36,8 @@ from kbhub.evaluation.datasets import Dataset, load_dataset
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.postgres import Server
 from kbhub.index.postgres import bases as team
-from kbhub.reading.graph.tags import tags
 from kbhub.reading.lists import list_documents
+from kbhub.reading.tags import tags
 from kbhub.search.search import search
 from kbhub.sync.freshness import sync
 from kbhub.sync.publish import publish

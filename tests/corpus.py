@@ -6,7 +6,7 @@ import hashlib
 import random
 from pathlib import Path
 
-from kbhub.index import Index, NewChunk, NewDocument
+from kbhub.index.engine import Index, NewChunk, NewDocument
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
 from kbhub.models.vectors import quantise

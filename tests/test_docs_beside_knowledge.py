@@ -10,7 +10,7 @@ from kbhub.editing import delete_document, write_document
 from kbhub.editing.audit import audit
 from kbhub.errors import WriteRefused
 from kbhub.hooks.consent import let_speak, speaking_bases
-from kbhub.reading.graph import resolved_links
+from kbhub.reading.faults import resolved_links
 from kbhub.reading.read import read
 
 REFS = {"caching.md", "README.md", "docs@README.md", "docs@docs/caching.md", "docs@docs/guide/crates.md"}

@@ -214,7 +214,7 @@ def test_the_readme_of_a_base_shows_commands_that_work(folder, tmp_path_factory,
 
 def test_notes_of_the_slip_box_are_joined(tmp_path_factory):
     """Wikilinks lead to notes by name, with the shown text and the heading that they name."""
-    from kbhub.reading.graph import related
+    from kbhub.reading.neighbours import related
 
     found = related(opened("zettelkasten", tmp_path_factory), "202601041030 Spaced repetition.md")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.common import report_step
 from bench.figures import side_by_side
-from kbhub.index.query import parse_query
+from kbhub.index.query.parser import parse_query
 from kbhub.index.rows import FTS_WEIGHTS
 from kbhub.index.sqlite.schema import CACHE_KIB
 from kbhub.types import Query

@@ -25,7 +25,7 @@ from kbhub.workspace.memory_folders import with_completions, with_memories
 from kbhub.workspace.trust import TrustStore
 
 if TYPE_CHECKING:
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
     from kbhub.models.embedding import Embedder
     from kbhub.workspace.settings import EmbedderSettings
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index import NewChunk, NewDocument
-from kbhub.index.query import Filter, FilterValue, parse_query
+from kbhub.index.engine import NewChunk, NewDocument
+from kbhub.index.query.parser import Filter, FilterValue, parse_query
 from kbhub.index.selection import known_keys, newest, select
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.vectors import quantise

@@ -14,7 +14,7 @@ import pytest
 import kbhub.index.sqlite.reader
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
-from kbhub.index.query import parse_query
+from kbhub.index.query.parser import parse_query
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path, set_aside
 from kbhub.index.sqlite.schema import SCHEMA_VERSION
 from kbhub.types import Base

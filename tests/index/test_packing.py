@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.columns import growing, written
-from kbhub.index.query import parse_query
+from kbhub.index.query.parser import parse_query
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns
 from kbhub.index.sqlite import writer as pack
 from kbhub.index.sqlite.columns import totals
@@ -22,7 +22,7 @@ from kbhub.index.sqlite.schema import open_writer, remedy
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 
 if TYPE_CHECKING:
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
 
 QUERIES = [
     "roll back a release", "restore a database backup from the replica", "refund", "w17 w200 w399", "the of and to",

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index.query import MAX_TERMS, TOKENIZER, excerpt, parse_query, searchable, spans
+from kbhub.index.query.excerpts import excerpt, spans
+from kbhub.index.query.parser import MAX_TERMS, parse_query
+from kbhub.index.query.tokens import TOKENIZER, searchable
 
 
 def matches(text: str, query: str) -> list[bool]:

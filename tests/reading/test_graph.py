@@ -6,8 +6,9 @@ import pytest
 
 from conftest import synced
 from kbhub.errors import DocumentNotFound, IndexUnavailable, UsageError
-from kbhub.reading.graph import backlinks, related, resolved_links
-from kbhub.reading.graph.builder import graph_of
+from kbhub.reading.faults import backlinks, resolved_links
+from kbhub.reading.graph import graph_of
+from kbhub.reading.neighbours import related
 from trees import snapshot
 
 DEPLOY = """---

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.reading.graph import PathTable
-from kbhub.reading.graph.targets import MOST_OTHERS
+from kbhub.reading.links import MOST_OTHERS, PathTable
 
 PATHS = [
     "README.md",

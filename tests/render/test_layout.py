@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index.query import parsed
+from kbhub.index.query.parser import parsed
 from kbhub.render.layout import cell_width, fitted, table, wrapped
 from kbhub.render.pages import drawn
 from kbhub.render.words import neutralised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbhub.index.query import parse_query
+from kbhub.index.query.parser import parse_query
 from kbhub.search.evidence import AMOUNTS, QueryTerms
 from kbhub.search.names import is_identifier, words_of
 from kbhub.search.retrieval import WeightedTerm

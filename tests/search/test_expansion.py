@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbhub.errors import UsageError
-from kbhub.index.query import parse_query
+from kbhub.index.query.parser import parse_query
 from kbhub.models.inference import Deadline, Prompt, fence_mark, quoted, without_thinking
 from kbhub.models.ollama import KEPT_FILES, MOST_FILES, Ollama
 from kbhub.search.expansion import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, is_strong, plain_words

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from corpus import EMBEDDER, make_index, sentences
-from kbhub.index.query import parse_query
+from kbhub.index.query.parser import parse_query
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 
 QUERIES = [

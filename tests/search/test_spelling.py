@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index import NewChunk, NewDocument
-from kbhub.index.query import parse_query
+from kbhub.index.engine import NewChunk, NewDocument
+from kbhub.index.query.parser import parse_query
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.search.spelling import Respelling, correctable, corrected, corrections, distance
 

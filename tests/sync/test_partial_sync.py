@@ -25,7 +25,7 @@ from kbhub.sync.watch import changes_of
 from kbhub.types import Base, Query
 
 if TYPE_CHECKING:
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
 
 LIMITS = Limits(file_bytes=400, files=60, kept=Path("/nonexistent"))
 EMBEDDER = packaged_embedder()

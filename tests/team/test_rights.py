@@ -13,8 +13,8 @@ from corpus import sentences
 from kbhub.errors import EngineUnavailable, UsageError
 from kbhub.index.postgres import bases as team
 from kbhub.index.postgres.schema import TABLES, VERSION
-from kbhub.reading.graph.tags import tags
 from kbhub.reading.lists import list_documents
+from kbhub.reading.tags import tags
 from kbhub.search.search import search
 from kbhub.server.resources.documents import complete_path
 from kbhub.sync.freshness import sync

@@ -14,12 +14,12 @@ from corpus import EMBEDDER, sentences
 from kbhub.answers.question import ask
 from kbhub.index import catalogue, staleness
 from kbhub.index.postgres import reader, writer
-from kbhub.index.query import parse_query
+from kbhub.index.query.parser import parse_query
 from kbhub.index.selection import known_keys, newest
-from kbhub.reading.graph.neighbours import related
-from kbhub.reading.graph.tags import tags
 from kbhub.reading.lists import list_documents
+from kbhub.reading.neighbours import related
 from kbhub.reading.read import read
+from kbhub.reading.tags import tags
 from kbhub.search.search import search
 from kbhub.sync.freshness import sync
 from kbhub.types import Query

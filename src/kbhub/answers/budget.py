@@ -9,7 +9,7 @@ from kbhub.answers.passages import ChosenSpans, PassageSpan, Texts, lines_of, nu
 from kbhub.documents.markdown import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.index.staleness import outdated
-from kbhub.reading.graph import related
+from kbhub.reading.neighbours import related
 from kbhub.sync.deleted_texts import DeletedTexts, deleted_words, is_gone
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kbhub.answers.answer import AskOptions, Tier
     from kbhub.hub import Hub
-    from kbhub.reading.graph import Neighbour
+    from kbhub.reading.reports import Neighbour
     from kbhub.types import Document, Hit, SearchResult
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.answers.answer import Support, estimated_tokens
 from kbhub.answers.prompts import MARK, PASSAGES_END, numbers, settled
 from kbhub.answers.sentences import Unit, units
-from kbhub.index.query import STOP_WORDS, searchable, stems
+from kbhub.index.query.tokens import STOP_WORDS, searchable, stems
 from kbhub.models.inference import seen, without_thinking
 from kbhub.values import struct
 

@@ -11,7 +11,7 @@ from kbhub.answers.citations import Checked, check
 from kbhub.answers.extractive import best_line, extract
 from kbhub.answers.prompts import request_of, says_no_answer
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
-from kbhub.index.query import beginning
+from kbhub.index.query.parser import beginning
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.models.inference import Deadline, Prompt

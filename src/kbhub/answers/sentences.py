@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kbhub.answers.answer import estimated_tokens
 from kbhub.documents.markdown import heading_end, is_item, is_rule, scan_blocks
-from kbhub.index.query import STOP_WORDS, searchable, stems
+from kbhub.index.query.tokens import STOP_WORDS, searchable, stems
 from kbhub.values import struct
 
 if TYPE_CHECKING:

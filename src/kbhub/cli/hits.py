@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
-from kbhub.index.query import excerpt, spans, terms_of
+from kbhub.index.query.excerpts import excerpt, spans
+from kbhub.index.query.parser import terms_of
 from kbhub.render import formats as listings
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
 from kbhub.search.llm_assistance import LlmOptions, search_assisted
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from kbhub.cli.options import Hits
     from kbhub.hub import Hub
-    from kbhub.index.query import Term
+    from kbhub.index.query.parser import Term
     from kbhub.reading.reports import Reading
     from kbhub.render.formats import Listing
     from kbhub.types import Hit, Query, SearchResult

@@ -12,7 +12,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import document_names, front_matter_of, link_rows, tag_counts_without
 from kbhub.index.references import ref_of
 from kbhub.reading.code_references import Sources
-from kbhub.reading.graph.targets import PathTable, folded
+from kbhub.reading.links import PathTable, folded
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kbhub.hub import Hub
-    from kbhub.index import Index
-    from kbhub.reading.graph.targets import LinkKind
+    from kbhub.index.engine import Index
+    from kbhub.reading.links import LinkKind
     from kbhub.types import Base, Document
 
 

@@ -37,7 +37,7 @@ from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of
-from kbhub.reading.graph.targets import PATH_KINDS, PathTable, folded, places, stem
+from kbhub.reading.links import PATH_KINDS, PathTable, folded, places, stem
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
 from kbhub.types import Problem
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from kbhub.documents.edits import Text
     from kbhub.hub import Hub
-    from kbhub.reading.graph.targets import LinkKind
+    from kbhub.reading.links import LinkKind
     from kbhub.types import Base
     from kbhub.workspace.atomic_writes import Content
 

@@ -18,7 +18,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kbhub.errors import IndexUnavailable, KbhubError
-from kbhub.index.query import Term, fold, searchable
+from kbhub.index.query.parser import Term
+from kbhub.index.query.tokens import fold, searchable
 from kbhub.index.rows import (
     CHUNK,
     DOCUMENT,

@@ -16,7 +16,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
 
 MOST_REFS = 256
 """Most refs from brace expansion: nobody names more, and a few braces in a row would make millions."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document
 from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
-from kbhub.index.query import normalise, stems
+from kbhub.index.query.tokens import normalise, stems
 from kbhub.index.references import embedded_text
 from kbhub.memory.files import read, with_ids
 

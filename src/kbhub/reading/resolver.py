@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import open_contained
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
-from kbhub.index import Index
 from kbhub.index.catalogue import document_names
+from kbhub.index.engine import Index
 from kbhub.index.references import (
     ParsedRef,
     below_base,

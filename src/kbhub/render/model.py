@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark, quoted
-from kbhub.index import query as querying
+from kbhub.index.query.excerpts import excerpt
+from kbhub.index.query.parser import parsed
 from kbhub.render.words import contribution_of, heading_path, total_of
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
 from kbhub.values import counted
@@ -193,7 +194,7 @@ def _pointer(number: int, hit: Hit, query: Query, above: Hit, *, scored: bool) -
     lines = [line for line in hit.excerpt.split("\n") if line.strip()]
     while len(lines) > 1 and lines[0].startswith("#"):  # the heading path shows them already
         del lines[0]
-    part, _ = querying.excerpt("\n".join(lines), querying.parsed(query.text).terms, GLANCE_CHARACTERS)
+    part, _ = excerpt("\n".join(lines), parsed(query.text).terms, GLANCE_CHARACTERS)
     glance = re.sub(r"`{3,}|~{3,}", "`", one_line(part, GLANCE_BYTES))
     first = f"{number}. {_hit_line(hit, scored=scored)}"
     return "\n".join([first, *_place_lines(hit, above), f"   > {glance}", *_trace_lines(hit)])

@@ -23,7 +23,7 @@ from rich.theme import Theme
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import scan_blocks
-from kbhub.index.query import spans
+from kbhub.index.query.excerpts import spans
 from kbhub.render.layout import TAB_COLUMNS, column_widths, fitted
 from kbhub.render.words import neutralised
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult
     from rich.segment import Segment
 
-    from kbhub.index.query import Term
+    from kbhub.index.query.parser import Term
 
 DRAWN_CHARACTERS = 200_000
 """Length up to which a text is laid out; longer ones are only wrapped."""

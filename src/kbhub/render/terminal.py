@@ -9,7 +9,8 @@ import shlex
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kbhub.index.query import excerpt, spans, terms_of
+from kbhub.index.query.excerpts import excerpt, spans
+from kbhub.index.query.parser import terms_of
 from kbhub.render import memories
 from kbhub.render.layout import cell_width, table
 from kbhub.render.words import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from kbhub.index.query import Term
+    from kbhub.index.query.parser import Term
     from kbhub.reading.reports import BaseStatus, DaemonStatus, Reading, Status
     from kbhub.setup.init import Initialised
     from kbhub.sync.comparison import SyncReport

@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
-from kbhub.index.query import parsed
+from kbhub.index.query.parser import parsed
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.models.onnx import minilm
 from kbhub.search.base_suggestions import outside

@@ -7,8 +7,8 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
-from kbhub.index.query import paired, stems
 from kbhub.index.query.excerpts import occurrences, plain
+from kbhub.index.query.tokens import paired, stems
 from kbhub.search.days import own_time
 from kbhub.search.evidence import likeness, rarity
 from kbhub.search.scores import SignalPart, best_first
@@ -17,8 +17,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from kbhub.index import ChunkRow, DocumentRow
-    from kbhub.index.rows import Key
+    from kbhub.index.rows import ChunkRow, DocumentRow, Key
     from kbhub.search.evidence import Evidence
     from kbhub.search.retrieval import WeightedTerm
     from kbhub.search.scores import Fused

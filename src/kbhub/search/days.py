@@ -6,14 +6,14 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kbhub.index.query import parsed
+from kbhub.index.query.parser import parsed
 from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kbhub.index import ChunkRow, DocumentRow
-    from kbhub.index.query import Term
+    from kbhub.index.query.parser import Term
+    from kbhub.index.rows import ChunkRow, DocumentRow
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),

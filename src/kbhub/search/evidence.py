@@ -8,9 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
-from kbhub.index.query import paired, stems, tokens
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
-from kbhub.index.query.tokens import cased_words, normalise
+from kbhub.index.query.tokens import cased_words, normalise, paired, stems, tokens
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.names import is_identifier
 from kbhub.search.scores import SignalPart

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.bm25 import NO_CHUNKS, Ranking, first_of_each, numbered
-from kbhub.index.query import parsed
+from kbhub.index.query.parser import parsed
 from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.search.confidence import PACKAGED, verdict
 from kbhub.search.conversations import SIGNAL as NEWER
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index import ChunkRow, DocumentRow, Index
     from kbhub.index.bm25 import Places
-    from kbhub.index.query import ParsedQuery, Term
-    from kbhub.index.rows import Key, Selection
+    from kbhub.index.engine import Index
+    from kbhub.index.query.parser import ParsedQuery, Term
+    from kbhub.index.rows import ChunkRow, DocumentRow, Key, Selection
     from kbhub.search.retrieval import Matches
     from kbhub.search.spelling import Respelling
     from kbhub.types import Base, Query

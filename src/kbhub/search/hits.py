@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
-from kbhub.index.query import excerpt, spans
+from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.references import ref_of, short_docids
 from kbhub.index.staleness import outdated, settled, written_statuses
 from kbhub.search.rerank_text import same_text
@@ -17,9 +17,9 @@ from kbhub.workspace.discovery import matching
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from kbhub.index import ChunkRow, DocumentRow, Index
-    from kbhub.index.query import Term
-    from kbhub.index.rows import Key
+    from kbhub.index.engine import Index
+    from kbhub.index.query.parser import Term
+    from kbhub.index.rows import ChunkRow, DocumentRow, Key
     from kbhub.search.evidence import Evidence
     from kbhub.search.scores import Fused
     from kbhub.types import Base, Query

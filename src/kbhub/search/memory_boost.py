@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
     from kbhub.index.uses import Use
     from kbhub.types import Base
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
-from kbhub.index.query import MAX_CHARACTERS
-from kbhub.index.query.parser import ANY
+from kbhub.index.query.parser import ANY, MAX_CHARACTERS
 from kbhub.index.query.tokens import fold
 from kbhub.search.scores import RANKED
 

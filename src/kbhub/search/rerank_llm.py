@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 from kbhub.errors import ModelUnavailable
-from kbhub.index.query import parse_query
+from kbhub.index.query.parser import parse_query
 from kbhub.models.inference import Deadline, Prompt, fence_mark, quoted, quoting_rule
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.search.hits import SCORE_DIGITS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kbhub.index.query import paired, stems
+from kbhub.index.query.tokens import paired, stems
 from kbhub.index.rows import title_above
 from kbhub.search.confidence import ABSENT_NAME, WEAK, ChunkSupport, confidence
 from kbhub.search.conversations import conversation_parts, is_conversation
@@ -17,8 +17,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kbhub.index import ChunkRow, DocumentRow
-    from kbhub.index.rows import Key
+    from kbhub.index.rows import ChunkRow, DocumentRow, Key
     from kbhub.search.retrieval import WeightedTerm
     from kbhub.search.scores import Fused
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index import Index
     from kbhub.index.bm25 import Places
     from kbhub.index.columns import Columns, Postings
-    from kbhub.index.query import Term
+    from kbhub.index.engine import Index
+    from kbhub.index.query.parser import Term
     from kbhub.index.rows import Key, Place, Selection
     from kbhub.types import Fusion
 

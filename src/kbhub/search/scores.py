@@ -10,7 +10,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kbhub.index.query import ParsedQuery
+    from kbhub.index.query.parser import ParsedQuery
     from kbhub.index.rows import Key
     from kbhub.types import Correction, Hit, Mode, Verdict
 

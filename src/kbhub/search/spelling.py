@@ -15,15 +15,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
-from kbhub.index.query import RUN, fold, parse_query, searchable, stems
+from kbhub.index.query.parser import parse_query
+from kbhub.index.query.tokens import RUN, fold, searchable, stems
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kbhub.index import Index
-    from kbhub.index.query import Term
+    from kbhub.index.engine import Index
+    from kbhub.index.query.parser import Term
 
 SHORTEST = 4
 """Fewest letters of a corrected word; shorter ones have too many neighbours."""

@@ -14,7 +14,8 @@ import apsw
 from kbhub.documents.markdown import decode
 from kbhub.documents.walk import KeptFolder, open_contained
 from kbhub.errors import IndexUnavailable, PathNotContained
-from kbhub.index.query import normalise, parsed
+from kbhub.index.query.parser import parsed
+from kbhub.index.query.tokens import normalise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.search.hits import OpenBase
 from kbhub.sync.comparison import scan_base

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
     from kbhub.models.embedding import Embedder
     from kbhub.sync.freshness import StaleBase
     from kbhub.sync.sync import Progress

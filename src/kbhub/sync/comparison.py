@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kbhub.documents.traversal import Scan
     from kbhub.documents.walk import Limits
     from kbhub.hub import Hub
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
     from kbhub.types import Base, FileEntry
 
 INDEX_LOCK_SECONDS = 0.1

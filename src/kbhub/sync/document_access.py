@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kbhub.documents.walk import Limits
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
     from kbhub.types import Base, Document
 
 _BLOCK = 1 << 20

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kbhub.documents.walk import Limits
     from kbhub.hub import Hub
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
     from kbhub.models.embedding import Embedder
     from kbhub.sync.comparison import Difference, SyncReport
     from kbhub.sync.sync import Progress

@@ -27,7 +27,7 @@ from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.source import IsolatedParser, chunks_of, read_source
 from kbhub.documents.walk import KeptFolder, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
-from kbhub.index import NewChunk, NewDocument
+from kbhub.index.engine import NewChunk, NewDocument
 from kbhub.index.references import chunk_key, document_id, embedded_text
 from kbhub.index.rows import title_above
 from kbhub.models.embedding import StaticEmbedder

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.memory.catalog import all_known, described
-from kbhub.reading.graph.builder import graph_of
-from kbhub.reading.graph.faults import Faults
-from kbhub.reading.graph.neighbours import related
+from kbhub.reading.faults import Faults
+from kbhub.reading.graph import graph_of
 from kbhub.reading.lists import list_documents
+from kbhub.reading.neighbours import related
 from kbhub.reading.read import commits, open_whole
 from kbhub.render.html.documents import Addresses, LineRange, document_html, part_with, slug
 from kbhub.search.hits import STALE_DAYS

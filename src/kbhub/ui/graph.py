@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import JSONResponse
 
 from kbhub.errors import UsageError
-from kbhub.reading.graph.builder import Node, found_document, graph_of
-from kbhub.reading.graph.faults import Faults
-from kbhub.reading.graph.neighbours import walk
+from kbhub.reading.faults import Faults
+from kbhub.reading.graph import Node, found_document, graph_of
+from kbhub.reading.neighbours import walk
 from kbhub.reading.reports import EDGE_KINDS
 from kbhub.ui.documents import read_address
 from kbhub.ui.graph_layout import near_pairs, positions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kbhub.reading.graph.builder import Graph
+    from kbhub.reading.graph import Graph
     from kbhub.reading.reports import EdgeKind
     from kbhub.ui.site import Site
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.errors import IndexUnavailable
-from kbhub.reading.graph.nearness import NEAR_FLOOR, Means, means_of, vector_of
+from kbhub.reading.nearness import NEAR_FLOOR, Means, means_of, vector_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.hub import Hub
-    from kbhub.reading.graph.builder import Graph, Node
+    from kbhub.reading.graph import Graph, Node
 
 ROUNDS = 50
 """Steps of the layout; after them it hardly moves."""

@@ -13,7 +13,8 @@ from pydantic import Field
 
 from kbhub.errors import KbhubError, QueryLogUnavailable
 from kbhub.frozen import Model
-from kbhub.index.query import normalise, parsed
+from kbhub.index.query.parser import parsed
+from kbhub.index.query.tokens import normalise
 from kbhub.index.querylog import Asked, Opening, QueryLog
 from kbhub.index.references import parse_reference
 from kbhub.reading.reports import Gap

@@ -17,7 +17,8 @@ from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complai
 from kbhub.cli.options import Common
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.index.query import STOP_WORDS, parsed
+from kbhub.index.query.parser import parsed
+from kbhub.index.query.tokens import STOP_WORDS
 from kbhub.render import pages
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
 from kbhub.render.words import neutralised

@@ -27,7 +27,8 @@ from kbhub.evaluation.corpus import Setup, logged_dataset
 from kbhub.evaluation.history import keep
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.query import excerpt, parsed
+from kbhub.index.query.excerpts import excerpt
+from kbhub.index.query.parser import parsed
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.render.evaluation import evaluation_text
 from kbhub.render.words import one_line

@@ -13,10 +13,12 @@ from kbhub.cli.options import Formats
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.reading import graph
-from kbhub.reading.graph.neighbours import LIMIT as RELATED_LIMIT
-from kbhub.reading.graph.neighbours import MOST_HOPS
-from kbhub.reading.graph.tags import LIMIT as TAGS_LIMIT
+from kbhub.reading import neighbours
+from kbhub.reading import tags as tag_lists
+from kbhub.reading.neighbours import LIMIT as RELATED_LIMIT
+from kbhub.reading.neighbours import MOST_HOPS
+from kbhub.reading.reports import EDGE_KINDS
+from kbhub.reading.tags import LIMIT as TAGS_LIMIT
 from kbhub.render.graph import related_listing, related_text, tags_listing, tags_notes, tags_text
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def related(
     formats.format()
     hub = Hub(hub_options(formats))
     bring_in_step(hub)
-    result = graph.related(hub, ref, hops=hops, kinds=kinds or graph.EDGE_KINDS, limit=limit or RELATED_LIMIT)
+    result = neighbours.related(hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit or RELATED_LIMIT)
     present(
         formats,
         lambda: related_listing(result),
@@ -98,7 +100,7 @@ def tags(
         raise UsageError("--all cannot be used with --limit.")
     hub = Hub(hub_options(formats))
     bring_in_step(hub, bases)
-    result = graph.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
+    result = tag_lists.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
     present(
         formats,
         lambda: tags_listing(result),

@@ -15,9 +15,9 @@ from kbhub.index.catalogue import bodies, front_matter_of, texts
 from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled, written_statuses
 from kbhub.memory.catalog import subjects_changed
 from kbhub.reading.code_references import RefState, Sources
-from kbhub.reading.graph.builder import Edge, WrittenLink, graph_of
-from kbhub.reading.graph.faults import Faults
-from kbhub.reading.graph.targets import folded, stem
+from kbhub.reading.faults import Faults
+from kbhub.reading.graph import Edge, WrittenLink, graph_of
+from kbhub.reading.links import folded, stem
 from kbhub.search.hits import STALE_DAYS, age_days
 from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kbhub.editing.audit.material import AuditFinding, Material, Severity
     from kbhub.hub import Hub
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
 
 
 _LINE = re.compile(r"\(line (\d+):")

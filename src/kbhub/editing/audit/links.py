@@ -16,8 +16,7 @@ from kbhub.editing.checks import plain_entry
 from kbhub.editing.renames import spelling
 from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
-from kbhub.reading.graph import PathTable
-from kbhub.reading.graph.targets import PATH_KINDS, folded, stem
+from kbhub.reading.links import PATH_KINDS, PathTable, folded, stem
 from kbhub.search.names import Nearest
 from kbhub.workspace.formats import is_markdown
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kbhub.editing.audit.material import Material, Severity
-    from kbhub.reading.graph import ResolvedLink
+    from kbhub.reading.faults import ResolvedLink
     from kbhub.types import Document
 
 

@@ -10,7 +10,7 @@ from kbhub.documents.frontmatter import read_front_matter
 from kbhub.frozen import Model
 from kbhub.index.catalogue import contents, front_matter_of, unindexed
 from kbhub.index.references import ref_of
-from kbhub.reading.graph import resolved_links
+from kbhub.reading.faults import resolved_links
 from kbhub.reading.reports import PASSED_OVER
 from kbhub.types import Problem, Skipped
 from kbhub.values import struct
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.index import DocumentRow
     from kbhub.index.catalogue import ContentRow
-    from kbhub.reading.graph import ResolvedLink
+    from kbhub.index.rows import DocumentRow
+    from kbhub.reading.faults import ResolvedLink
     from kbhub.types import Base
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kbhub.index.columns import encoded, growing
 from kbhub.index.postgres.schema import WRITTEN
-from kbhub.index.query import tokens
+from kbhub.index.query.tokens import tokens
 from kbhub.index.rows import FTS_WEIGHTS
 from kbhub.values import struct
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.columns import Columns, Postings, growing, made, written
-from kbhub.index.query import Term
+from kbhub.index.query.parser import Term
 from kbhub.index.rows import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
 from kbhub.index.signatures import Signatures, roomy, sign
 from kbhub.models.vectors import similarity

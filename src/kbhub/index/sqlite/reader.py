@@ -13,7 +13,7 @@ import apsw
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import WORD, Index, Snapshot, numbers
-from kbhub.index.query import Term
+from kbhub.index.query.parser import Term
 from kbhub.index.rows import FTS_WEIGHTS
 from kbhub.index.sqlite.schema import (
     ANOTHERS,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from kbhub.index.query import TOKENIZER
+from kbhub.index.query.tokens import TOKENIZER
 from kbhub.index.rows import FTS_COLUMNS
 from kbhub.types import Base
 from kbhub.values import struct

@@ -12,7 +12,8 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from kbhub.index.query import spans, terms_of
+from kbhub.index.query.excerpts import spans
+from kbhub.index.query.parser import terms_of
 from kbhub.render.words import heading_path, neutralised, passed_over_text
 from kbhub.search.notes import is_unfinished
 from kbhub.values import counted

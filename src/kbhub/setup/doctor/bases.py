@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.index import Index
+    from kbhub.index.engine import Index
     from kbhub.index.postgres import PostgresIndex
     from kbhub.types import Base, Discovery, Problem
     from kbhub.workspace.trust import Grant, TrustStore

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index import Index
 from kbhub.index.catalogue import chunk_vectors
+from kbhub.index.engine import Index
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from kbhub.errors import DocumentNotFound, IndexUnavailable
-from kbhub.index import Index
 from kbhub.index.catalogue import LinkedDocument, front_matter_of, link_rows, linked_documents
+from kbhub.index.engine import Index
 from kbhub.index.query.tokens import fold
 from kbhub.index.references import ref_of
-from kbhub.reading.graph.targets import LinkKind, PathTable, Resolution, folded
+from kbhub.reading.links import LinkKind, PathTable, Resolution, folded
 from kbhub.reading.lists import short_docids
 from kbhub.reading.resolver import resolver_of
 from kbhub.sync.freshness import first_indexes
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.reading.graph.nearness import Means
+    from kbhub.reading.nearness import Means
 
 Who = TypeVar("Who")
 """Type of what is tagged."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import IndexUnavailable, UsageError
-from kbhub.reading.graph.builder import Edge, Graph, Node, found_document, graph_of, unread
-from kbhub.reading.graph.faults import Faults
+from kbhub.reading.faults import Faults
+from kbhub.reading.graph import Edge, Graph, Node, found_document, graph_of, unread
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _innermost(keys: Collection[str]) -> Iterator[str]:
 def _near(hub: Hub, graph: Graph, node: Node, limit: int) -> tuple[int, list[Neighbour]]:
     """Return the number of documents near in meaning, and the nearest, from bases with the same embedder."""
     # numpy takes 0.1 s to import, which links and tags do not need.
-    from kbhub.reading.graph.nearness import means_of, nearest_documents, vector_of  # noqa: PLC0415
+    from kbhub.reading.nearness import means_of, nearest_documents, vector_of  # noqa: PLC0415
 
     def ready(base: str) -> bool:
         links = graph.bases[base]

@@ -6,8 +6,8 @@ import difflib
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
-from kbhub.reading.graph.builder import Graph, Node, TagTable, graph_of, key_of, unread
-from kbhub.reading.graph.neighbours import MOST_HOPS, Hop, walk
+from kbhub.reading.graph import Graph, Node, TagTable, graph_of, key_of, unread
+from kbhub.reading.neighbours import MOST_HOPS, Hop, walk
 from kbhub.reading.reports import EdgeKind, TagCount, TaggedDocument, Tags
 
 if TYPE_CHECKING:

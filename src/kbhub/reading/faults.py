@@ -10,17 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import IndexUnavailable
-from kbhub.reading.graph.builder import (
-    Edge,
-    Graph,
-    Node,
-    found_document,
-    graph_of,
-    in_project,
-    inside_of,
-    places_on_disk,
-)
-from kbhub.reading.graph.targets import PATH_KINDS, LinkKind, folded
+from kbhub.reading.graph import Edge, Graph, Node, found_document, graph_of, in_project, inside_of, places_on_disk
+from kbhub.reading.links import PATH_KINDS, LinkKind, folded
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown
