@@ -37,7 +37,7 @@ from kbhub.hub import Hub, HubOptions
 from kbhub.index.postgres import Server
 from kbhub.index.postgres import bases as team
 from kbhub.reading.lists import list_documents
-from kbhub.reading.tags import tags
+from kbhub.reading.neighbours import tags
 from kbhub.search.search import search
 from kbhub.sync.freshness import sync
 from kbhub.sync.publish import publish

@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 
 from kbhub.index.engine import Index, NewChunk, NewDocument
+from kbhub.index.signatures import quantise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
-from kbhub.models.vectors import quantise
 
 EMBEDDER = packaged_embedder()
 

@@ -22,8 +22,8 @@ from kbhub.api import Hub
 from kbhub.documents.walk import Limits
 from kbhub.errors import KbhubError
 from kbhub.hub import HubOptions
+from kbhub.index.signatures import quantise
 from kbhub.models.embedding import packaged_embedder
-from kbhub.models.vectors import quantise
 from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base, Query
 

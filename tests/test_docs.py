@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kbhub.documents.chunking import CHUNK_WORDS
-from kbhub.search.confidence import STRONG, WEAK
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.find import HALF_LIFE_DAYS
 from kbhub.search.rerank_text import LOOKED_AT
 from kbhub.search.retrieval import SEMANTIC_SHARE
+from kbhub.search.scores import STRONG, WEAK
 from kbhub.setup.clients import CLIENTS
 from kbhub.workspace.jsonc import read_jsonc
 

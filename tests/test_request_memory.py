@@ -15,7 +15,7 @@ from kbhub.answers import ask
 from kbhub.errors import UsageError
 from kbhub.index.query.parser import MAX_CHARACTERS, parse_query, parsed
 from kbhub.index.references import LONGEST_REF
-from kbhub.reading.tags import LONGEST_NAME, MOST_NAMES, tags
+from kbhub.reading.neighbours import LONGEST_NAME, MOST_NAMES, tags
 from kbhub.server.frames import FRAME_BYTES
 from kbhub.server.tools.write import MOST_FRONT_MATTER_BYTES, MOST_TEXT_BYTES
 from test_daemon import furnish

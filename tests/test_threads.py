@@ -14,8 +14,7 @@ from kbhub.memory.changes import forget
 from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.reading.lists import list_documents
-from kbhub.reading.neighbours import related
-from kbhub.reading.tags import tags
+from kbhub.reading.neighbours import related, tags
 from kbhub.types import Query
 
 THREADS, ACTS = 6, 40

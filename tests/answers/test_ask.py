@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import AskOptions, Prepared, answer_without_client, ask, prepare
 from kbhub.answers.answer import estimated_tokens
-from kbhub.answers.prompts import request_of
+from kbhub.answers.citations import request_of
 from kbhub.answers.question import NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.lists import memories

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from ask_documents import passage, prepared
 from kbhub.answers.answer import AskOptions, estimated_tokens
-from kbhub.answers.citations import check, supports
+from kbhub.answers.citations import LONGEST_RUN, check, request_of, says_no_answer, supports
 from kbhub.answers.extractive import extract
-from kbhub.answers.prompts import LONGEST_RUN, request_of, says_no_answer
 from kbhub.answers.sentences import units
 from kbhub.models.embedding import packaged_embedder
 

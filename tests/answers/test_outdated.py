@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from kbhub.answers import AskOptions, ask
-from kbhub.answers.prompts import request_of
+from kbhub.answers.citations import request_of
 from kbhub.answers.question import prepare
 from kbhub.server.server import create_server
 from kbhub.types import Query

@@ -21,10 +21,9 @@ from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document, scan_blocks
 from kbhub.documents.sources.converted import chunk_parts
 from kbhub.documents.sources.docx import read_docx
-from kbhub.documents.sources.epub import read_epub
 from kbhub.documents.sources.html import read_html
 from kbhub.documents.sources.notebook import read_notebook
-from kbhub.documents.sources.odt import read_odt
+from kbhub.documents.sources.packages import read_epub, read_odt
 from kbhub.documents.sources.pptx import read_pptx
 from kbhub.documents.sources.text_formats import read_text
 from kbhub.documents.sources.xlsx import read_xlsx

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import kbhub.documents.sources.xlsx
 from kbhub.documents.plain_data import packed, structured, unpacked
 from kbhub.documents.sources.docx import read_docx
-from kbhub.documents.sources.epub import read_epub
-from kbhub.documents.sources.odt import read_odt
+from kbhub.documents.sources.packages import read_epub, read_odt
 from kbhub.documents.sources.parser_process import parsed
 from kbhub.documents.sources.pptx import read_pptx
 from kbhub.documents.sources.source import IsolatedParser

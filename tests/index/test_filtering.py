@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kbhub.index.engine import NewChunk, NewDocument
 from kbhub.index.query.parser import Filter, FilterValue, parse_query
 from kbhub.index.selection import known_keys, newest, select
+from kbhub.index.signatures import quantise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
-from kbhub.models.vectors import quantise
 from kbhub.search.retrieval import keyword_ranking
 
 if TYPE_CHECKING:

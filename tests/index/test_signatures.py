@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from corpus import EMBEDDER, make_index, sentences
-from kbhub.index.signatures import BITS, LEAST_COMPARED, Signatures, bits_of, likely, sign
-from kbhub.models.vectors import quantise, similarity
+from kbhub.index.signatures import BITS, LEAST_COMPARED, Signatures, bits_of, likely, quantise, sign, similarity
 
 
 def vectors(count: int, seed: int = 1) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbhub.errors import BaseNotFound, UsageError
-from kbhub.reading.tags import tags
+from kbhub.reading.neighbours import tags
 
 
 @pytest.fixture

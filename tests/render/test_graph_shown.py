@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from kbhub.reading.neighbours import related
-from kbhub.reading.tags import tags
+from kbhub.reading.neighbours import related, tags
 from kbhub.render.graph import related_answer, related_text, tags_answer, tags_text
 from kbhub.render.model import ANSWER_BYTES
 

@@ -25,7 +25,7 @@ from kbhub.render.terminal import (
     status_text,
     trust_text,
 )
-from kbhub.render.words import json_escaped, neutralised, one_line
+from kbhub.render.words import json_escaped, neutralised, visible_line
 from kbhub.search.notes import NEAR_ONLY
 from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, SearchResult, Signal, Skipped, Span, Trace, Workspace
@@ -74,8 +74,8 @@ def acts_on_terminals(text: str) -> set[str]:
 def test_neutralised_text_shows_every_character_and_does_nothing(text):
     """Whatever a document holds, nothing of it is acted upon and nothing ordinary changes."""
     assert not acts_on_terminals(neutralised(text))
-    assert "\n" not in one_line(text)
-    assert not acts_on_terminals(one_line(text))
+    assert "\n" not in visible_line(text)
+    assert not acts_on_terminals(visible_line(text))
 
 
 @pytest.mark.parametrize("text", ["plain", "tab\tand\nline", "日本語", "naïve – “quoted” 👩‍💻", "שלום"])

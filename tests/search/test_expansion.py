@@ -16,7 +16,7 @@ from kbhub.errors import UsageError
 from kbhub.index.query.parser import parse_query
 from kbhub.models.inference import Deadline, Prompt, fence_mark, quoted, without_thinking
 from kbhub.models.ollama import KEPT_FILES, MOST_FILES, Ollama
-from kbhub.search.expansion import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, is_strong, plain_words
+from kbhub.search.llm import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, is_strong, plain_words
 from kbhub.search.llm_assistance import LlmOptions, search_assisted
 from kbhub.types import Query, SearchResult
 from kbhub.workspace.settings import ExpansionSettings

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.models.ollama import Ollama, StoredAnswers
-from kbhub.search.rerank_llm import NONSENSE_ALLOWED, blended, grade, grading_prompt, rerank, search_reranked
+from kbhub.search.llm import NONSENSE_ALLOWED, blended, grade, grading_prompt, rerank, search_reranked
 from kbhub.types import Query
 from kbhub.workspace.settings import RerankSettings
 from ollama_server import running_ollama

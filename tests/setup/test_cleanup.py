@@ -12,7 +12,7 @@ from filelock import FileLock
 from conftest import DAY
 from kbhub.models.ollama import StoredAnswers
 from kbhub.render.lists import cleanup_text
-from kbhub.search.expansion import Expansion
+from kbhub.search.llm import Expansion
 from kbhub.setup.cleanup import RESTING_SECONDS, delete, examine_cache
 from kbhub.workspace.files import data_dir
 

@@ -23,9 +23,8 @@ from kbhub.index.postgres.schema import TABLES
 from kbhub.memory.lists import memories
 from kbhub.reading.faults import backlinks
 from kbhub.reading.lists import list_documents, status
-from kbhub.reading.neighbours import related
+from kbhub.reading.neighbours import related, tags
 from kbhub.reading.read import open_whole, read
-from kbhub.reading.tags import tags
 from kbhub.search.search import search
 from kbhub.server.resources.documents import complete_path, complete_tag, page_of_documents
 from kbhub.setup.doctor import examine

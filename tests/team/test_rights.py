@@ -14,7 +14,7 @@ from kbhub.errors import EngineUnavailable, UsageError
 from kbhub.index.postgres import bases as team
 from kbhub.index.postgres.schema import TABLES, VERSION
 from kbhub.reading.lists import list_documents
-from kbhub.reading.tags import tags
+from kbhub.reading.neighbours import tags
 from kbhub.search.search import search
 from kbhub.server.resources.documents import complete_path
 from kbhub.sync.freshness import sync

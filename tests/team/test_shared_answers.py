@@ -12,14 +12,13 @@ import pytest
 from conftest import DAY
 from corpus import EMBEDDER, sentences
 from kbhub.answers.question import ask
-from kbhub.index import catalogue, staleness
+from kbhub.index import catalogue, references
 from kbhub.index.postgres import reader, writer
 from kbhub.index.query.parser import parse_query
 from kbhub.index.selection import known_keys, newest
 from kbhub.reading.lists import list_documents
-from kbhub.reading.neighbours import related
+from kbhub.reading.neighbours import related, tags
 from kbhub.reading.read import read
-from kbhub.reading.tags import tags
 from kbhub.search.search import search
 from kbhub.sync.freshness import sync
 from kbhub.types import Query
@@ -109,8 +108,10 @@ def reads(index) -> dict:
         "among": catalogue.terms_among(index, ["deploi", "zzz", "databas"]),
         "of a term": catalogue.texts_with_term(index, "databas", 5),
         "known keys": known_keys(index, ["status", "priority", "nested.deep", "nope"]),
-        "outdated": {by_id[one]: why for one, why in staleness.outdated(index, listed, now).items()},
-        "settled": {by_id[one] for one in staleness.settled(index, listed, staleness.written_statuses(index, listed))},
+        "outdated": {by_id[one]: why for one, why in references.outdated(index, listed, now).items()},
+        "settled": {
+            by_id[one] for one in references.settled(index, listed, references.written_statuses(index, listed))
+        },
         "newest": [(places[chunk], date) for chunk, date in newest(index, None, 99)],
         "near": sorted((places[chunk], score) for chunk, score in index.semantic(vector, 20)),
         "postings": {

@@ -6,10 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import Answer, AskOptions, Passage, Prepared, Reference, Source, Weight, estimated_tokens
-from kbhub.answers.budget import SEARCHED_HITS, fitting, in_short, nearest, packed, tiered
-from kbhub.answers.citations import Checked, check
+from kbhub.answers.citations import Checked, check, request_of, says_no_answer
 from kbhub.answers.extractive import best_line, extract
-from kbhub.answers.prompts import request_of, says_no_answer
+from kbhub.answers.passages import SEARCHED_HITS, fitting, in_short, nearest, packed, tiered
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
 from kbhub.index.query.parser import beginning
 from kbhub.memory.catalog import count_refs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from kbhub.cli import UNWRITTEN
 from kbhub.errors import KbhubError
 from kbhub.render.layout import fitted, wrapped
-from kbhub.render.words import json_escaped, one_line
+from kbhub.render.words import json_escaped, visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -104,7 +104,7 @@ def complain(message: str) -> None:
         raise
     except OSError:  # said at the end, if this is not the message that says so
         pass
-    line = f"kbhub: {one_line(shortened(message))}"
+    line = f"kbhub: {visible_line(shortened(message))}"
     if sys.stderr.isatty():
         line = "\n  ".join(wrapped(line, line_width(os.environ) - len("  ")))
     sys.stderr.write(f"{line}\n")
@@ -150,7 +150,7 @@ class _Bars:
                 return
             self._bars = self._stack.enter_context(_new_bars())
         if base not in self._tasks:
-            self._tasks[base] = self._bars.add_task(f"{self._verb}{one_line(base)}", total=todo)
+            self._tasks[base] = self._bars.add_task(f"{self._verb}{visible_line(base)}", total=todo)
         self._bars.update(self._tasks[base], completed=done, total=todo)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.safe_text import one_line as cut_line
 from kbhub.render.formats import Listing
 from kbhub.render.model import ERROR_BYTES, FULL_ANSWER_BYTES, cut_lines, size_of
-from kbhub.render.words import one_line, passed_over_text
+from kbhub.render.words import passed_over_text, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def audit_text(report: AuditReport, paint: Painter) -> str:
     """Return the fixes, the findings by document with their remedies, and the totals per check."""
     parts = ["\n".join(_fixed_lines(report.fixed))] if report.fixed else []
     for (_, ref), findings in groupby(report.findings, key=lambda finding: (finding.severity, finding.ref)):
-        parts.append("\n".join([one_line(ref), *(line for finding in findings for line in _lines(finding, paint))]))
+        parts.append("\n".join([visible_line(ref), *(line for finding in findings for line in _lines(finding, paint))]))
     left = report.total - len(report.findings)
     summary = "\n".join([_summary(report, left, "use `--limit` to see more"), *_passed_over(report)])
     return "\n\n".join([*(part for part in parts if part), summary])
@@ -56,8 +56,8 @@ def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
     Each has a line with its remedy. The text, at most `FULL_ANSWER_BYTES` of UTF-8, counts the findings that do not
     fit.
     """
-    lines = [f"- not checked: {one_line(note)}" for note in report.notes]
-    lines += [f"- skipped {one_line(skip.base)}: {one_line(skip.reason)}" for skip in report.skipped]
+    lines = [f"- not checked: {visible_line(note)}" for note in report.notes]
+    lines += [f"- skipped {visible_line(skip.base)}: {visible_line(skip.reason)}" for skip in report.skipped]
     lines += [f"- {line}" for line in _passed_over(report)]
     lines += _fixed_lines(report.fixed) if report.fixed else []
     head = [cut_lines([(line, None) for line in lines], FULL_ANSWER_BYTES // 2, _NARROWER)[0]] if lines else []
@@ -65,7 +65,8 @@ def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
     shown, listed, severity = 0, list[str](), ""
     for finding in report.findings:
         entry = [] if finding.severity == severity else ["", f"## {finding.severity}"]
-        line = f"- {one_line(_place(finding))} [{finding.check}] {one_line(finding.message)} {one_line(finding.remedy)}"
+        place, message, remedy = map(visible_line, (_place(finding), finding.message, finding.remedy))
+        line = f"- {place} [{finding.check}] {message} {remedy}"
         entry.append(cut_line(line, ERROR_BYTES))
         room -= sum(map(size_of, entry))
         if room < 0:
@@ -92,14 +93,14 @@ def audit_listing(report: AuditReport) -> Listing:
 
 
 def _passed_over(report: AuditReport) -> list[str]:
-    return [f"{one_line(name)}: {passed_over_text(counts)}" for name, counts in report.passed_over.items()]
+    return [f"{visible_line(name)}: {passed_over_text(counts)}" for name, counts in report.passed_over.items()]
 
 
 def _lines(finding: AuditFinding, paint: Painter) -> Iterator[str]:
     line = "" if finding.line is None else f"{finding.line}: "
     label = paint(finding.severity, _COLOURS[finding.severity])
-    yield f"  {line}{label} {finding.check}: {one_line(finding.message)}"
-    yield f"      → {one_line(finding.remedy)}"
+    yield f"  {line}{label} {finding.check}: {visible_line(finding.message)}"
+    yield f"      → {visible_line(finding.remedy)}"
 
 
 def _place(finding: AuditFinding) -> str:
@@ -109,8 +110,8 @@ def _place(finding: AuditFinding) -> str:
 def _fixed_lines(fixed: Fixed) -> list[str]:
     head = f"{counted(len(fixed.changes), 'change')} {'would be made' if fixed.dry_run else 'made'}."
     lines = [
-        f"  {one_line(change.ref)}{'' if change.line is None else f':{change.line}'}: "
-        f"{one_line(change.before)} → {one_line(change.after)}"
+        f"  {visible_line(change.ref)}{'' if change.line is None else f':{change.line}'}: "
+        f"{visible_line(change.before)} → {visible_line(change.after)}"
         for change in fixed.changes
     ]
     return [head, *lines]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.render.words import one_line
+from kbhub.render.words import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def evaluation_text(report: EvalReport) -> str:
     if report.means:
         rows = [[name, *(_share(figures[metric]) for metric in HEADS)] for name, figures in report.means.items()]
         blocks.append(f"Mean over {counted(len(report.datasets), 'data set')}\n" + _table(["", *HEADS.values()], rows))
-    blocks += [one_line(sentence) for sentence in report.below]
+    blocks += [visible_line(sentence) for sentence in report.below]
     return "\n\n".join(blocks)
 
 
@@ -61,13 +61,13 @@ def _dataset(dataset: DatasetFigures) -> str:
         rows.append([run.name, *_cells(run.overall), *_change(run.comparison)])
         rows += [[f"  {name}", *_cells(figures), "", "", ""] for name, figures in run.strata.items()]
     table = _table(["", *HEADS.values(), *_TIMES, _CHANGE, "p", "against"], rows)
-    lines = [f"{one_line(dataset.name)}: {counts}; answers are {dataset.unit}s", table]
+    lines = [f"{visible_line(dataset.name)}: {counts}; answers are {dataset.unit}s", table]
     lines += [_changes(run, run.comparison) for run in dataset.runs if run.comparison and run.bases > 1]
     lines += [_changes(run, run.earlier) for run in dataset.runs if run.earlier]
     lines += [_verdicts(run, verdicts) for run in dataset.runs for verdicts in run.verdicts]
     lines += [_withheld(dataset.withheld)] if dataset.withheld else []
     lines += [f"{run.name}: {FELL_BACK.format(run.fell_back)}" for run in dataset.runs if run.fell_back]
-    remarks = ["\n".join(map(one_line, text.split("\n"))) for text in (*lines[2:], *dataset.notes)]
+    remarks = ["\n".join(map(visible_line, text.split("\n"))) for text in (*lines[2:], *dataset.notes)]
     return "\n".join([*lines[:2], *remarks])
 
 
@@ -129,7 +129,7 @@ def _chance(p: float) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Align a table: names and the last column to the left, numbers to the right."""
-    cells = [[one_line(cell) for cell in row] for row in (heads, *rows)]
+    cells = [[visible_line(cell) for cell in row] for row in (heads, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:

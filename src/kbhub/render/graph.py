@@ -9,7 +9,7 @@ from kbhub.reading.reports import EDGE_KINDS, LeftLink, Neighbour
 from kbhub.render.formats import Listing
 from kbhub.render.layout import table
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, cut_lines, ref_or_docid
-from kbhub.render.words import one_line, shortened
+from kbhub.render.words import shortened, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ _LEFT_WORDS = {"broken": "Broken", "outside": "Outside every base", "file": "Oth
 
 def related_text(result: Related, *, width: int | None = None) -> str:
     """Return the neighbours of a document, grouped by kind."""
-    tags = f"  {one_line(' '.join(f'#{tag}' for tag in result.tags))}" if result.tags else ""
+    tags = f"  {visible_line(' '.join(f'#{tag}' for tag in result.tags))}" if result.tags else ""
     inner = None if width is None else width - 2
-    lines = [f"{one_line(result.ref)}  {result.docid}  {_short(result.title)}{tags}"]
+    lines = [f"{visible_line(result.ref)}  {result.docid}  {_short(result.title)}{tags}"]
     for kind in EDGE_KINDS:
         neighbours = [neighbour for neighbour in result.neighbours if neighbour.kind == kind]
         if total := result.totals.get(kind, 0):
@@ -45,7 +45,7 @@ def related_text(result: Related, *, width: int | None = None) -> str:
                 lines += [f"  {line}" for line in table([*map(_neighbour_row, neighbours)], width=inner)]
     for status, words in _LEFT_WORDS.items():
         if links := [link for link in result.left if link.status == status]:
-            rows = [(_line(link.line), one_line(link.target), one_line(link.why)) for link in links]
+            rows = [(_line(link.line), visible_line(link.target), visible_line(link.why)) for link in links]
             lines += ["", f"{words} ({len(links)})", *(f"  {line}" for line in table(rows, width=inner))]
     return "\n".join(lines)
 
@@ -62,7 +62,7 @@ def tags_text(result: Tags, *, width: int | None = None) -> str:
     if result.names:
         rows = [_document_row(document) for document in result.documents]
         return "\n".join(table(rows, width=width)) if rows else ""
-    tag_rows = [(f"{'  ' * tag.depth}#{one_line(tag.tag)}", str(tag.count)) for tag in result.tags]
+    tag_rows = [(f"{'  ' * tag.depth}#{visible_line(tag.tag)}", str(tag.count)) for tag in result.tags]
     return "\n".join(table(tag_rows, right=frozenset({1}), width=width)) if tag_rows else ""
 
 
@@ -148,13 +148,13 @@ def _neighbour_row(neighbour: Neighbour) -> tuple[str, ...]:
         "←" if neighbour.kind == "related" and neighbour.direction == "in" else "",
         f"×{neighbour.count}" if neighbour.count > 1 else "",
         f"#{neighbour.heading}" if neighbour.heading else "",
-        f"via {one_line(neighbour.via)}" if neighbour.via else "",
-        f"or {one_line(', '.join(neighbour.ambiguous))}" if neighbour.ambiguous else "",
+        f"via {visible_line(neighbour.via)}" if neighbour.via else "",
+        f"or {visible_line(', '.join(neighbour.ambiguous))}" if neighbour.ambiguous else "",
     ]
     score = "" if neighbour.score is None else f"{neighbour.score:.2f}"
     return (
         neighbour.docid,
-        one_line(neighbour.ref),
+        visible_line(neighbour.ref),
         _short(neighbour.title),
         where,
         score,
@@ -195,7 +195,7 @@ def _left_line(link: LeftLink) -> str:
 
 def _document_row(document: TaggedDocument) -> tuple[str, ...]:
     tags = _short(" ".join(f"#{tag}" for tag in document.tags))
-    return (document.docid, one_line(document.ref), _short(document.title), tags, _way(document, one_line))
+    return (document.docid, visible_line(document.ref), _short(document.title), tags, _way(document, visible_line))
 
 
 def _document_line(document: TaggedDocument) -> str:
@@ -221,4 +221,4 @@ def _line(line: int | None) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(one_line(text), TITLE_CHARACTERS)
+    return shortened(visible_line(text), TITLE_CHARACTERS)

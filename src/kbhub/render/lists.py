@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.render.formats import Listing
 from kbhub.render.layout import table
 from kbhub.render.terminal import ago_text, size_text
-from kbhub.render.words import one_line, shortened
+from kbhub.render.words import shortened, visible_line
 from kbhub.values import counted
 from kbhub.workspace.config import shown_url
 
@@ -33,10 +33,12 @@ EVERYWHERE_TEXT = "all projects"
 def bases_text(bases: Sequence[KnownBase], config: Path, *, width: int | None = None) -> str:
     """Return a table of bases, followed by their problems."""
     if not bases:
-        return f"No bases: none in {one_line(str(config))}, and none active here. Add one with `kbhub bases add PATH`."
+        return (
+            f"No bases: none in {visible_line(str(config))}, and none active here. Add one with `kbhub bases add PATH`."
+        )
     header = ("base", "active", "for", "documents", "path")
     rows = [header, *(_base_row(base) for base in bases)]
-    problems = [one_line(f"{base.id}: {base.problem}") for base in bases if base.problem]
+    problems = [visible_line(f"{base.id}: {base.problem}") for base in bases if base.problem]
     return "\n".join([*table(rows, right=frozenset({3}), width=width), *(["", *problems] if problems else [])])
 
 
@@ -59,11 +61,11 @@ def base_text(base: KnownBase, *, width: int | None = None) -> str:
         ("synced", base.synced or "never"),
         ("problem", base.problem or ""),
     ]
-    lines = table([(name, one_line(value)) for name, value in facts if value], width=width)
+    lines = table([(name, visible_line(value)) for name, value in facts if value], width=width)
     if base.contexts:
         lines += [
             "contexts",
-            *(f"  {one_line(path or '(all)')}: {one_line(text)}" for path, text in base.contexts.items()),
+            *(f"  {visible_line(path or '(all)')}: {visible_line(text)}" for path, text in base.contexts.items()),
         ]
     return "\n".join(lines)
 
@@ -89,13 +91,13 @@ def bases_listing(bases: Sequence[KnownBase]) -> Listing:
 def change_text(change: BaseChange, verb: str) -> str:
     """Return the result of a change (`Added`, `Removed` or `Renamed`), and where the base is active."""
     place = shown_url(change.engine) if change.engine else change.path
-    lines = [one_line(f"{f'{verb} ' if change.changed else ''}{change.id}: {place}")]
+    lines = [visible_line(f"{f'{verb} ' if change.changed else ''}{change.id}: {place}")]
     if verb != "Removed":
         here = "and here" if change.active else "but not here"
         everywhere = "*" in change.places and change.active
         where = places_text(change.places)
-        lines.append(one_line(f"Active in {where}." if everywhere else f"Active in {where}, {here}."))
-    return "\n".join([*lines, *map(one_line, change.notes)])
+        lines.append(visible_line(f"Active in {where}." if everywhere else f"Active in {where}, {here}."))
+    return "\n".join([*lines, *map(visible_line, change.notes)])
 
 
 def places_text(places: Sequence[str]) -> str:
@@ -113,9 +115,9 @@ def documents_text(documents: Sequence[Listed], *, width: int | None = None) -> 
         (
             document.docid,
             document.date or "",
-            one_line(document.ref),
-            shortened(one_line(document.title), TITLE_CHARACTERS),
-            shortened(one_line(" ".join(f"#{tag}" for tag in document.tags)), TAGS_CHARACTERS),
+            visible_line(document.ref),
+            shortened(visible_line(document.title), TITLE_CHARACTERS),
+            shortened(visible_line(" ".join(f"#{tag}" for tag in document.tags)), TAGS_CHARACTERS),
         )
         for document in documents
     ]
@@ -151,7 +153,7 @@ def status_listing(bases: Sequence[BaseStatus]) -> Listing:
 
 def contexts_text(contexts: Sequence[Context], *, width: int | None = None) -> str:
     """Return contexts, a line each, empty if there are none."""
-    rows = [(one_line(_place(context)), one_line(context.context)) for context in contexts]
+    rows = [(visible_line(_place(context)), visible_line(context.context)) for context in contexts]
     return "\n".join(table(rows, width=width)) if rows else ""
 
 
@@ -163,7 +165,7 @@ def contexts_listing(contexts: Sequence[Context]) -> Listing:
 
 def cleanup_text(cleanup: Cleanup, *, width: int | None = None) -> str:
     """Return what would be deleted, and how much space that frees."""
-    lines = [f"Nothing to delete in {one_line(str(cleanup.cache))}."]
+    lines = [f"Nothing to delete in {visible_line(str(cleanup.cache))}."]
     if cleanup.found:
         total = f"{counted(len(cleanup.found), 'item')}, {size_text(cleanup.bytes)}"
         lines = [*table([_place_row(entry) for entry in cleanup.found], right=frozenset({0}), width=width), total]
@@ -178,7 +180,7 @@ def cleanup_text(cleanup: Cleanup, *, width: int | None = None) -> str:
 
 
 def _place_row(entry: Removable | Spared) -> tuple[str, ...]:
-    return size_text(entry.bytes), ago_text(entry.age), one_line(str(entry.path)), one_line(entry.reason)
+    return size_text(entry.bytes), ago_text(entry.age), visible_line(str(entry.path)), visible_line(entry.reason)
 
 
 def _place(context: Context) -> str:
@@ -192,4 +194,4 @@ def _base_row(base: KnownBase) -> tuple[str, ...]:
     state = "yes" if base.active else "no"
     known = base.index or (base.engine and not base.problem)
     documents = str(base.documents) if known else "-"  # unknown without an index, rather than 0
-    return (one_line(base.id), state, one_line(where), documents, one_line(base.engine or str(base.path)))
+    return (visible_line(base.id), state, visible_line(where), documents, visible_line(base.engine or str(base.path)))

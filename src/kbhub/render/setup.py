@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.render.words import one_line
+from kbhub.render.words import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _lines(label: str, level: str, middle: str, message: str, paint: Painter) ->
 
 def _filled(text: str, first: str, following: str) -> str:
     return textwrap.fill(
-        one_line(text),
+        visible_line(text),
         WIDTH,
         initial_indent=first,
         subsequent_indent=following,
@@ -122,7 +122,7 @@ def _paste(paste: Paste, paint: Painter) -> str:
     lines = [f"{paint(word, _LEVELS['warning'])}{' ' * (_WIDTH - len(word))}  {paste.title}"]
     lines.append(f"{indent}in {paste.where}{', Add:' if paste.entry else ', the server `kbhub`'}")
     lines += paste.entry.splitlines()
-    lines += [f"{indent}{one_line(note)}" for note in paste.notes]
+    lines += [f"{indent}{visible_line(note)}" for note in paste.notes]
     return "\n".join(lines)
 
 
@@ -139,7 +139,7 @@ def _paragraph(step: Step, words: dict[str, str], home: Path, paint: Painter) ->
         lines += _details(step, home)
     lines += [*step.notes]
     indent = " " * (_WIDTH + 2)
-    return "\n".join([lines[0], *(f"{indent}{one_line(line)}" for line in lines[1:])])
+    return "\n".join([lines[0], *(f"{indent}{visible_line(line)}" for line in lines[1:])])
 
 
 def _unchanged(step: Step) -> str:

@@ -1,6 +1,6 @@
 """Render results for a person at a terminal, without printing them.
 
-All text from files and file names goes through `neutralised` or `one_line`.
+All text from files and file names goes through `neutralised` or `visible_line`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kbhub.render.words import (
     heading_path,
     message_of,
     neutralised,
-    one_line,
     passed_over_text,
     total_of,
+    visible_line,
 )
 from kbhub.search.hits import STALE_DAYS
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
@@ -147,7 +147,7 @@ def read_text(
     for reading in readings:
         text = f"{reading.text}\n" if reading.end_line >= reading.start_line else ""
         lines = f"{reading.ref}:{reading.start_line}-{reading.end_line} of {reading.total_lines}"
-        header = one_line(f"==> {lines}  {reading.docid}  {reading.title} <==") + "\n" if headers else ""
+        header = visible_line(f"==> {lines}  {reading.docid}  {reading.title} <==") + "\n" if headers else ""
         blocks.append(header + (text if verbatim else draw(text)))
     return "\n".join(blocks) if headers else "".join(blocks)
 
@@ -163,7 +163,7 @@ def report_text(report: SyncReport) -> str:
     lines = [f"{report.base}: {documents}; {chunks}; {report.seconds:.1f} s"]
     lines += [f"  failed {_problem(failed)}" for failed in report.failed]
     lines += [f"  {passed_over_text(report.passed_over)}"] if report.passed_over else []
-    lines += [f"  {one_line(note)}" for note in report.notes]
+    lines += [f"  {visible_line(note)}" for note in report.notes]
     return "\n".join(lines)
 
 
@@ -183,29 +183,29 @@ def status_text(
         ("embedder", status.embedder),
         *([("daemon", _daemon(status.daemon, status.version))] if status.daemon else []),
     ]
-    blocks = ["\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in facts)]
+    blocks = ["\n".join(f"{paint(f'{name:<9}', _DIM)}  {visible_line(value)}" for name, value in facts)]
     if status.bases:
         blocks.append(_bases_table(status.bases, now, paint, width))
     else:
         fresh = all(problem.subject != "project" for problem in status.problems)
         blocks.append(no_bases(status.looked_for, fresh=fresh and bool(workspace.directory), verbose=verbose))
     if about := _overview_lines(status):
-        blocks.append("\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in about))
+        blocks.append("\n".join(f"{paint(f'{name:<9}', _DIM)}  {visible_line(value)}" for name, value in about))
     if status.queries and (status.queries.asked or status.queries.gaps):
         blocks.append(
             "\n".join([paint("queries", _DIM), *(f"  {line}" for line in memories.summary_lines(status.queries))])
         )
     if status.hooks:
-        blocks.append(f"{paint('hooks    ', _DIM)}  {one_line(status.hooks)}")
+        blocks.append(f"{paint('hooks    ', _DIM)}  {visible_line(status.hooks)}")
     if status.bases and not any(entry.base.id == "project" for entry in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for, verbose=verbose))
     passed = [f"{entry.base.id}: {passed_over_text(entry.passed_over)}" for entry in status.bases if entry.passed_over]
     if notes := [*passed, *status.notes]:
-        blocks.append("\n".join(map(one_line, notes)))
+        blocks.append("\n".join(map(visible_line, notes)))
     problems = [_problem(problem) for problem in status.problems]
     for entry in status.bases:
         problems += [
-            one_line(f"{entry.base.id}: {problem.subject}: {message_of(problem)}")
+            visible_line(f"{entry.base.id}: {problem.subject}: {message_of(problem)}")
             if problem.subject != entry.base.id
             else _problem(problem)
             for problem in entry.problems[:LISTED_PROBLEMS]
@@ -228,9 +228,9 @@ def no_bases(looked_for: Sequence[str], *, fresh: bool = True, verbose: bool = F
 
 def init_text(made: Initialised) -> str:
     """Return the result of `kbhub init`, and what to do next."""
-    lines = [f"Created {one_line(str(path))}" for path in made.made]
+    lines = [f"Created {visible_line(str(path))}" for path in made.made]
     if made.trusted:
-        lines.append(f"Trusted {'it' if lines else 'the pointer'} to reach {one_line(str(made.knowledge))}")
+        lines.append(f"Trusted {'it' if lines else 'the pointer'} to reach {visible_line(str(made.knowledge))}")
     if not lines:
         return ""
     starter = any(path.suffix == MARKDOWN_SUFFIX for path in made.made)
@@ -241,12 +241,12 @@ def trust_text(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool
     """Return what pointers are trusted to reach: all grants if `listed`, else only the new and the revoked ones."""
     if listed and not grants:
         return "Nothing is trusted."
-    lines = [] if listed else [f"{one_line(str(path))} is no longer trusted." for path in revoked]
+    lines = [] if listed else [f"{visible_line(str(path))} is no longer trusted." for path in revoked]
     for pointer in dict.fromkeys(grant.pointer for grant in grants):
-        lines.append(f"{one_line(str(pointer))} may")
+        lines.append(f"{visible_line(str(pointer))} may")
         lines += [f"  {_grant_text(grant)}" for grant in grants if grant.pointer == pointer]
         if not listed:
-            lines.append(f"Revoke with `{shlex.join(['kbhub', 'trust', '--revoke', one_line(str(pointer))])}`.")
+            lines.append(f"Revoke with `{shlex.join(['kbhub', 'trust', '--revoke', visible_line(str(pointer))])}`.")
     return "\n".join(lines)
 
 
@@ -269,7 +269,7 @@ def ago_text(seconds: float) -> str:
 
 
 def _grant_text(grant: Grant) -> str:
-    target = one_line(str(grant.target))
+    target = visible_line(str(grant.target))
     if grant.use == "documents":
         return "let hooks deliver its documents, and have its skills served"
     if grant.use == "cacheDir":
@@ -291,17 +291,17 @@ def _excerpt_lines(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: 
 
 
 def _place(hit: Hit, paint: Painter, *, scored: bool) -> str:
-    place = paint(one_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
+    place = paint(visible_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
     years = (hit.age_days or 0) // STALE_DAYS
     age = f"  {counted(years, 'year')} old" if hit.stale and years else ""
-    ended = "  " + paint(one_line(f"outdated: {hit.outdated}"), _WARNING) if hit.outdated else ""
+    ended = "  " + paint(visible_line(f"outdated: {hit.outdated}"), _WARNING) if hit.outdated else ""
     score = f"{hit.score:.2f}  " if scored else ""
     return f"{score}{place}  {paint(hit.docid + age, _DIM)}{ended}"
 
 
 def _hit_block(hit: Hit, text: Sequence[str], paint: Painter, *, scored: bool) -> str:
     lines = [_place(hit, paint, scored=scored)]
-    lines.append(_INDENT + paint(one_line(" › ".join(heading_path(hit.title, hit.headings))), _BOLD))
+    lines.append(_INDENT + paint(visible_line(" › ".join(heading_path(hit.title, hit.headings))), _BOLD))
     if hit.trace:
         lines.append(_INDENT + _trace_text(hit.trace))
     lines += [f"{paint(_GUTTER, _DIM)}{line}" for line in text]
@@ -309,9 +309,9 @@ def _hit_block(hit: Hit, text: Sequence[str], paint: Painter, *, scored: bool) -
         also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also)
         lines.append(_INDENT + paint(f"also lines {also}", _DIM))
     if hit.replaces:
-        lines.append(_INDENT + paint(one_line(f"replaces {', '.join(hit.replaces)}"), _DIM))
+        lines.append(_INDENT + paint(visible_line(f"replaces {', '.join(hit.replaces)}"), _DIM))
     if hit.duplicates:
-        lines.append(_INDENT + paint(one_line(f"same text: {', '.join(hit.duplicates)}"), _DIM))
+        lines.append(_INDENT + paint(visible_line(f"same text: {', '.join(hit.duplicates)}"), _DIM))
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -354,7 +354,7 @@ def _base_row(status: BaseStatus, now: datetime) -> tuple[str, ...]:
     if age and status.reranked and status.reranked < status.chunks:
         age += f", {status.reranked} ready to rerank"
     state = f"indexing {status.indexing}" if status.indexing else age or ("unfinished" if status.documents else "never")
-    return (one_line(name), base.origin, *counts, size, state, one_line(base.place))
+    return (visible_line(name), base.origin, *counts, size, state, visible_line(base.place))
 
 
 def _overview_lines(status: Status) -> list[tuple[str, str]]:
@@ -377,7 +377,7 @@ def _looked_for(opening: str, places: Sequence[str], *, verbose: bool) -> str:
     short = not verbose and len(places) > FEW_PLACES
     # A place with something that was ignored ends with the reason.
     shown = [place for place in places if place.endswith((")", "off here"))] if short else places
-    lines = [f"  {one_line(place)}" for place in shown]
+    lines = [f"  {visible_line(place)}" for place in shown]
     if not short:
         return "\n".join([f"{opening}. Looked for:", *lines]) if places else f"{opening}."
     first = f"{opening}. Looked in {counted(len(places), 'place')}; `kbhub status --verbose` lists them."
@@ -392,4 +392,4 @@ def _daemon(daemon: DaemonStatus, version: str) -> str:
 
 
 def _problem(problem: Problem) -> str:
-    return one_line(f"{problem.subject}: {message_of(problem)}")
+    return visible_line(f"{problem.subject}: {message_of(problem)}")

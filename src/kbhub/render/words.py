@@ -46,7 +46,7 @@ def neutralised(text: str) -> str:
     return text.translate(_VISIBLE)
 
 
-def one_line(text: str) -> str:
+def visible_line(text: str) -> str:
     """Neutralise a text that must stay on one line, such as a file name."""
     return neutralised(text).replace("\n", "\u240a").replace("\t", "\u2409")
 

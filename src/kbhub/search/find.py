@@ -14,7 +14,6 @@ import numpy as np
 from kbhub.index.bm25 import NO_CHUNKS, Ranking, first_of_each, numbered
 from kbhub.index.query.parser import parsed
 from kbhub.index.selection import known_keys, newest, paths_of, select
-from kbhub.search.confidence import PACKAGED, verdict
 from kbhub.search.conversations import SIGNAL as NEWER
 from kbhub.search.conversations import SIGNALS as SPOKEN
 from kbhub.search.conversations import newer_first
@@ -40,7 +39,7 @@ from kbhub.search.retrieval import (
     places_in,
     semantic_ranking,
 )
-from kbhub.search.scores import SIGNALS, Fused, RankedPage, SignalPart, best_first
+from kbhub.search.scores import PACKAGED, SIGNALS, Fused, RankedPage, SignalPart, best_first, verdict
 from kbhub.search.spelling import PUNCTUATION, corrected, corrections
 from kbhub.types import Correction, Mode
 from kbhub.values import struct

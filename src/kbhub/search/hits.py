@@ -6,8 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.references import ref_of, short_docids
-from kbhub.index.staleness import outdated, settled, written_statuses
+from kbhub.index.references import outdated, ref_of, settled, short_docids, written_statuses
 from kbhub.search.rerank_text import same_text
 from kbhub.sync.deleted_texts import deleted_words, is_gone
 from kbhub.types import Hit, Signal, Span, Trace

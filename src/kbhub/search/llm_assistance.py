@@ -49,15 +49,15 @@ def search_assisted(hub: Hub, query: Query, wanted: LlmOptions = NO_LLM) -> Sear
     def run(asked: Query) -> SearchResult:
         if expands:
             model = wanted.expand_model or settings.expansion.model
-            return expansion.search_expanding(hub, asked, replace(settings.expansion, model=model))
+            return llm.search_expanding(hub, asked, replace(settings.expansion, model=model))
         return _noted(search(hub, asked), notes)
 
     if not (expands or reranks):
         return run(query)
     # They and the client of Ollama take 60 ms to load, and are off by default.
-    from kbhub.search import expansion, rerank_llm  # noqa: PLC0415
+    from kbhub.search import llm  # noqa: PLC0415
 
-    return rerank_llm.search_reranked(hub, query, settings.rerank, run) if reranks else run(query)
+    return llm.search_reranked(hub, query, settings.rerank, run) if reranks else run(query)
 
 
 def _noted(result: SearchResult, notes: tuple[str, ...]) -> SearchResult:

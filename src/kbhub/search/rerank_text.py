@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from kbhub.index.query.tokens import paired, stems
 from kbhub.index.rows import title_above
-from kbhub.search.confidence import ABSENT_NAME, WEAK, ChunkSupport, confidence
 from kbhub.search.conversations import conversation_parts, is_conversation
 from kbhub.search.evidence import Evidence, QueryTerms, cohesion
 from kbhub.search.names import words_of
-from kbhub.search.scores import best_first
+from kbhub.search.scores import ABSENT_NAME, WEAK, ChunkSupport, best_first, confidence
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
 from kbhub.index.bm25 import keys_of
+from kbhub.index.signatures import quantise, similarity
 from kbhub.index.transformer_vectors import TransformerVectors
-from kbhub.models.vectors import quantise, similarity
 from kbhub.search.scores import Fused, SignalPart, best_first
 
 if TYPE_CHECKING:

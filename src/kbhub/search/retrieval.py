@@ -12,8 +12,7 @@ import numpy as np
 from kbhub.index.bm25 import NO_CHUNKS, Ranking, keys_of, numbered, scores, spread, union
 from kbhub.index.bm25 import best_first as in_order
 from kbhub.index.rows import inverse_document_frequency
-from kbhub.index.signatures import likely
-from kbhub.models.vectors import quantise
+from kbhub.index.signatures import likely, quantise
 from kbhub.search.names import is_name
 from kbhub.search.scores import RANKED, RRF_K, SIGNALS, Fused, SignalPart
 from kbhub.values import struct

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.memory.results import MemoryList
-    from kbhub.render.html import views
+    from kbhub.render.html import templates
     from kbhub.types import SearchResult
 
-VIEWS: dict[str, views.View] = {"search": "search", "memories": "memories"}
+VIEWS: dict[str, templates.View] = {"search": "search", "memories": "memories"}
 """Tool → the view of its results."""
 
 HTML = "kbhub/html"
@@ -37,7 +37,7 @@ class Apps(Extension):
     identifier = EXTENSION_ID
 
 
-def address_of(view: views.View) -> str:
+def address_of(view: templates.View) -> str:
     """Return the address of a view's page."""
     return f"ui://kbhub/{view}"
 
@@ -81,6 +81,6 @@ def _filled(answer: CallToolResult, html: str) -> CallToolResult:
 
 def _views() -> Any:
     # The templates take 0.1 s to load, and most clients show no views.
-    from kbhub.render.html import views  # noqa: PLC0415
+    from kbhub.render.html import templates  # noqa: PLC0415
 
-    return views
+    return templates

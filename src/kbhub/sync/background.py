@@ -115,7 +115,7 @@ def _embed(
 def _vectors(index: Index, batch: Mapping[int, int], embedder: Embedder) -> dict[int, bytes]:
     """Return the vectors of texts, by key; without those that vanished meanwhile."""
     # Imports numpy, which a server loads with its first search.
-    from kbhub.models.vectors import quantise  # noqa: PLC0415
+    from kbhub.index.signatures import quantise  # noqa: PLC0415
 
     with index.snapshot():
         rows = index.chunks(list(batch.values()))

@@ -30,8 +30,8 @@ from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index.engine import NewChunk, NewDocument
 from kbhub.index.references import chunk_key, document_id, embedded_text
 from kbhub.index.rows import title_above
+from kbhub.index.signatures import quantise
 from kbhub.models.embedding import StaticEmbedder
-from kbhub.models.vectors import quantise
 from kbhub.sync.deleted_texts import DeletedTexts, is_gone
 from kbhub.types import Problem
 from kbhub.values import struct

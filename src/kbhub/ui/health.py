@@ -11,9 +11,9 @@ import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
 from kbhub.errors import ConfigError, WriteRefused
-from kbhub.evaluation.history import kept_reports
+from kbhub.evaluation.report import kept_reports
 from kbhub.reading.lists import status
-from kbhub.render.html.plots import WIDTH
+from kbhub.render.html.templates import WIDTH
 from kbhub.search.base_suggestions import outside
 from kbhub.setup.doctor import examine, repair
 from kbhub.ui.site import site_of

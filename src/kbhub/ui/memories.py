@@ -20,7 +20,7 @@ from kbhub.memory.remember import remember
 from kbhub.memory.similarity import NEAR_SHOWN, NEAR_SIMILARITY, nearest
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_of, vector_of
-from kbhub.render.html.plots import strength_curve
+from kbhub.render.html.templates import strength_curve
 from kbhub.ui.site import number_of, site_of
 from kbhub.workspace.memory_folders import Scope
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.index.catalogue import tags_of
 from kbhub.index.query.parser import FILTER
-from kbhub.render.html.traces import BarOfTrace, traced
+from kbhub.render.html.templates import BarOfTrace, traced
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS, Query

@@ -57,15 +57,15 @@ FORMATS = (
     Format((".txt", ".text", ".textile", ".mediawiki", ".wiki", ".tex"), "plain text", unasked=False),
     Format((".html", ".htm", ".xhtml"), "HTML", "html", "html.read_html", unasked=False),
     Format((".ipynb",), "notebooks", "notebook", "notebook.read_notebook"),
-    Format((".canvas",), "a canvas", "canvas", "canvas.read_canvas"),
+    Format((".canvas",), "a canvas", "canvas", "notebook.read_canvas"),
     Format((".eml",), "mail", "mail", "mail.read_mail"),
-    Format((".epub",), "EPUB", "epub", "epub.read_epub"),
+    Format((".epub",), "EPUB", "epub", "packages.read_epub"),
     Format((".docx", ".docm"), "Word documents", "docx", "docx.read_docx", extra="documents", library="mammoth"),
     Format(
         (".pptx", ".pptm"), "presentations", "pptx", "pptx.read_pptx", extra="documents", library="pptx", parts=True
     ),
     Format((".xlsx", ".xlsm"), "spreadsheets", "xlsx", "xlsx.read_xlsx", extra="documents", library="openpyxl"),
-    Format((".odt",), "OpenDocument text", "odt", "odt.read_odt"),
+    Format((".odt",), "OpenDocument text", "odt", "packages.read_odt"),
     Format((".pdf",), "PDF", "pdf", "pdf.read_pdf", extra="pdf", library="pypdf", parts=True, limit="limits.pdfBytes"),
 )
 """The formats that kbhub reads. Session logs are not among them: a base says that it holds those."""

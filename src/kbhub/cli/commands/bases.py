@@ -27,7 +27,7 @@ from kbhub.render.lists import (
     documents_text,
 )
 from kbhub.render.terminal import size_text
-from kbhub.render.words import one_line
+from kbhub.render.words import visible_line
 from kbhub.setup.bases import NewBase, add_base, list_bases, remove_base, rename_base, show_base
 from kbhub.setup.cleanup import delete, examine_cache
 from kbhub.setup.contexts import add_context as write_context
@@ -323,7 +323,7 @@ def _print_context(change: ContextChange, verb: str, common: Common) -> int:
         return 0
     said = change.context
     where = "all bases" if said.base is None else f"{said.base}/{said.path}" if said.path else said.base
-    print_text(one_line(f"{where} {verb}: {said.context}"))
-    print_text(one_line(f"In {said.file}."))
+    print_text(visible_line(f"{where} {verb}: {said.context}"))
+    print_text(visible_line(f"In {said.file}."))
     complain_all(change.notes)
     return 0

@@ -24,24 +24,24 @@ from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset
 from kbhub.evaluation import evaluate as measure
 from kbhub.evaluation.corpus import Setup, logged_dataset
-from kbhub.evaluation.history import keep
+from kbhub.evaluation.report import keep
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt
 from kbhub.index.query.parser import parsed
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.render.evaluation import evaluation_text
-from kbhub.render.words import one_line
+from kbhub.render.words import visible_line
 from kbhub.search.evidence import AMOUNTS
+from kbhub.search.llm import PASSAGE_CHARACTERS, grade
 from kbhub.search.names import SIGNAL as NAME
-from kbhub.search.rerank_llm import PASSAGE_CHARACTERS, grade
 from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
 from kbhub.search.scores import SIGNALS
 from kbhub.types import MOST_HITS
 from kbhub.workspace.files import read_regular
 
 if TYPE_CHECKING:
-    from kbhub.evaluation.queries import EvalMode
+    from kbhub.evaluation.corpus import EvalMode
 
 
 LEAST_RESULTS = 10
@@ -227,7 +227,7 @@ def rerank(
     if common.json:
         show_json(result.model_dump_json(indent=2))
         return 0
-    lines = (f"{NOT_GRADED if file.grade is None else file.grade}\t{one_line(file.file)}" for file in result.files)
+    lines = (f"{NOT_GRADED if file.grade is None else file.grade}\t{visible_line(file.file)}" for file in result.files)
     show("\n".join(lines))
     if result.note:
         complain(f"{len(found.grades)} of {len(files)} files graded: {result.note}")

@@ -14,11 +14,11 @@ from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading import neighbours
-from kbhub.reading import tags as tag_lists
-from kbhub.reading.neighbours import LIMIT as RELATED_LIMIT
+from kbhub.reading import neighbours as tag_lists
 from kbhub.reading.neighbours import MOST_HOPS
+from kbhub.reading.neighbours import RELATED_LIMIT as RELATED_LIMIT
+from kbhub.reading.neighbours import RELATED_LIMIT as TAGS_LIMIT
 from kbhub.reading.reports import EDGE_KINDS
-from kbhub.reading.tags import LIMIT as TAGS_LIMIT
 from kbhub.render.graph import related_listing, related_text, tags_listing, tags_notes, tags_text
 
 if TYPE_CHECKING:

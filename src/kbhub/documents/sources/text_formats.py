@@ -3,25 +3,265 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, heading_title, parse_document
 from kbhub.documents.sources.converted import document_of_markdown, storable
-from kbhub.documents.sources.markup import Outline, scan_adoc, scan_org
-from kbhub.documents.sources.rst import scan_rst, width_of
+from kbhub.documents.sources.markup import Outline, Visible, block_end, indent_of, scan_adoc, scan_org
 from kbhub.types import Document
 from kbhub.workspace.formats import file_title, format_of, is_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+LEAST_UNDERLINE = 4
+"""Characters of an underline that may be shorter than its title, as in docutils."""
+
+LONGEST_ENTRY = 1000
+"""Characters of an entry in a table of contents."""
+
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*$")
+_NO_TITLE = re.compile(
+    r"(?:[-+*•‣⁃](?:\s|$)|:[^:\s][^:]{0,80}:(?:\s|$)|>>>(?:\s|$)|\|(?:\s|$)|\.\.(?:\s|$)|__(?:\s|$))"
+)
+_GRID = re.compile(r"\s*\+-[-+]*-\+\s*$")
+_GRID_ROW = re.compile(r"\s*[+|].*[+|]\s*$")
+_SIMPLE = re.compile(r"\s*=+(?: +=+)+\s*$")
+_DIRECTIVE = re.compile(r"\s*\.\. ([\w+.:-]{1,60}?)::(?:\s+(.*))?$")
+_COMMENT = re.compile(r"\.\.(?:\s|$)(?!\s*(?:_[^\s:]|\[|\||__))")
+_FIELD = re.compile(r":([^:\n]{1,80}):(?:\s+(.*))?$")
+_CODE = frozenset(
+    ("code", "code-block", "sourcecode", "parsed-literal", "literalinclude", "doctest", "testcode", "testoutput",
+     "math", "graphviz", "mermaid", "uml", "raw", "productionlist", "prompt", "ipython", "highlight", "digraph")
+)  # fmt: skip
+_TABLES = frozenset(("list-table", "csv-table", "flat-table"))
+_MARKUP = re.compile(
+    r"(?::[\w+.:-]{1,40}:)?(?<!`)`{1,2}([^`<]+?)(?:\s*<[^`<>]*>)?`{1,2}_{0,2}|\*\*([^*]+)\*\*|\*([^*]+)\*"
+)
+_ROLE = re.compile(r":(doc|ref|any|download):`(?:([^`<]{0,500}+)<([^`<>]{1,500}+)>|([^`<>]{1,500}+))`")
+_REFERENCE = re.compile(r"(?<![:`\w])`([^`<]{0,500}+)<([^`<>]{1,500}+)>`_{1,2}")
+_TARGET = re.compile(r"^[ \t]*\.\. _(`[^`\n]{1,300}`|[^:\n]{1,300}):[ \t]+(\S[^\n]{0,500})$", re.MULTILINE)
+_SECTION = re.compile(r"([\w./-]*[\w-]):(\S.*)", re.DOTALL)
+
+
+def scan_rst(lines: Sequence[str], start: int, suffix: str = ".rst") -> Outline:
+    """Find the structure of reStructuredText from the line with index `start`.
+
+    `:doc:` and `toctree` name documents without `suffix`.
+    """
+    scan = _Scan(lines, suffix)
+    index = start
+    while index < len(lines):
+        index = scan.visit(index)
+    scan.find_links()
+    return scan.outline
+
+
+class _Scan:
+    """State of one pass."""
+
+    def __init__(self, lines: Sequence[str], suffix: str) -> None:
+        self.lines = lines
+        self.suffix = suffix
+        self.outline = Outline()
+        self.after_blank = True
+        self.in_head = True
+        """Whether only headings, fields and comments came so far, so that fields are metadata."""
+        self.styles: dict[tuple[str, bool], int] = {}
+        """Adornment, and whether it is above too → level."""
+        self.open_simple = False
+        """Whether a simple table without an end was found, so that there is none further on."""
+
+    def visit(self, index: int) -> int:
+        """Record what starts at a line, and return the index of the next line to visit."""
+        line = self.lines[index]
+        if not line.strip():
+            self.after_blank = True
+            return index + 1
+        after_blank, self.after_blank = self.after_blank, False
+        if end := self._title(index, after_blank):
+            self.after_blank = True
+            return end
+        if line.lstrip()[:1] in "+=" and (end := self._table(index)):
+            return end
+        if line[0] == ":" and self.in_head and (match := _FIELD.match(line)):
+            end = block_end(self.lines, index, 0)
+            self.outline.add_value(match[1], " ".join([match[2] or "", *self.lines[index + 1 : end]]))
+            return end
+        if line.lstrip().startswith(".."):
+            return self._explicit(index, line)
+        self.in_head = False
+        if line.startswith(">>>") or line.lstrip().startswith(">>> "):
+            end = index
+            while end < len(self.lines) and self.lines[end].strip():
+                end += 1
+            self.outline.fences.append((index + 1, end))
+            return end
+        if line.rstrip().endswith("::"):
+            return self._literal(index, indent_of(line))
+        return index + 1
+
+    def _title(self, index: int, after_blank: bool) -> int:
+        """Record the title that starts at a line; return the index after it, or 0."""
+        lines, line = self.lines, self.lines[index]
+        if line[0] in " \t" or index + 1 >= len(lines):
+            return 0
+        if (match := _ADORNMENT.match(line)) and index + 2 < len(lines) and lines[index + 1].strip():
+            title, under = lines[index + 1].strip(), lines[index + 2].rstrip()
+            if under == line.rstrip() and _long_enough(under, title) and not _ADORNMENT.match(title):
+                self._heading((match[1], True), title, index)
+                return index + 3
+        below = lines[index + 1].rstrip()
+        if not after_blank or not (match := _ADORNMENT.match(below)) or _NO_TITLE.match(line):
+            return 0
+        if _ADORNMENT.match(line) or not _long_enough(below, line.rstrip()):
+            return 0
+        self._heading((match[1], False), line, index)
+        return index + 2
+
+    def _heading(self, style: tuple[str, bool], title: str, index: int) -> None:
+        level = self.styles.setdefault(style, len(self.styles) + 1)
+        self.outline.add_heading(level, plain_title(title), index + 1)
+        # Fields after a second heading are a list like any other.
+        self.in_head = self.in_head and len(self.outline.headings) < 2
+
+    def _table(self, index: int) -> int:
+        """Record the grid or simple table that starts at a line; return the index after it, or 0."""
+        lines = self.lines
+        if _GRID.match(lines[index]):
+            end = index + 1
+            while end < len(lines) and _GRID_ROW.match(lines[end]):
+                end += 1
+            if end < index + 3:
+                return 0
+        elif _SIMPLE.match(lines[index]) and not self.open_simple:
+            end = index + 1
+            while end < len(lines) and not (
+                _SIMPLE.match(lines[end]) and (end + 1 == len(lines) or not lines[end + 1].strip())
+            ):
+                end += 1
+            if end == len(lines):
+                self.open_simple = True
+                return 0
+            end += 1
+        else:
+            return 0
+        self.in_head = False
+        self.outline.tables.append((index + 1, end))
+        return end
+
+    def _literal(self, index: int, indent: int) -> int:
+        """Record the literal block below a paragraph that ends with `::`."""
+        if index + 1 < len(self.lines) and self.lines[index + 1].strip():
+            return index + 1  # the paragraph goes on
+        end = block_end(self.lines, index, indent)
+        first = index + 1
+        while first < end and not self.lines[first].strip():
+            first += 1
+        if first < end:
+            self.outline.fences.append((first + 1, end))
+            return end
+        return index + 1
+
+    def _explicit(self, index: int, line: str) -> int:
+        """Record a directive or a comment."""
+        match = _DIRECTIVE.match(line)
+        if match is None:
+            if _COMMENT.match(line.lstrip()):
+                end = block_end(self.lines, index, indent_of(line))
+                self.outline.comments.append((index + 1, end))
+                return end
+            return index + 1
+        name, argument = match[1].rpartition(":")[2].lower(), (match[2] or "").strip()
+        if name not in ("meta", "tags"):
+            self.in_head = False
+        if name == "include":
+            self.outline.add_link(argument, "", argument, index + 1)
+        elif name in ("code", *_CODE, *_TABLES, "toctree", "meta", "tags"):
+            end = block_end(self.lines, index, indent_of(line))
+            self._body(name, argument, index, end)
+            return end
+        return index + 1
+
+    def _body(self, name: str, argument: str, index: int, end: int) -> None:
+        """Record a directive with its indented block, which ends before `end`."""
+        outline = self.outline
+        if name == "toctree":
+            for number in range(index + 1, end):
+                self._entry(self.lines[number].strip(), number + 1)
+        elif name == "meta":
+            for line in self.lines[index + 1 : end]:
+                if match := _FIELD.match(line.strip()):
+                    outline.add_value(match[1].partition(" ")[0], match[2] or "")
+        elif name == "tags":
+            outline.add_value("tags", argument)
+        else:
+            (outline.tables if name in _TABLES else outline.fences).append((index + 1, end))
+
+    def _entry(self, text: str, line: int) -> None:
+        """Record an entry of a table of contents as a link."""
+        if not text or text == "self" or text[0] == ":" or len(text) > LONGEST_ENTRY or set(text) & set("*?[]"):
+            return
+        title, opened, target = text.rpartition("<") if text[-1] == ">" else ("", "", text)
+        target = target.rstrip(">").strip() if opened else text
+        self.outline.add_link(self._named(target), "", title.strip() or target, line)
+
+    def _named(self, name: str) -> str:
+        """Return the file that a name of a document means."""
+        last = name.rpartition("/")[2]
+        return name if not last or last.endswith((self.suffix, ".md", ".rst", ".txt")) else name + self.suffix
+
+    def find_links(self) -> None:
+        """Record the links in the text outside of code and comments."""
+        outline = self.outline
+        visible = Visible(self.lines, [*outline.fences, *outline.comments])
+        if "`" in visible.text:
+            for match, line in visible.matches(_ROLE):
+                role, text, target = match[1], match[2] or match[4], (match[3] or match[4]).strip()
+                if role == "doc":
+                    outline.add_link(self._named(target), "", text, line)
+                elif role == "download":
+                    outline.add_link(target, "", text, line)
+                elif section := _SECTION.fullmatch(target):
+                    # With `autosectionlabel_prefix_document`, a label is a document and a heading of it.
+                    outline.add_link(f"/{self._named(section[1])}", section[2], text, line)
+            for match, line in visible.matches(_REFERENCE):
+                self._reference(match[2], match[1] or match[2], line)
+        for match, line in visible.matches(_TARGET) if ".. _" in visible.text else ():
+            self._reference(match[2], match[1].strip("`"), line)
+        outline.links.sort(key=lambda link: link.line)
+
+    def _reference(self, destination: str, text: str, line: int) -> None:
+        target, _, fragment = "".join(destination.split("\n")).strip().strip("`").partition("#")
+        if not target.endswith("_"):  # the name of another target
+            self.outline.add_link(target, fragment, text, line)
+
+
+def plain_title(text: str) -> str:
+    """Return a title without the markup of roles, code, emphasis and links."""
+    return _MARKUP.sub(lambda match: match[1] or match[2] or match[3], text).replace("\\", "")
+
+
+def width_of(text: str) -> int:
+    """Return the columns of a text, in which wide characters count double."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        (2 if unicodedata.east_asian_width(letter) in "WF" else 1)
+        for letter in text
+        if not unicodedata.combining(letter)
+    )
+
+
+def _long_enough(adornment: str, title: str) -> bool:
+    return len(adornment) >= min(LEAST_UNDERLINE, width_of(title)) if len(title) < 1000 else False
+
+
 LONGEST_HEADING = 100
 """Characters of a line that may be a heading."""
-
-LEAST_UNDERLINE = 3
-"""Characters of an underline."""
 
 _UNDERLINE = re.compile(r"([=\-~^*#+_'\"])\1{2,}[ \t]*$")
 _NUMBERED = re.compile(r"((?:\d{1,3}\.){0,5}\d{1,3})\.?[ \t]+(\S.*)$")

@@ -12,8 +12,7 @@ import numpy as np
 from kbhub.index.columns import Columns, Postings, growing, made, written
 from kbhub.index.query.parser import Term
 from kbhub.index.rows import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
-from kbhub.index.signatures import Signatures, roomy, sign
-from kbhub.models.vectors import similarity
+from kbhub.index.signatures import Signatures, roomy, sign, similarity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

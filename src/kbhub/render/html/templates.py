@@ -1,4 +1,4 @@
-"""The template environment and its filters. Everything is escaped unless it is `Markup`."""
+"""Templates of the page and of MCP Apps, with what they draw: plots and traces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -14,12 +14,19 @@ from markupsafe import Markup, escape
 
 from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import terms_of
-from kbhub.render.words import heading_path, neutralised, passed_over_text
-from kbhub.search.notes import is_unfinished
-from kbhub.values import counted
+from kbhub.memory.catalog import all_known
+from kbhub.render.words import contribution_of, heading_path, neutralised, passed_over_text
+from kbhub.search.memory_boost import FADING_DAYS, strength
+from kbhub.search.notes import LEADING_NOTES, is_unfinished
+from kbhub.values import DAY_SECONDS, counted, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from kbhub.hub import Hub
+    from kbhub.memory.catalog import StoredMemory
+    from kbhub.memory.results import MemoryList
+    from kbhub.types import Hit, SearchResult
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -100,3 +107,166 @@ def ago(moment: str | float | None, now: float) -> str:
 def _seconds(moment: str) -> float:
     when = datetime.fromisoformat(moment)
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+WIDTH, HEIGHT = 300.0, 60.0
+"""Units of a plot's view box."""
+
+DAYS_AHEAD = 200
+"""Days of a memory's curve after its last use: until it fades no further, and a little more."""
+
+
+@struct
+class Curve:
+    """A line of a plot, and where now is in it."""
+
+    points: str
+    """Of an SVG polyline."""
+    now: float
+    """Horizontal place of now; None if it is beyond the plot."""
+    value: float
+    """Vertical place of now."""
+
+
+@struct
+class Column:
+    """A day of a plot: the heights of its parts, from the bottom."""
+
+    label: str
+    x: float
+    width: float
+    parts: tuple[tuple[str, float, float], ...]
+    """(name, top, height)."""
+    total: int
+
+
+def strength_curve(memory: StoredMemory, now: float) -> Curve:
+    """Return how the strength of a memory falls after its last use, if it is not used again."""
+    last, uses = memory.last_use(), memory.use.uses if memory.use else 0
+
+    def place(day: float) -> tuple[float, float]:
+        value = strength(memory.facts.source, uses, last, last + day * DAY_SECONDS)
+        return round(day / DAYS_AHEAD * WIDTH, 1), round((1 - value) * HEIGHT, 1)
+
+    elapsed = min(max(0.0, (now - last) / DAY_SECONDS), DAYS_AHEAD)
+    corners = [place(day) for day in (0, FADING_DAYS, DAYS_AHEAD)]
+    x, y = place(elapsed)
+    return Curve(" ".join(f"{left},{top}" for left, top in corners), x, y)
+
+
+def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> list[Column]:
+    """Return a column per day, scaled to the largest.
+
+    `days` are labels, the earliest first; `counts` maps a day to name → number; `names` are the parts of a column, from
+    the bottom.
+    """
+    most = max((sum(counts.get(day, {}).values()) for day in days), default=0) or 1
+    step = WIDTH / max(len(days), 1)
+    made = []
+    for number, day in enumerate(days):
+        bottom, parts = HEIGHT, []
+        for name in names:
+            height = counts.get(day, {}).get(name, 0) / most * HEIGHT
+            bottom -= height
+            parts.append((name, round(bottom, 2), round(height, 2)))
+        total = sum(counts.get(day, {}).values())
+        made.append(Column(day, round(number * step, 2), round(step * 0.8, 2), tuple(parts), total))
+    return made
+
+
+TONES = {"keyword": "keyword", "semantic": "semantic"}
+"""Signal → colour of its part; the others are evidence."""
+
+WHOLE = 100.0
+"""Width of the bar for a score of 1."""
+
+
+@struct
+class TracePart:
+    """What a signal adds to a score, and where that lies in the bar."""
+
+    name: str
+    tone: str
+    rank: int | None
+    value: float
+    contribution: float
+    shown: str
+    reason: str | None
+    start: float
+    width: float
+
+
+@struct
+class BarOfTrace:
+    """A trace, to be drawn."""
+
+    parts: tuple[TracePart, ...]
+    factors: tuple[tuple[str, float], ...]
+    score: float
+
+    def adds(self, name: str) -> float | None:
+        """Return what a signal adds, or None if it does not contribute."""
+        return next((part.contribution for part in self.parts if part.name == name), None)
+
+    def factor(self, name: str) -> float:
+        """Return the factor of this name, or 1 if there is none."""
+        return dict(self.factors).get(name, 1.0)
+
+
+def traced(hit: Hit) -> BarOfTrace:
+    """Return the trace of a hit as parts of a bar, whose length is the score."""
+    if hit.trace is None:
+        return BarOfTrace((), (), hit.score)
+    signals, factors = hit.trace.signals, hit.trace.factors
+    positive = sum(max(0.0, signal.contribution) for signal in signals)
+    scale = WHOLE * hit.score / positive if positive else 0.0
+    parts, at = [], 0.0
+    for signal in signals:
+        width = max(0.0, signal.contribution) * scale
+        parts.append(
+            TracePart(
+                name=signal.name,
+                tone=TONES.get(signal.name, "evidence"),
+                rank=signal.rank,
+                value=signal.value,
+                contribution=signal.contribution,
+                shown=contribution_of(signal),
+                reason=signal.reason,
+                start=round(at, 2),
+                width=round(width, 2),
+            )
+        )
+        at += width
+    return BarOfTrace(tuple(parts), tuple(sorted(factors.items())), hit.score)
+
+
+View = Literal["search", "memories"]
+
+MOST_SHOWN = 20
+"""Hits or memories of one view; the text for the model has all."""
+
+
+def page(view: View, version: str) -> str:
+    """Return the page of a view, with its style and script inline, and kbhub's version for the host."""
+    style, script = ((STATIC / name).read_text("utf-8") for name in ("kbhub.css", "view.js"))
+    values = {"view": view, "version": version}
+    return rendered("view.html", **values, style=Markup(style), script=Markup(script))  # noqa: S704 - our own files
+
+
+def hits(result: SearchResult) -> str:
+    """Return the hits of a search, with their traces."""
+    return rendered(
+        "view_hits.html",
+        result=result,
+        shown=[(hit, traced(hit)) for hit in result.hits[:MOST_SHOWN]],
+        notes=[note for note in result.notes if note not in LEADING_NOTES],
+    )
+
+
+def memories(hub: Hub, found: MemoryList, *, writable: bool) -> str:
+    """Return a page for reviewing memories, which may be changed if `writable`."""
+    now, known = hub.options.clock(), {memory.facts.id: memory for memory in all_known(hub)}
+    shown = [
+        (memory, strength_curve(known[memory.id], now)) for memory in found.memories[:MOST_SHOWN] if memory.id in known
+    ]
+    return rendered("view_memories.html", shown=shown, total=found.total, now=now, writable=writable)

@@ -15,7 +15,7 @@ from kbhub.memory.changes import forget, to_forget
 from kbhub.memory.lists import LISTED, memories
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
-from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
+from kbhub.render.memories import forgotten_answer, memories_answer, remembered_answer
 from kbhub.search.usage import LogSession
 from kbhub.server.apps import shows_views, with_memories
 from kbhub.server.elicitation import confirm

@@ -10,13 +10,12 @@ from pydantic import BeforeValidator, Field
 from kbhub.errors import UsageError
 from kbhub.hooks.sessions import mark_read
 from kbhub.memory import catalog
-from kbhub.reading.neighbours import LIMIT as RELATED_LIMIT
-from kbhub.reading.neighbours import MOST_HOPS, related
+from kbhub.reading.neighbours import MOST_HOPS, related, tags
+from kbhub.reading.neighbours import RELATED_LIMIT as RELATED_LIMIT
+from kbhub.reading.neighbours import RELATED_LIMIT as TAGS_LIMIT
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Tags
-from kbhub.reading.tags import LIMIT as TAGS_LIMIT
-from kbhub.reading.tags import tags
 from kbhub.render import model
 from kbhub.render.graph import related_answer, tags_answer
 from kbhub.server.parameters import Names, as_list, brief, cleaned

@@ -20,7 +20,7 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from kbhub.answers.answer import Prepared
-from kbhub.answers.prompts import request_of
+from kbhub.answers.citations import request_of
 from kbhub.answers.question import ModelText
 from kbhub.documents.safe_text import one_line
 

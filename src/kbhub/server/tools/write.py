@@ -14,7 +14,7 @@ from kbhub.editing import Deleted, Renamed, Restored, Written, delete_document, 
 from kbhub.editing.documents import WriteMode
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.render.edit_answers import deleted_answer, renamed_answer, restored_answer, written_answer
+from kbhub.render.edits import deleted_answer, renamed_answer, restored_answer, written_answer
 from kbhub.server.parameters import brief
 from kbhub.server.tools.calls import Calls, client_name
 
