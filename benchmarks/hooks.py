@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from hook_events import CLIENTS, EDITS, READS, sent
 from kbhub.api import Hub
-from kbhub.hooks.consent import let_speak
+from kbhub.hooks.sessions import let_speak
 from kbhub.hub import HubOptions
 from kbhub.memory.remember import remember
 from kbhub.server.daemon.folder import DaemonFolder

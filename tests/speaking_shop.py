@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from kbhub.hooks.consent import let_speak
+from kbhub.hooks.sessions import let_speak
 
 REFUNDS = """\
 # Refunds

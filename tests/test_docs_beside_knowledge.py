@@ -9,7 +9,7 @@ import pytest
 from kbhub.editing import delete_document, write_document
 from kbhub.editing.audit import audit
 from kbhub.errors import WriteRefused
-from kbhub.hooks.consent import let_speak, speaking_bases
+from kbhub.hooks.sessions import let_speak, speaking_bases
 from kbhub.reading.faults import resolved_links
 from kbhub.reading.read import read
 

@@ -9,8 +9,8 @@ import pytest
 
 from hook_events import edit, event, reading
 from kbhub.errors import UsageError
-from kbhub.hooks.consent import let_speak, may_speak
 from kbhub.hooks.delivery import deliver
+from kbhub.hooks.sessions import let_speak, may_speak
 from kbhub.memory.changes import forget
 from kbhub.memory.remember import remember
 

@@ -8,9 +8,9 @@ import pytest
 
 from conftest import synced
 from hook_events import CLIENTS, EDITS, edit, event, reading
-from kbhub.hooks.consent import let_speak
 from kbhub.hooks.delivery import BUDGETS, SESSION_TOKENS, deliver
 from kbhub.hooks.events import tokens
+from kbhub.hooks.sessions import let_speak
 from kbhub.memory.changes import forget
 from kbhub.memory.remember import remember
 

@@ -10,9 +10,9 @@ import pytest
 
 from hook_events import event, reading
 from kbhub.errors import UsageError
-from kbhub.hooks.consent import let_speak
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import answer, as_data, inert, named
+from kbhub.hooks.sessions import let_speak
 from kbhub.memory.remember import remember
 
 ORDERS = (

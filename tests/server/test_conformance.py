@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 
 from conformance.fixture_tools import TOOLS
 from conformance.server import FixtureServer
-from kbhub.hooks.consent import let_speak
+from kbhub.hooks.sessions import let_speak
 from kbhub.workspace.tool_names import CORE
 from node_packages import node_path, node_program
 

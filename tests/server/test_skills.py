@@ -10,7 +10,7 @@ from mcp import Client, MCPError
 from mcp.types import Request
 from pydantic import BaseModel, ConfigDict
 
-from kbhub.hooks.consent import let_speak
+from kbhub.hooks.sessions import let_speak
 from kbhub.reading.skills import MOST_FILES
 from kbhub.server.server import create_server
 

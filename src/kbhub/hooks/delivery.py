@@ -12,10 +12,9 @@ from pydantic import Field
 
 from kbhub.errors import IndexUnavailable
 from kbhub.frozen import Model
-from kbhub.hooks.consent import may_speak, project_root
 from kbhub.hooks.events import Event, EventName, as_data, inert, named, tokens, words_like_files
 from kbhub.hooks.inbox import waiting
-from kbhub.hooks.sessions import KEPT_DAYS, SessionLog, delivery_counts, session_log, sweep
+from kbhub.hooks.sessions import KEPT_DAYS, SessionLog, delivery_counts, may_speak, project_root, session_log, sweep
 from kbhub.hub import Hub
 from kbhub.index.catalogue import content_hashes, front_matter_of, paths_beginning
 from kbhub.index.references import ref_of

@@ -1,8 +1,4 @@
-"""What sessions were told: not to repeat it, to stay within a budget, and to count what was read of it.
-
-One file per session in the data directory, `hooks/PROJECT/SESSION.jsonl`, with a line per delivery and per reading.
-Lines are appended whole, as hooks of one session may run at the same time.
-"""
+"""Consent of projects to speak unasked, and the log of what each session was told."""
 
 from __future__ import annotations
 
@@ -14,10 +10,55 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kbhub.errors import UsageError
 from kbhub.hub import Hub
+from kbhub.types import Base, Workspace
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.memory_folders import identify
+from kbhub.workspace.project import PROJECT_ID
+from kbhub.workspace.trust import Grant
+
+
+def project_root(workspace: Workspace) -> Path | None:
+    """Return the folder that a grant is for: the git root, else the directory."""
+    return workspace.git_root or workspace.directory
+
+
+def let_speak(hub: Hub) -> Grant:
+    """Let the documents of the workspace's project reach agents unasked."""
+    workspace = hub.discovery().workspace
+    root = project_root(workspace)
+    if root is None:
+        raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
+    found = identify(workspace)
+    return hub.trust.add(root, root, use="documents", project=found.text if found else "")
+
+
+def may_speak(hub: Hub) -> bool:
+    """Return whether the user allowed the documents of the workspace's project to speak; so may no project at all."""
+    workspace = hub.discovery().workspace
+    root = project_root(workspace)
+    if root is None:
+        return True
+    found = identify(workspace)
+    return hub.trust.allows_documents(root, found.text if found else "")
+
+
+def speaking_bases(hub: Hub) -> list[Base]:
+    """Return the bases whose documents may reach agents without being asked for.
+
+    The user's own always, those in the project's folder where `may_speak` says so.
+    """
+    root = project_root(hub.discovery().workspace)
+    if may_speak(hub):
+        return list(hub.discovery().bases)
+    return [
+        base
+        for base in hub.discovery().bases
+        if base.id != PROJECT_ID and (root is None or base.engine or not base.path.is_relative_to(root))
+    ]
+
 
 FOLDER = "hooks"
 """In the data directory."""

@@ -20,8 +20,7 @@ from kbhub.cli.output import present
 from kbhub.cli.overview import overview
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.hooks.consent import let_speak
-from kbhub.hooks.sessions import mark_read
+from kbhub.hooks.sessions import let_speak, mark_read
 from kbhub.hub import Hub
 from kbhub.memory.catalog import count_read
 from kbhub.reading.read import ReadOptions, by_index

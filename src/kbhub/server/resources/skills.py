@@ -12,7 +12,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import INVALID_PARAMS
 
 from kbhub.errors import KbhubError
-from kbhub.hooks.consent import speaking_bases
+from kbhub.hooks.sessions import speaking_bases
 from kbhub.reading.skills import children_of, read_skill_file, skill_at, skills_of
 
 if TYPE_CHECKING:

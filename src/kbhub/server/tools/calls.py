@@ -17,7 +17,6 @@ from kbhub.render import status_answers
 from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
 from kbhub.search import base_suggestions
-from kbhub.search.usage import LogSession
 from kbhub.server.elicitation import TrustQuestion
 from kbhub.server.parameters import as_list, cleaned
 from kbhub.server.roots import RootsQuestion
@@ -27,6 +26,7 @@ from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, f
 from kbhub.sync.watch import Watcher
 from kbhub.usage import log
 from kbhub.usage.gaps import maintain
+from kbhub.usage.log import LogSession
 from kbhub.workspace.discovery import FROM_ROOTS
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from kbhub.memory.lists import LISTED, memories
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memories import forgotten_answer, memories_answer, remembered_answer
-from kbhub.search.usage import LogSession
 from kbhub.server.apps import shows_views, with_memories
 from kbhub.server.elicitation import confirm
 from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
+from kbhub.usage.log import LogSession
 from kbhub.workspace.memory_folders import Scope
 
 
