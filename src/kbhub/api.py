@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kbhub import hub as state
 from kbhub.hub import HubOptions
 from kbhub.reading.lists import status
-from kbhub.reading.read import read
+from kbhub.reading.read import ReadOptions, read
+from kbhub.reading.reports import ReadResult, Status
 from kbhub.search.search import search
-from kbhub.sync.freshness import freshen, sync
+from kbhub.sync.comparison import SyncReport
+from kbhub.sync.freshness import StaleBase, freshen, sync
+from kbhub.types import Query, SearchResult
 from kbhub.workspace.discovery import parse_base_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from typing import Self
-
-    from kbhub.reading.read import ReadOptions
-    from kbhub.reading.reports import ReadResult, Status
-    from kbhub.sync.comparison import SyncReport
-    from kbhub.sync.freshness import StaleBase
     from kbhub.sync.sync import Progress
-    from kbhub.types import Query, SearchResult
 
 
 class KnowledgeHub(state.Hub):

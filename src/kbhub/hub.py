@@ -9,25 +9,22 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseNotFound
+from kbhub.index.engine import Index
 from kbhub.index.shared import SharedState
 from kbhub.index.sqlite.schema import index_path
-from kbhub.models.embedding import own_model
+from kbhub.models.embedding import Embedder, own_model
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
 from kbhub.workspace.memory_folders import with_completions, with_memories
+from kbhub.workspace.settings import EmbedderSettings
 from kbhub.workspace.trust import TrustStore
-
-if TYPE_CHECKING:
-    from kbhub.index.engine import Index
-    from kbhub.models.embedding import Embedder
-    from kbhub.workspace.settings import EmbedderSettings
 
 REDISCOVER_SECONDS = 1.0
 """How long a discovery counts as current: then the files that decided it are looked at, and read if one changed."""

@@ -8,17 +8,14 @@ import inspect
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar, dataclass_transform, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import Self
-
     from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 

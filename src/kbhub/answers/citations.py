@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from kbhub.answers.answer import Support, WritingRequest, estimated_tokens
+from kbhub.answers.answer import Passage, Prepared, Support, WritingRequest, estimated_tokens
 from kbhub.answers.sentences import Unit, units
 from kbhub.documents.safe_text import one_line, outdated_mark, quoted
 from kbhub.index.query.tokens import STOP_WORDS, searchable, stems
 from kbhub.models.inference import seen, sendable, without_thinking
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from kbhub.answers.answer import Passage, Prepared
 
 WIDEST_RANGE = 10
 """Limit of passages named by a range such as [2-5]."""

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
-from kbhub.answers.answer import Support, estimated_tokens
+from kbhub.answers.answer import Passage, Prepared, Support, Weight, estimated_tokens
 from kbhub.answers.citations import composed
 from kbhub.answers.sentences import Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
 from kbhub.errors import EmbedderError
 from kbhub.index.query.tokens import searchable, stems
+from kbhub.models.embedding import Embedder
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from kbhub.answers.answer import Passage, Prepared, Weight
-    from kbhub.models.embedding import Embedder
-
 
 MOST_FILLED, FILLED_TOKENS = 2, 60
 """Limits of sentences between two chosen ones of a paragraph that are included, and of their estimated tokens: they are

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kbhub.answers.answer import Passage, estimated_tokens
+from kbhub.answers.answer import AskOptions, Passage, Tier, estimated_tokens
 from kbhub.documents.markdown import section
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.index.references import outdated
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
-from kbhub.search.evidence import QueryTerms
+from kbhub.reading.reports import Neighbour
+from kbhub.search.evidence import Evidence, QueryTerms
 from kbhub.search.rerank_text import same_text
 from kbhub.sync.deleted_texts import DeletedTexts, deleted_words, is_gone
+from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from kbhub.answers.answer import AskOptions, Tier
     from kbhub.hub import Hub
-    from kbhub.reading.reports import Neighbour
-    from kbhub.search.evidence import Evidence
-    from kbhub.types import Document, Hit, SearchResult
 
 PASSAGE_TOKENS = 700
 """Limit of a passage in estimated tokens: nearly every chunk (300 words) is shorter, tables and code may be longer."""

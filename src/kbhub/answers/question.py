@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from kbhub.answers.answer import Answer, AskOptions, Passage, Prepared, Reference, Source, Weight, estimated_tokens
+from kbhub.answers.answer import (
+    Answer,
+    AskOptions,
+    Outcome,
+    Passage,
+    Prepared,
+    Reference,
+    Source,
+    Weight,
+    Writer,
+    estimated_tokens,
+)
 from kbhub.answers.citations import Checked, check, request_of, says_no_answer
 from kbhub.answers.extractive import best_line, extract
 from kbhub.answers.passages import SEARCHED_HITS, fitting, in_short, nearest, packed, tiered
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
 from kbhub.index.query.parser import beginning
 from kbhub.memory.catalog import count_refs
-from kbhub.models.embedding import StaticEmbedder, packaged_embedder
+from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
 from kbhub.models.inference import Deadline, Prompt
 from kbhub.models.ollama import Ollama
 from kbhub.search.llm_assistance import search_assisted
 from kbhub.search.notes import LEADING_NOTES, is_unfinished
 from kbhub.search.search import term_weights
-from kbhub.types import Query
+from kbhub.types import Query, SearchResult
 from kbhub.usage.log import record
 from kbhub.values import struct
 from kbhub.workspace.settings import DEFAULT_OLLAMA_MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from kbhub.answers.answer import Outcome, Writer
     from kbhub.hub import Hub
-    from kbhub.models.embedding import Embedder
-    from kbhub.types import SearchResult
 
 
 SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from kbhub.answers.answer import estimated_tokens
-from kbhub.documents.markdown import heading_end, is_item, is_rule, scan_blocks
+from kbhub.answers.answer import Weight, estimated_tokens
+from kbhub.documents.markdown import Blocks, heading_end, is_item, is_rule, scan_blocks
 from kbhub.index.query.tokens import STOP_WORDS, searchable, stems
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from kbhub.answers.answer import Weight
-    from kbhub.documents.markdown import Blocks
-
 
 LIST_TOKENS = 150
 """Limit in estimated tokens of a list that is quoted as a whole; longer ones are split into items."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from kbhub.documents.markdown import heading_end, is_item, is_rule
 from kbhub.types import Chunk, Document
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 CHUNK_WORDS = 300
 """Words of the largest chunk: what a reader takes in at once and a mean-pooled embedding still tells apart."""

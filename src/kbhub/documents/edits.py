@@ -6,9 +6,10 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from yaml.events import (
@@ -25,9 +26,6 @@ from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.markdown import decode, encoding_of
 from kbhub.errors import WriteRefused
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 

@@ -6,9 +6,9 @@ import os
 import re
 import stat
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbhub.types import Base, Kind
 from kbhub.values import struct
@@ -22,9 +22,6 @@ from kbhub.workspace.formats import (
     why_not_taken,
 )
 from kbhub.workspace.settings import MAX_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 MAX_IGNORE_BYTES = 1024 * 1024
 """Largest ignore file in bytes; the longest public template has 20 kB."""

@@ -10,17 +10,15 @@ from __future__ import annotations
 import base64
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MAX_FRONT_MATTER_CHARS = 65_536
 """Characters of the longest front matter that is parsed; real ones have a few hundred."""

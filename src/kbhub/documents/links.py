@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import unquote
 
 from kbhub.types import Link
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MAX_LINK_TEXT = 200
 """Characters at which `Link.text` is cut; nested brackets would otherwise add up to quadratic size."""

@@ -9,18 +9,15 @@ import codecs
 import html
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import InlineTag, extract_links, inline_tags, joined_tags
 from kbhub.types import Document, Heading, Link
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title, is_markdown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_HEADING_CHARS = 300
 """Characters at which `Heading.text` is cut, as it is repeated in every chunk and result. A longer paragraph above a

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.types import Document, Heading, Kind
 from kbhub.workspace.formats import KINDS_OF_PARTS, file_title, is_converted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST_BYTES = 100_000_000
 """Most bytes of a document that one process sends to another: five times the characters of the longest one."""

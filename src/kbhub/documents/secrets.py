@@ -9,13 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from kbhub.errors import SecretFound
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SHOWN_CHARACTERS = 4
 """Characters of a credential that a message shows: enough to find it, useless to a thief."""

@@ -9,13 +9,11 @@ import ast
 import difflib
 import re
 import warnings
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
 
 Found = Literal["defined", "named", "missing"]
 """The file defines it; only mentions it; does not even mention it."""

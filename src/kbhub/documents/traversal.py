@@ -7,11 +7,11 @@ import os
 import stat
 from array import array
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from itertools import compress
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable
@@ -27,9 +27,6 @@ from kbhub.workspace.formats import (
     passed_over,
 )
 from kbhub.workspace.settings import MAX_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 
 @struct

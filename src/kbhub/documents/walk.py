@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import field, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO, Self
 
 from kbhub.documents.filters import Filters, belongs, too_large
 from kbhub.documents.traversal import MAX_DEPTH, Scan, Traversal, inside_of, listing_of
@@ -16,13 +18,7 @@ from kbhub.types import Base, Kind
 from kbhub.values import struct
 from kbhub.workspace.files import open_regular
 from kbhub.workspace.formats import CONVERTED_KINDS, byte_limit, is_text, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from typing import Self
-
-    from kbhub.workspace.settings import LimitSettings
+from kbhub.workspace.settings import LimitSettings
 
 KEPT = "kept"
 """Folder in kbhub's data directory with the texts of deleted files."""

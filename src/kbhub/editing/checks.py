@@ -6,23 +6,21 @@ import os
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import document_names, front_matter_of, link_rows, tag_counts_without
+from kbhub.index.engine import Index
 from kbhub.index.references import ref_of
 from kbhub.reading.code_references import Sources
-from kbhub.reading.links import PathTable, folded
+from kbhub.reading.links import LinkKind, PathTable, folded
+from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from kbhub.hub import Hub
-    from kbhub.index.engine import Index
-    from kbhub.reading.links import LinkKind
-    from kbhub.types import Base, Document
 
 
 MAX_WARNINGS = 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,13 @@ from kbhub.frozen import Model
 from kbhub.models.onnx import MINILM
 from kbhub.search.search import search
 from kbhub.sync.freshness import freshen
-from kbhub.types import Query
+from kbhub.types import Base, Hit, Query
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.memory_folders import COMPLETIONS_ID, completions_folder
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.types import Base, Hit
 
 FOLDER = "llm-completions"
 """Folder for the answers in a base, with one subfolder per model."""

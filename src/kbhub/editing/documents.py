@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,15 +42,13 @@ from kbhub.editing.paths import (
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.sync.comparison import writing
+from kbhub.types import Heading
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.types import Heading
 
 WriteMode = Literal["create", "update", "append"]
 Action = Literal["created", "updated", "appended", "unchanged"]

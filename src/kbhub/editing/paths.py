@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,9 @@ from kbhub.errors import (
 from kbhub.index.references import check_length, document_id, named_base, ref_of, short_docid, unknown_base, why_no_base
 from kbhub.reading.lists import typed_into
 from kbhub.sync.freshness import freshen, sync
+from kbhub.types import Base
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import Content, Folder
 from kbhub.workspace.field_checks import nearest
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
@@ -32,11 +35,7 @@ from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kbhub.hub import Hub
-    from kbhub.types import Base
-    from kbhub.workspace.atomic_writes import Content, Folder
 
 NAME_BYTES = 255
 """Limit of a name: that of ext4, APFS and NTFS (NTFS counts UTF-16 units, which are fewer)."""

@@ -6,7 +6,8 @@ import errno
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, get_args
+from pathlib import Path
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -14,14 +15,10 @@ from kbhub.documents.walk import MAX_DEPTH
 from kbhub.editing.paths import PATH_BYTES, name_fault
 from kbhub.errors import PathNotContained, UsageError
 from kbhub.frozen import Model
+from kbhub.index.engine import Index
 from kbhub.types import Base, Problem
 from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import format_of, is_session
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kbhub.index.engine import Index
 
 Outcome = Literal["written", "same", "kept", "lacking", "refused"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pydantic import Field
 
-from kbhub.documents.edits import front_matter_of, text_of, with_texts
+from kbhub.documents.edits import Text, front_matter_of, text_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.text_formats import parse_text
@@ -37,22 +37,16 @@ from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of
-from kbhub.reading.links import PATH_KINDS, PathTable, folded, places, stem
+from kbhub.reading.links import PATH_KINDS, LinkKind, PathTable, folded, places, stem
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
-from kbhub.types import Problem
+from kbhub.types import Base, Problem
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import open_folder
+from kbhub.workspace.atomic_writes import Content, open_folder
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from kbhub.documents.edits import Text
     from kbhub.hub import Hub
-    from kbhub.reading.links import LinkKind
-    from kbhub.types import Base
-    from kbhub.workspace.atomic_writes import Content
 
 Rewrite = Callable[[str, "LinkKind"], str | None]
 """Maps (target, kind) to the new target, None to leave it, or "" if it must change but no spelling works. Targets are

@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,15 +40,12 @@ from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
 from kbhub.sync.comparison import writing
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, open_folder, sync_folder, write_atomically
+from kbhub.types import Base
+from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, Content, Folder, open_folder, sync_folder, write_atomically
 from kbhub.workspace.files import private_directory, read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kbhub.hub import Hub
-    from kbhub.types import Base
-    from kbhub.workspace.atomic_writes import Content, Folder
 
 MAX_ENTRY_BYTES = 64 * 1024
 """Limit of an `entry.json`, which holds two paths and some numbers."""

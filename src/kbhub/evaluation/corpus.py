@@ -7,6 +7,7 @@ import random
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,21 +18,18 @@ from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, PathNo
 from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery, best_answer
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.bm25 import NaiveIndex
+from kbhub.index.querylog import QueryLog
 from kbhub.index.references import ref_of
 from kbhub.search.search import search
 from kbhub.sync.background import embed_ahead
 from kbhub.sync.freshness import sync
-from kbhub.types import MOST_HITS, Query
+from kbhub.types import MOST_HITS, Mode, Query
 from kbhub.usage.log import log_of
 from kbhub.values import struct
 from kbhub.workspace.files import cache_dir, private_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from kbhub.index.querylog import QueryLog
     from kbhub.sync.sync import Progress
-    from kbhub.types import Mode
 
 FOLDER = "eval"
 """Folder in the cache directory for corpora and their indexes; safe to delete."""

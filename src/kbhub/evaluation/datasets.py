@@ -6,21 +6,16 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from kbhub.documents.markdown import parse_document
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
-from kbhub.types import Base
+from kbhub.types import Base, Document
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from kbhub.types import Document
-
 
 SECTION_MARK = "::"
 """Separates a document from the heading path of a section."""

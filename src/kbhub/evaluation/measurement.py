@@ -7,6 +7,7 @@ import os
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ from kbhub.evaluation.corpus import (
     sample,
     sync_corpus,
 )
-from kbhub.evaluation.datasets import SECTION_MARK
+from kbhub.evaluation.datasets import SECTION_MARK, Dataset, EvalQuery
 from kbhub.evaluation.report import (
     Comparison,
     DatasetFigures,
@@ -47,12 +48,9 @@ from kbhub.evaluation.report import (
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from kbhub.evaluation.corpus import Setup
-    from kbhub.evaluation.datasets import Dataset, EvalQuery
 
 METRICS = ("ndcg5", "ndcg10", "recall5", "recall10", "mrr10", "hit1")
 """Metrics of each query, all in 0..1."""

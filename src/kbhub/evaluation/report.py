@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
@@ -11,16 +13,13 @@ from pydantic import Field, ValidationError
 from kbhub.errors import DatasetError
 from kbhub.evaluation.corpus import FOLDER, eval_folder
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
     from kbhub.evaluation.corpus import QueryResult, Setup
-    from kbhub.hub import Hub
 
 SCORE_STEP = 1e-6
 """Minimum difference between the scores of a query, because tools sort by score and must keep our order."""

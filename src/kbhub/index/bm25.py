@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 import apsw
 import numpy as np
@@ -13,9 +14,6 @@ from kbhub.index.rows import K1, B, Key, Place
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Self
-
     from numpy.typing import NDArray
 
     Places = Callable[[Sequence[Key]], Mapping[Key, Place]]

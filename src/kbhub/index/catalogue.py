@@ -6,16 +6,14 @@ All functions need an index within a snapshot.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbhub.index.engine import Index, numbers
 from kbhub.index.rows import mapping_of, texts_of
 from kbhub.types import Document, Heading, Kind
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 MOST_PLACED = 500
 """Most chunks with a term that are sorted: some milliseconds. A commoner stem occurs in every form early on."""

@@ -6,6 +6,7 @@ never reused, so new chunks are appended and deleted ones only marked. Imports n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,6 @@ import numpy as np
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 MORE = 255

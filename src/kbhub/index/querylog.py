@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
 
 import apsw
 import filelock
@@ -14,11 +16,6 @@ from kbhub.errors import QueryLogUnavailable
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
 from kbhub.values import struct
 from kbhub.workspace.files import private_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 APPLICATION_ID = 0x6B62716C
 """Marks a SQLite file as a query log of kbhub ("kbql")."""

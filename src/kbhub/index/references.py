@@ -5,19 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
 from kbhub.index.engine import Index, numbers
 from kbhub.index.rows import DocumentRow
 from kbhub.types import Base, Discovery
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MOST_REFS = 256
 """Most refs from brace expansion: nobody names more, and a few braces in a row would make millions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from itertools import product
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args
@@ -13,7 +14,6 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Sequence
 
 
 @struct

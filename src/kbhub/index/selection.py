@@ -6,6 +6,7 @@ All functions need an index within a snapshot; a selection of None is everything
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +30,6 @@ from kbhub.index.rows import Selection
 from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
     from numpy.typing import NDArray
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"

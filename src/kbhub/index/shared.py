@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -10,13 +12,10 @@ from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.models.embedding import Embedder, is_remote, open_embedder
 from kbhub.types import Base
+from kbhub.workspace.settings import EmbedderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
     from kbhub.index.postgres.server import Server
-    from kbhub.workspace.settings import EmbedderSettings
 
 MOST_MODELS = 4
 """Models kept loaded; more than one is rare, and each takes tens of megabytes."""

@@ -7,6 +7,7 @@ which makes up for correlated components (Charikar, "Similarity Estimation Techn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import shake_256
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ import numpy as np
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 MOST = 127

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
 
 SUFFIX = ".minilm"
 """Appended to the name of the index."""

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
 from kbhub.values import struct
 from kbhub.workspace.files import private_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS use(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.markdown import parse_document, section
@@ -15,22 +16,17 @@ from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, MemoryNotFound, UsageError
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import ref_of
-from kbhub.memory.files import MAX_SUBJECTS, in_namespace, read, title_of
+from kbhub.index.uses import Use
+from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, in_namespace, read, title_of
 from kbhub.memory.results import ChangedSubject, Memory
-from kbhub.search.memory_boost import facts_of, strength, timestamp, uses_of
+from kbhub.search.memory_boost import Facts, facts_of, strength, timestamp, uses_of
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, identify, shelf_for_writing, shelves
+from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, Scope, identify, shelf_for_writing, shelves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.index.uses import Use
-    from kbhub.memory.files import MemoryFile
     from kbhub.reading.reports import ReadResult
-    from kbhub.search.memory_boost import Facts
-    from kbhub.workspace.memory_folders import Scope
 
 SHOWN_CHARACTERS = 400
 """Length of a memory's text in a list; `read` returns all of it."""

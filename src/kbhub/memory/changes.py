@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
@@ -30,16 +31,13 @@ from kbhub.memory.files import (
     title_of,
 )
 from kbhub.memory.results import Forgotten, Memory, Remembered
-from kbhub.search.memory_boost import timestamp, uses_of
+from kbhub.search.memory_boost import Facts, timestamp, uses_of
 from kbhub.sync.freshness import freshen, sync
 from kbhub.values import DAY_SECONDS, struct
+from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kbhub.hub import Hub
-    from kbhub.search.memory_boost import Facts
-    from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 
 INDEXED_AT_ONCE = 2000

@@ -9,9 +9,10 @@ import re
 import shutil
 import time
 import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import filelock
 import yaml
@@ -22,18 +23,12 @@ from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
 from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
-from kbhub.search.memory_boost import Source, facts_of
+from kbhub.search.memory_boost import Facts, Source, facts_of
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, write_atomically
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
-from kbhub.workspace.memory_folders import USER_ID, memories_folder, project_folders
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from kbhub.search.memory_boost import Facts
-    from kbhub.workspace.memory_folders import MemoryFolder
+from kbhub.workspace.memory_folders import USER_ID, MemoryFolder, memories_folder, project_folders
 
 MAX_TEXT_BYTES = 100_000
 """Limit of a memory's text: issue "Memories"."""

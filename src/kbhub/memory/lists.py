@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
+from kbhub.index.uses import Use
 from kbhub.memory.catalog import (
     StoredMemory,
     active_shelves,
@@ -22,6 +24,7 @@ from kbhub.memory.changes import as_it_is, bring_in_step
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     TRASH,
+    MemoryText,
     checked_namespace,
     create,
     label_of,
@@ -34,11 +37,12 @@ from kbhub.memory.files import (
 from kbhub.memory.results import Memory, MemoryList, Trashed
 from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.search.search import search
-from kbhub.types import Query
+from kbhub.types import Hit, Query
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.memory_folders import (
     USER_ID,
     MemoryFolder,
+    Scope,
     identify,
     memories_folder,
     path_identity,
@@ -48,13 +52,7 @@ from kbhub.workspace.memory_folders import (
 from kbhub.workspace.memory_folders import described as described_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from kbhub.hub import Hub
-    from kbhub.index.uses import Use
-    from kbhub.memory.files import MemoryText
-    from kbhub.types import Hit
-    from kbhub.workspace.memory_folders import Scope
 
 LISTED = 20
 """Default number of memories in a list."""

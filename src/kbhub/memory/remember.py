@@ -36,14 +36,12 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.results import Near, Remembered
 from kbhub.memory.similarity import NEAR_SHOWN, filed, ids_of, nearest, wording
-from kbhub.search.memory_boost import timestamp
+from kbhub.search.memory_boost import Source, timestamp
 from kbhub.workspace.git import head_commit
-from kbhub.workspace.memory_folders import identify
+from kbhub.workspace.memory_folders import MemoryFolder, Scope, identify
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.search.memory_boost import Source
-    from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 
 def remember(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,12 @@ from kbhub.documents.markdown import parse_document
 from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
 from kbhub.index.query.tokens import normalise, stems
 from kbhub.index.references import embedded_text
-from kbhub.memory.files import read, with_ids
+from kbhub.memory.files import MemoryFile, read, with_ids
+from kbhub.workspace.memory_folders import MemoryFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kbhub.hub import Hub
-    from kbhub.memory.files import MemoryFile
     from kbhub.models.embedding import Embedder
-    from kbhub.workspace.memory_folders import MemoryFolder
 
 NEAR_SIMILARITY = 0.65
 """Cosine from which a memory is reported as near: of the pairs above it finds 19 of 20 with the same meaning, 18 of 20

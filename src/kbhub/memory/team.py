@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import BytesIO
@@ -11,18 +12,15 @@ from typing import TYPE_CHECKING, cast
 
 from kbhub.documents.sources.source import read_source
 from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
+from kbhub.index.engine import NewDocument
+from kbhub.index.postgres import PostgresIndex
 from kbhub.index.postgres.bases import changing, takes_memories
 from kbhub.index.postgres.writer import PostgresWriter
 from kbhub.sync.indexer import keyed_texts, new_document, stored_vectors
-from kbhub.types import FileEntry
+from kbhub.types import Base, FileEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kbhub.hub import Hub
-    from kbhub.index.engine import NewDocument
-    from kbhub.index.postgres import PostgresIndex
-    from kbhub.types import Base
 
 
 class TeamFiles:

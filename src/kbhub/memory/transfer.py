@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
@@ -37,7 +38,7 @@ from kbhub.memory.files import (
     title_of,
     with_id,
 )
-from kbhub.memory.results import Exported, Imported, Incoming, Moved, Record
+from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.memory.similarity import ID_CHARACTERS, filed, ids_of, wording
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem
@@ -48,6 +49,7 @@ from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import (
     ABOUT_NAME,
     MemoryFolder,
+    Scope,
     described,
     identify_directory,
     path_identity,
@@ -57,12 +59,7 @@ from kbhub.workspace.memory_folders import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Literal
-
     from kbhub.hub import Hub
-    from kbhub.memory.results import Memory
-    from kbhub.workspace.memory_folders import Scope
 
 MOST_FILES = 100_000
 """Limit of files read from a folder."""

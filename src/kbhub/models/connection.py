@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import ollama
 
 from kbhub.errors import ModelUnavailable
 from kbhub.models.inference import Deadline, Prompt, is_too_long, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 LOAD_SECONDS = 120.0
 """Read timeout: loading a model of some gigabytes from a slow disk takes a minute. Callers wait less, but the

@@ -10,15 +10,13 @@ import hashlib
 import re
 import threading
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from kbhub.errors import ModelUnavailable
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 SHOWN_CHARACTERS = 200
 """Characters shown of a server's error message."""

@@ -10,14 +10,13 @@ import hashlib
 import re
 import string
 import unicodedata
+from collections.abc import Iterable, Mapping
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from numpy.typing import NDArray
 
 WORDS, ROWS, LEVELS, STEPS = "words", "rows", "levels", "steps"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from kbhub.errors import EmbedderError
 from kbhub.models.static_model import KNOWN_SHARE, is_foreign_letter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 TOKENIZER = Path(__file__).parent / "packaged" / "tokenizer.json"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -15,9 +17,6 @@ from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory, read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
     from kbhub.models.connection import Connection
 
 FOLDER = "answers"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,6 @@ from kbhub.models.static_model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
     from tokenizers import AddedToken, Tokenizer
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from itertools import takewhile
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from kbhub.documents.symbols import Code
 from kbhub.documents.walk import open_contained
@@ -17,9 +18,6 @@ from kbhub.search.names import Nearest
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SYMBOL_BYTES = 4 << 20
 """Size limit of a source file that is searched for a symbol; larger ones may be generated."""

@@ -6,6 +6,7 @@ Nothing is opened; files are only looked for in active bases and the project's o
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,8 +18,6 @@ from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kbhub.hub import Hub
 
 MOST_FILES = 50_000

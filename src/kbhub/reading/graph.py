@@ -9,10 +9,12 @@ import re
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -30,9 +32,6 @@ from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from kbhub.hub import Hub
     from kbhub.reading.nearness import Means
 

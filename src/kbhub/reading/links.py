@@ -5,15 +5,13 @@ from __future__ import annotations
 import posixpath
 import unicodedata
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kbhub.values import struct
 from kbhub.workspace.formats import is_markdown, markdown_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 LinkKind = Literal["markdown", "reference", "wikilink", "embed", "related"]
 """Syntax of a link; `related` is an entry of that front-matter key."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -27,8 +28,6 @@ from kbhub.workspace.discovery import covers, matching, plain
 from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kbhub.hub import Hub
 
 _WILD = frozenset("*?[")

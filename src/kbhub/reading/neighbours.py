@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,8 +14,6 @@ from kbhub.reading.graph import Edge, Graph, Node, TagTable, found_document, gra
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TagCount, TaggedDocument, Tags
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from kbhub.hub import Hub
 
 MOST_HOPS = 3

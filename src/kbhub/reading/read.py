@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.markdown import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError, PartNotFound, UsageError
 from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pattern, outdated, split_refs
+from kbhub.index.rows import DocumentRow
 from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import ResolvedDocument, Resolver, folded, resolver_of
 from kbhub.types import Base, Document, Query
@@ -23,7 +24,6 @@ from kbhub.workspace.git import Commit, history
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.index.rows import DocumentRow
 
 _FINGERPRINT = 10
 """Hex digits of the request's hash; 40 bits distinguish the queries of one conversation."""

@@ -8,6 +8,7 @@ import os
 import os.path
 import re
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,6 @@ from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import markdown_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from kbhub.hub import Hub
 
 NEAR = 3

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
 from kbhub.documents.frontmatter import read_front_matter
@@ -18,9 +19,6 @@ from kbhub.documents.walk import Limits, open_contained, scan
 from kbhub.errors import BaseUnavailable, DocumentNotFound, PathNotContained
 from kbhub.types import Base
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 SCHEME = "skill://"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, fenced, one_line, outdated_mark, quoted
@@ -11,8 +12,6 @@ from kbhub.search.notes import is_unfinished
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from kbhub.answers.answer import Answer, Passage, Source, Support
 
 QUOTE_BYTES = 240

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from kbhub.render.words import passed_over_text, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kbhub.editing.audit import AuditFinding, AuditReport, Fixed
     from kbhub.render.terminal import Painter
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import bare, one_line, quoted
@@ -10,8 +11,6 @@ from kbhub.render.words import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kbhub.editing import Deleted, Renamed, Restored, TrashEntry, Written
     from kbhub.editing.renames import LinkChange
 

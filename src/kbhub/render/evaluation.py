@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.render.words import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from kbhub.evaluation.report import (
         Comparison,
         DatasetFigures,

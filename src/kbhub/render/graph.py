@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from kbhub.documents.safe_text import TITLE_BYTES, bare, quoted
-from kbhub.reading.reports import EDGE_KINDS, LeftLink, Neighbour
+from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TagCount, TaggedDocument, Tags
 from kbhub.render.formats import Listing
 from kbhub.render.layout import table
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, cut_lines, ref_or_docid
 from kbhub.render.words import shortened, visible_line
 from kbhub.values import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from kbhub.reading.reports import EdgeKind, Related, TagCount, TaggedDocument, Tags
 
 HEADINGS: dict[EdgeKind, str] = {
     "link": "Links to",

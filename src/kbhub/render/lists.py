@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
@@ -12,9 +14,6 @@ from kbhub.values import counted
 from kbhub.workspace.config import shown_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from kbhub.reading.lists import Listed
     from kbhub.reading.reports import BaseStatus
     from kbhub.setup.bases import BaseChange, KnownBase

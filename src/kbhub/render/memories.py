@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, bare, one_line, quoted
@@ -12,8 +13,6 @@ from kbhub.render.words import REMEMBERED, neutralised, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Near, Remembered, Trashed
     from kbhub.reading.reports import Gap, QuerySummary
     from kbhub.usage.log import Cleared, Gaps, LoggedQueries, Maintained, Unanswered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,13 +13,11 @@ from kbhub.index.query.excerpts import excerpt
 from kbhub.index.query.parser import parsed
 from kbhub.render.words import contribution_of, heading_path, total_of
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
+from kbhub.types import Hit, Query, SearchResult
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from kbhub.reading.reports import Reading, ReadResult
-    from kbhub.types import Hit, Query, SearchResult
 
 
 T = TypeVar("T")

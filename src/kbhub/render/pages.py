@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,8 +29,6 @@ from kbhub.render.layout import TAB_COLUMNS, column_widths, fitted
 from kbhub.render.words import neutralised
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rich.console import ConsoleOptions, RenderResult
     from rich.segment import Segment
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from kbhub.render.words import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kbhub.reading.reports import Diagnosis, Finding
     from kbhub.render.terminal import Painter
     from kbhub.setup.plan import Paste, Step

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, one_line, quoted
 from kbhub.render import memories
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, PROBLEM_BYTES, SENTENCE_BYTES, listed, sentences, size_of
 from kbhub.render.words import message_of, passed_over_text
+from kbhub.types import Discovery, Problem
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kbhub.reading.reports import BaseStatus, Status
-    from kbhub.types import Discovery, Problem
 
 BASES = 20
 """Maximum of bases that `status` writes out."""

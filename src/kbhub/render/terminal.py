@@ -6,11 +6,13 @@ All text from files and file names goes through `neutralised` or `visible_line`.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.parser import terms_of
+from kbhub.index.query.parser import Term, terms_of
 from kbhub.render import memories
 from kbhub.render.layout import cell_width, table
 from kbhub.render.words import (
@@ -24,18 +26,14 @@ from kbhub.render.words import (
 )
 from kbhub.search.hits import STALE_DAYS
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
+from kbhub.types import Hit, Problem, SearchResult, Trace
 from kbhub.values import DAY_SECONDS, counted, struct
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from kbhub.index.query.parser import Term
     from kbhub.reading.reports import BaseStatus, DaemonStatus, Reading, Status
     from kbhub.setup.init import Initialised
     from kbhub.sync.comparison import SyncReport
-    from kbhub.types import Hit, Problem, SearchResult, Trace
     from kbhub.workspace.trust import Grant
 
 NEAREST = 3

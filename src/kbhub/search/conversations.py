@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
@@ -10,18 +11,14 @@ from typing import TYPE_CHECKING
 from kbhub.index.query.excerpts import occurrences, plain
 from kbhub.index.query.tokens import paired, stems
 from kbhub.search.days import own_time
-from kbhub.search.evidence import likeness, rarity
-from kbhub.search.scores import SignalPart, best_first
+from kbhub.search.evidence import Evidence, likeness, rarity
+from kbhub.search.scores import Fused, SignalPart, best_first
+from kbhub.types import Kind
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     from kbhub.index.rows import ChunkRow, DocumentRow, Key
-    from kbhub.search.evidence import Evidence
     from kbhub.search.retrieval import WeightedTerm
-    from kbhub.search.scores import Fused
-    from kbhub.types import Kind
 
 SIGNALS = {"together": 0.6, "meaning": 0.6, "next": 0.1, "adjacent": 0.05}
 """The most each signal adds if all that was examined are conversations: docs/explanation/memory-retrieval.md."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kbhub.index.query.parser import parsed
+from kbhub.index.query.parser import Term, parsed
 from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kbhub.index.query.parser import Term
     from kbhub.index.rows import ChunkRow, DocumentRow
 
 MONTHS = (

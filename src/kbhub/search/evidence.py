@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,15 +11,12 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
 from kbhub.index.query.tokens import cased_words, normalise, paired, stems, tokens
-from kbhub.models.embedding import packaged_embedder
+from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.search.names import is_identifier
 from kbhub.search.scores import SignalPart
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from kbhub.models.embedding import StaticEmbedder
     from kbhub.models.query_vectors import QueryVectors
     from kbhub.search.retrieval import WeightedTerm
 

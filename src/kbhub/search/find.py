@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.bm25 import NO_CHUNKS, Ranking, first_of_each, numbered
-from kbhub.index.query.parser import parsed
+from kbhub.index.engine import Index
+from kbhub.index.query.parser import ParsedQuery, Term, parsed
+from kbhub.index.rows import ChunkRow, DocumentRow, Key, Selection
 from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.search.conversations import SIGNAL as NEWER
 from kbhub.search.conversations import SIGNALS as SPOKEN
@@ -31,6 +34,7 @@ from kbhub.search.rerank_transformer import candidates, mix, share
 from kbhub.search.retrieval import (
     EACH,
     KeywordRanking,
+    Matches,
     SemanticRanking,
     WeightedTerm,
     distinct,
@@ -40,22 +44,14 @@ from kbhub.search.retrieval import (
     semantic_ranking,
 )
 from kbhub.search.scores import PACKAGED, SIGNALS, Fused, RankedPage, SignalPart, best_first, verdict
-from kbhub.search.spelling import PUNCTUATION, corrected, corrections
-from kbhub.types import Correction, Mode
+from kbhub.search.spelling import PUNCTUATION, Respelling, corrected, corrections
+from kbhub.types import Base, Correction, Mode, Query
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from kbhub.index.bm25 import Places
-    from kbhub.index.engine import Index
-    from kbhub.index.query.parser import ParsedQuery, Term
-    from kbhub.index.rows import ChunkRow, DocumentRow, Key, Selection
-    from kbhub.search.retrieval import Matches
-    from kbhub.search.spelling import Respelling
-    from kbhub.types import Base, Query
 
     Rerank = Callable[[str, Sequence[OpenBase], Sequence[Key]], Mapping[Key, float]]
     Weigh = Callable[[list[Fused]], list[Fused]]

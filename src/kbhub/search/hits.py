@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from kbhub.index.engine import Index
 from kbhub.index.query.excerpts import excerpt, spans
+from kbhub.index.query.parser import Term
 from kbhub.index.references import outdated, ref_of, settled, short_docids, written_statuses
+from kbhub.index.rows import ChunkRow, DocumentRow, Key
+from kbhub.search.evidence import Evidence
 from kbhub.search.rerank_text import same_text
+from kbhub.search.scores import Fused
 from kbhub.sync.deleted_texts import deleted_words, is_gone
-from kbhub.types import Hit, Signal, Span, Trace
+from kbhub.types import Base, Hit, Query, Signal, Span, Trace
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.discovery import matching
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from kbhub.index.engine import Index
-    from kbhub.index.query.parser import Term
-    from kbhub.index.rows import ChunkRow, DocumentRow, Key
-    from kbhub.search.evidence import Evidence
-    from kbhub.search.scores import Fused
-    from kbhub.types import Base, Query
 
 T = TypeVar("T")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field
@@ -18,16 +19,12 @@ from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.search.hits import SCORE_DIGITS
 from kbhub.search.search import search
 from kbhub.search.search import search as search_bases
-from kbhub.types import MOST_HITS, Signal
+from kbhub.types import MOST_HITS, Hit, Query, SearchResult, Signal
 from kbhub.values import struct
+from kbhub.workspace.settings import ExpansionSettings, RerankSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from kbhub.hub import Hub
-    from kbhub.types import Hit, Query, SearchResult
-    from kbhub.workspace.settings import ExpansionSettings, RerankSettings
 
 MOST_QUERIES = 3
 """Alternative queries; each costs two searches, and later ones drift off topic."""

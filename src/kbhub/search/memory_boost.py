@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.index.catalogue import memory_rows
-from kbhub.index.uses import UseCounts
+from kbhub.index.engine import Index
+from kbhub.index.uses import Use, UseCounts
+from kbhub.types import Base
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.memory_folders import memories_folder, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.index.engine import Index
-    from kbhub.index.uses import Use
-    from kbhub.types import Base
 
 
 Source = Literal["user", "agent", "promoted"]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.index.query.tokens import cased_parts, normalise
-from kbhub.search.scores import SignalPart, best_first
+from kbhub.search.scores import Fused, SignalPart, best_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from kbhub.index.rows import Key
-    from kbhub.search.scores import Fused
 
 _IDENTIFIER = re.compile(
     r"\w(?:::|->|[_\-./:@#$])\w|^[-_/.@$#]+\w|[a-z][A-Z]|\(\)$|^[A-Z][A-Z0-9_]{2,}$|\d[A-Za-z]|[A-Za-z]\d"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS
 from kbhub.index.query.tokens import fold
-from kbhub.search.scores import RANKED
+from kbhub.search.scores import RANKED, RankedPage
+from kbhub.types import Discovery, Hit, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from kbhub.search.hits import OpenBase
-    from kbhub.search.scores import RankedPage
     from kbhub.search.unindexed import UnindexedScan
-    from kbhub.types import Discovery, Hit, Query
 
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 """Note on an answer with semantic hits only."""

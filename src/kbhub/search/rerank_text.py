@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbhub.index.query.tokens import paired, stems
-from kbhub.index.rows import title_above
+from kbhub.index.rows import ChunkRow, DocumentRow, Key, title_above
 from kbhub.search.conversations import conversation_parts, is_conversation
 from kbhub.search.evidence import Evidence, QueryTerms, cohesion
 from kbhub.search.names import words_of
-from kbhub.search.scores import ABSENT_NAME, WEAK, ChunkSupport, best_first, confidence
+from kbhub.search.scores import ABSENT_NAME, WEAK, ChunkSupport, Fused, best_first, confidence
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from kbhub.index.rows import ChunkRow, DocumentRow, Key
     from kbhub.search.retrieval import WeightedTerm
-    from kbhub.search.scores import Fused
 
 LOOKED_AT = 20
 """Chunks whose text is examined. nDCG@10 over four collections: .601 with 10, .602 with 20, .603 with 30 and more."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
-from kbhub.index.bm25 import keys_of
+from kbhub.index.bm25 import Ranking, keys_of
+from kbhub.index.rows import Key
 from kbhub.index.signatures import quantise, similarity
 from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.search.scores import Fused, SignalPart, best_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from kbhub.index.bm25 import Ranking
-    from kbhub.index.rows import Key
     from kbhub.models.embedding import Embedder
     from kbhub.search.hits import OpenBase
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING
@@ -11,23 +12,20 @@ import numpy as np
 
 from kbhub.index.bm25 import NO_CHUNKS, Ranking, keys_of, numbered, scores, spread, union
 from kbhub.index.bm25 import best_first as in_order
-from kbhub.index.rows import inverse_document_frequency
+from kbhub.index.columns import Columns, Postings
+from kbhub.index.rows import Key, Place, Selection, inverse_document_frequency
 from kbhub.index.signatures import likely, quantise
 from kbhub.search.names import is_name
 from kbhub.search.scores import RANKED, RRF_K, SIGNALS, Fused, SignalPart
+from kbhub.types import Fusion
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from kbhub.index.bm25 import Places
-    from kbhub.index.columns import Columns, Postings
     from kbhub.index.engine import Index
     from kbhub.index.query.parser import Term
-    from kbhub.index.rows import Key, Place, Selection
-    from kbhub.types import Fusion
 
 EACH = 10
 """Chunks per document if hits are documents: a change log with a word in each of 160 sections hid every other document

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from kbhub.index.query.parser import ParsedQuery
     from kbhub.index.rows import Key
     from kbhub.types import Correction, Hit, Mode, Verdict

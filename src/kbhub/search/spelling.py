@@ -11,20 +11,15 @@ import json
 import re
 import string
 import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
-from kbhub.index.query.parser import parse_query
+from kbhub.index.engine import Index
+from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.tokens import RUN, fold, searchable, stems
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kbhub.index.engine import Index
-    from kbhub.index.query.parser import Term
 
 SHORTEST = 4
 """Fewest letters of a corrected word; shorter ones have too many neighbours."""

@@ -5,32 +5,27 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import apsw
 
 from kbhub.documents.markdown import decode
-from kbhub.documents.walk import KeptFolder, open_contained
+from kbhub.documents.walk import KeptFolder, Limits, open_contained
 from kbhub.errors import IndexUnavailable, PathNotContained
 from kbhub.index.query.parser import parsed
 from kbhub.index.query.tokens import normalise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
+from kbhub.models.embedding import Embedder
 from kbhub.search.hits import OpenBase
 from kbhub.sync.comparison import scan_base
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexer import DocumentReader, Embedding
+from kbhub.types import Base, FileEntry, Query
 from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from contextlib import ExitStack
-
-    from kbhub.documents.walk import Limits
-    from kbhub.models.embedding import Embedder
-    from kbhub.types import Base, FileEntry, Query
 
 log = logging.getLogger(__name__)
 

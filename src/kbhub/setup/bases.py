@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -14,6 +15,7 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.lists import status
+from kbhub.reading.reports import BaseStatus
 from kbhub.types import Origin
 from kbhub.values import struct
 from kbhub.workspace.config import (
@@ -32,14 +34,8 @@ from kbhub.workspace.discovery import EVERYWHERE
 from kbhub.workspace.field_checks import nearest
 from kbhub.workspace.files import expand, is_directory, why_no_directory
 from kbhub.workspace.jsonc import add_item, alone, edit_file, remove_value, rename_key, set_value
-from kbhub.workspace.settings import BaseEntry
+from kbhub.workspace.settings import BaseEntry, GlobalConfig
 from kbhub.workspace.validation import adapter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from kbhub.reading.reports import BaseStatus
-    from kbhub.workspace.settings import GlobalConfig
 
 
 def config_file(hub: Hub) -> Path:

@@ -13,9 +13,10 @@ import re
 import shutil
 import stat
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from filelock import FileLock, Timeout
 from pydantic import Field
@@ -28,14 +29,9 @@ from kbhub.index.sqlite import SqliteIndex
 from kbhub.models.ollama import FOLDER as ANSWERS
 from kbhub.setup.doctor.machine import BASES, JOURNALS, LOOKS, index_of, is_leftover
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
-from kbhub.types import Problem, Workspace
+from kbhub.types import Base, Problem, Workspace
 from kbhub.workspace.discovery import discover
 from kbhub.workspace.files import is_directory, read_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from kbhub.types import Base
 
 EVALUATIONS = "eval"
 """Folder in the cache directory for the corpora of `kbhub eval`."""

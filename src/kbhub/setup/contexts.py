@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.setup.bases import config_file, edit_config, unknown_base
 from kbhub.setup.init import create_file
+from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.config import POINTER_NAMES, checked, folder_of
 from kbhub.workspace.discovery import covers, plain
 from kbhub.workspace.jsonc import alone, edit_file, read_jsonc, remove_value, set_value
 from kbhub.workspace.project import PROJECT_ID, clean, find_pointer
-from kbhub.workspace.settings import Pointer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kbhub.hub import Hub
-    from kbhub.types import Base
-    from kbhub.workspace.settings import GlobalConfig
+from kbhub.workspace.settings import GlobalConfig, Pointer
 
 EVERY_BASE = "/"
 """Stands for all bases on the command line."""

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
+from kbhub.types import Base, Discovery
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.files import expand, is_directory
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, trust_pointer
 
 if TYPE_CHECKING:
-    from kbhub.types import Base, Discovery
     from kbhub.workspace.trust import TrustStore
 
 STARTER = """\

@@ -7,28 +7,25 @@ import math
 import os
 import threading
 import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import filelock
 
 from kbhub.errors import BaseNotFound, IndexUnavailable, KbhubError
+from kbhub.index.engine import Index
 from kbhub.index.references import embedded_text
 from kbhub.index.rows import title_above
 from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.models.onnx import MINILM, installed_model, minilm
-from kbhub.sync.freshness import Freshness, freshen, sync
-from kbhub.types import Problem
+from kbhub.sync.freshness import Freshness, StaleBase, freshen, sync
+from kbhub.types import Base, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.index.engine import Index
     from kbhub.models.embedding import Embedder
-    from kbhub.sync.freshness import StaleBase
     from kbhub.sync.sync import Progress
-    from kbhub.types import Base
 
 BATCH = 16
 """Texts between two writes, half a second to two: what a killed process loses."""

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import filelock
 from filelock import FileLock, Timeout
 
-from kbhub.documents.traversal import Traversal, digest_of
-from kbhub.documents.walk import is_relative
+from kbhub.documents.traversal import Scan, Traversal, digest_of
+from kbhub.documents.walk import Limits, is_relative
 from kbhub.errors import IndexUnavailable, WriteRefused
 from kbhub.index.catalogue import differing
+from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex, noted_damage
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.types import Problem
+from kbhub.types import Base, FileEntry, Problem
 from kbhub.values import Value, struct
 from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from pathlib import Path
-
-    from kbhub.documents.traversal import Scan
-    from kbhub.documents.walk import Limits
     from kbhub.hub import Hub
-    from kbhub.index.engine import Index
-    from kbhub.types import Base, FileEntry
 
 INDEX_LOCK_SECONDS = 0.1
 """Timeout for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""

@@ -5,26 +5,22 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from kbhub.documents.plain_data import structured
 from kbhub.documents.sources.converted import PART_LEVEL
 from kbhub.documents.sources.source import read_source
-from kbhub.documents.walk import excluded_by, open_contained
+from kbhub.documents.walk import Limits, excluded_by, open_contained
 from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import indexed_document
+from kbhub.index.engine import Index
 from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
+from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.formats import KINDS_OF_PARTS, byte_limit, is_converted, kind_of, why_unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kbhub.documents.walk import Limits
-    from kbhub.index.engine import Index
-    from kbhub.types import Base, Document
 
 _BLOCK = 1 << 20
 """Bytes hashed at a time."""

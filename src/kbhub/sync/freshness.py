@@ -6,34 +6,34 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.index.engine import Index
 from kbhub.index.sqlite import noted_damage
 from kbhub.sync.comparison import (
     PASSED_OVER,
     PROGRESS,
     SYNCED,
+    Difference,
     InStep,
+    SyncReport,
     compare,
     compare_some,
     in_step_of,
     is_being_indexed,
 )
+from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from pathlib import Path
-
-    from kbhub.documents.walk import Limits
     from kbhub.hub import Hub
-    from kbhub.index.engine import Index
     from kbhub.models.embedding import Embedder
-    from kbhub.sync.comparison import Difference, SyncReport
     from kbhub.sync.sync import Progress
-    from kbhub.types import Base
 
 FRESHEN_CHANGES = 64
 """Changed files that a search syncs before it answers; more are left to `index` or the background."""

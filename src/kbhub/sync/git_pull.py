@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Literal
 
@@ -19,8 +20,6 @@ from kbhub.frozen import Model
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kbhub.hub import Hub
     from kbhub.types import Base
 

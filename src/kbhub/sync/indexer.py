@@ -18,32 +18,25 @@ from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
 from kbhub.documents.plain_data import packed
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.source import IsolatedParser, chunks_of, read_source
-from kbhub.documents.walk import KeptFolder, open_contained
+from kbhub.documents.walk import KeptFolder, Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index.engine import NewChunk, NewDocument
 from kbhub.index.references import chunk_key, document_id, embedded_text
 from kbhub.index.rows import title_above
 from kbhub.index.signatures import quantise
-from kbhub.models.embedding import StaticEmbedder
+from kbhub.models.embedding import Embedder, StaticEmbedder
 from kbhub.sync.deleted_texts import DeletedTexts, is_gone
-from kbhub.types import Problem
+from kbhub.types import Base, Chunk, Document, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
 from kbhub.workspace.formats import byte_limit, converts, is_converted, kind_of, why_unreadable
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from kbhub.documents.walk import Limits
-    from kbhub.models.embedding import Embedder
-    from kbhub.types import Base, Chunk, Document, FileEntry, Kind
 
 RACY_NS = 2_000_000_000
 """A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on

@@ -6,25 +6,19 @@ import getpass
 import hashlib
 import socket
 import time
-from typing import TYPE_CHECKING
 
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.walk import open_contained
+from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import EngineUnavailable, PathNotContained
+from kbhub.index.engine import NewDocument
 from kbhub.index.postgres import PostgresIndex, Server, bases
 from kbhub.index.postgres.writer import PostgresWriter
-from kbhub.sync.comparison import scan_base
+from kbhub.models.embedding import Embedder
+from kbhub.sync.comparison import SyncReport, scan_base
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexer import DocumentReader
-from kbhub.sync.sync import Run
-
-if TYPE_CHECKING:
-    from kbhub.documents.walk import Limits
-    from kbhub.index.engine import NewDocument
-    from kbhub.models.embedding import Embedder
-    from kbhub.sync.comparison import SyncReport
-    from kbhub.sync.sync import Progress
-    from kbhub.types import Base
+from kbhub.sync.sync import Progress, Run
+from kbhub.types import Base
 
 __all__ = ["PostgresIndex", "Server", "bases", "publish"]
 

@@ -9,15 +9,18 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 import filelock
 
-from kbhub.documents.traversal import digest_of
+from kbhub.documents.traversal import Scan, digest_of
+from kbhub.documents.walk import Limits
 from kbhub.errors import EmbedderError, IndexUnavailable
+from kbhub.index.engine import Writer
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
+from kbhub.models.embedding import Embedder
 from kbhub.sync import indexer
 from kbhub.sync.comparison import (
     IN_STEP,
@@ -41,20 +44,11 @@ from kbhub.sync.indexer import (
     stored_vectors,
     trusted_time,
 )
-from kbhub.types import Problem
+from kbhub.types import Base, FileEntry, Problem
 from kbhub.values import struct
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import commit_times
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kbhub.documents.traversal import Scan
-    from kbhub.documents.walk import Limits
-    from kbhub.index.engine import Writer
-    from kbhub.models.embedding import Embedder
-    from kbhub.types import Base, FileEntry
 
 log = logging.getLogger(__name__)
 

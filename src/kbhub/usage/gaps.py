@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from kbhub.errors import EmbedderError, MemoriesUnavailable, QueryLogUnavailable, UsageError, WriteRefused
-from kbhub.index.querylog import ONCE_SECONDS, Topic
-from kbhub.models.embedding import PACKAGED_SHA256, packaged_embedder
+from kbhub.index.querylog import ONCE_SECONDS, QueryLog, Topic
+from kbhub.models.embedding import PACKAGED_SHA256, Embedder, packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.memory_boost import timestamp
 from kbhub.usage.log import Gaps, Maintained, Unanswered, log_of
@@ -18,11 +19,7 @@ from kbhub.usage.questions import TimeLimit, Topics, answer_anywhere, topic_id, 
 from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kbhub.hub import Hub
-    from kbhub.index.querylog import QueryLog
-    from kbhub.models.embedding import Embedder
     from kbhub.usage.clusters import Cluster
 
 MOST_OPEN = 200

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,15 +21,12 @@ from kbhub.index.querylog import Asked, Opening, QueryLog
 from kbhub.index.references import parse_reference
 from kbhub.reading.reports import Gap
 from kbhub.search.memory_boost import timestamp
-from kbhub.types import Mode, Verdict
+from kbhub.types import Discovery, Mode, Query, SearchResult, Verdict
 from kbhub.values import struct
 from kbhub.workspace.memory_folders import identify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kbhub.hub import Hub
-    from kbhub.types import Discovery, Query, SearchResult
 
 FOLDER = "queries"
 """Folder of the logs in the data directory, with one file per project."""

@@ -6,26 +6,32 @@ repository cannot get its own text into the memories.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.querylog import Topic
-from kbhub.memory.catalog import active_shelves, known
+from kbhub.index.querylog import QueryLog, State, Topic
+from kbhub.memory.catalog import StoredMemory, active_shelves, known
 from kbhub.memory.changes import bring_in_step, forget, rewrite
 from kbhub.memory.files import read
 from kbhub.memory.remember import remember
 from kbhub.usage.log import key_of
-from kbhub.usage.questions import answer_in_documents, digest, is_known, target_of, text_at, topic_id, topic_key
+from kbhub.usage.questions import (
+    TimeLimit,
+    Topics,
+    answer_in_documents,
+    digest,
+    is_known,
+    target_of,
+    text_at,
+    topic_id,
+    topic_key,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.index.querylog import QueryLog, State
-    from kbhub.memory.catalog import StoredMemory
     from kbhub.usage.clusters import Cluster
-    from kbhub.usage.questions import TimeLimit, Topics
 
 MOST_PROMOTED = 50
 """Limit of promoted memories per project, most asked first; more would crowd out what was learned."""

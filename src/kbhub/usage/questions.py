@@ -14,7 +14,7 @@ from kbhub.errors import KbhubError
 from kbhub.memory.catalog import active_shelves
 from kbhub.memory.files import read
 from kbhub.search.search import search
-from kbhub.types import Query
+from kbhub.types import Base, Hit, Query
 from kbhub.values import struct
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import CONVERTED_KINDS
@@ -22,7 +22,6 @@ from kbhub.workspace.memory_folders import MEMORY_ID, PROJECT_ID
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.types import Base, Hit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

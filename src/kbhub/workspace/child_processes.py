@@ -9,13 +9,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from kbhub import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, MutableMapping
 
 YOUNG_OBJECTS = 50_000
 """Garbage collection threshold for young objects. Imports at startup exceed Python's default of 700 a hundred times,

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -38,15 +39,13 @@ from kbhub.workspace.settings import (
     OTHER_VARIABLES,
     RESERVED_IDS,
     BaseEntry,
+    BaseFields,
     GlobalConfig,
     Pointer,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from kbhub.workspace.field_checks import Converter
-    from kbhub.workspace.settings import BaseFields
 
 SCHEMES = ("postgresql", "postgres")
 

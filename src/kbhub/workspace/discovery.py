@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Discovery, Problem, Workspace
-from kbhub.workspace.config import directory_identity, folder_of, id_fault, split_engine_url
+from kbhub.workspace.config import LoadedConfig, directory_identity, folder_of, id_fault, split_engine_url
 from kbhub.workspace.files import (
     expand,
     is_directory,
@@ -26,6 +27,7 @@ from kbhub.workspace.files import (
 from kbhub.workspace.git import git_root
 from kbhub.workspace.project import (
     PROJECT_ID,
+    Project,
     clean,
     docs_base,
     find_project,
@@ -33,13 +35,9 @@ from kbhub.workspace.project import (
     owned_by_user,
     trust_pointer,
 )
+from kbhub.workspace.settings import BaseEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-
-    from kbhub.workspace.config import LoadedConfig
-    from kbhub.workspace.project import Project
-    from kbhub.workspace.settings import BaseEntry
     from kbhub.workspace.trust import TrustStore
 
 

@@ -13,14 +13,13 @@ import json
 import operator
 import re
 import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kbhub.types import Problem
 from kbhub.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
     from pydantic import ValidationError
 
     Converter = Callable[[Any], Any]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import PurePosixPath
-
     from kbhub.types import Base, Kind
 
 MARKDOWN_SUFFIX = ".md"

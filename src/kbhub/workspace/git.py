@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from kbhub.workspace.files import probe, read_regular
 from kbhub.workspace.formats import is_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from kbhub.types import Base
 
 

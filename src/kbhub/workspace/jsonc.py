@@ -6,10 +6,11 @@ import json
 import os
 import re
 import stat
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import filelock
 
@@ -17,9 +18,6 @@ from kbhub.errors import ConfigError
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory, read_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 MAX_CONFIG_BYTES = 1024 * 1024
 """Largest configuration file in bytes: a thousand times the usual size."""

@@ -7,21 +7,19 @@ import json
 import os
 import re
 import unicodedata
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import UsageError
-from kbhub.types import Base, Discovery
+from kbhub.types import Base, Discovery, Workspace
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import is_directory, private_directory, probe, probe_in_vain, read_regular, real_path
 from kbhub.workspace.git import main_worktree, root_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kbhub.types import Workspace
     from kbhub.workspace.settings import Settings
 
 MAX_CONFIG_BYTES = 1 << 20

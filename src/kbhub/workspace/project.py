@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import unicodedata
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError, UsageError
-from kbhub.types import Base, Problem
+from kbhub.types import Base, Origin, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import CONFIG_NAME, POINTER_NAMES, read_pointer
 from kbhub.workspace.files import expand, is_directory, probe, real_path
@@ -19,9 +20,6 @@ from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.settings import Pointer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kbhub.types import Origin, Workspace
     from kbhub.workspace.trust import Grant, TrustStore
 
 VAULT_FOLDER = ".obsidian"

@@ -6,10 +6,11 @@ It is in the data directory, never in the cache or in a project.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import filelock
 
@@ -18,9 +19,6 @@ from kbhub.values import Value
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.field_checks import choice, plain_text, plainly, shown
 from kbhub.workspace.files import private_directory, read_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TRUST_NAME = "trust.json"
 _VERSION = 1

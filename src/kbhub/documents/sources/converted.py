@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.links import extract_links
@@ -13,9 +14,6 @@ from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, encoding_of, hea
 from kbhub.types import Chunk, Document, Heading
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _NO_CHARSETS = frozenset(
     ("idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")

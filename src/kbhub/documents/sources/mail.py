@@ -5,20 +5,17 @@ from __future__ import annotations
 import email
 import email.policy
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage, Message
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
 
 from kbhub.documents.sources.converted import decode_as, document_of_markdown, plain_document, storable
 from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.markdown_writer import closed
 from kbhub.types import Document
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HEADER_CHARACTERS = 10_000
 """Longest header that is read; the library takes quadratic time for one."""

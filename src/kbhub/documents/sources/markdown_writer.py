@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from kbhub.documents.markdown import scan_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SHOWN_CONTAINERS = 16
 """Lists and quotes that one line shows as nested, as many as the parser of Markdown reads; deeper ones look like the

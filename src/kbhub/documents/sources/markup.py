@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT
 from kbhub.documents.markdown import MAX_HEADING_CHARS
 from kbhub.types import Heading, Link
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MAX_LEVEL = 6
 """Deepest level of a heading."""

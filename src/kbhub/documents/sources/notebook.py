@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.markdown import scan_blocks
@@ -19,9 +20,6 @@ from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.markdown_writer import closed, fenced
 from kbhub.types import Document
 from kbhub.workspace.formats import file_title
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 OUTPUT_CHARACTERS = 2000
 """Characters of one output that are kept: a table or an error; logs of training runs are longer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import posixpath
 import zipfile
+from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import unquote
@@ -16,7 +17,6 @@ from kbhub.documents.sources.html import markdown_of
 from kbhub.types import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from xml.etree.ElementTree import Element
     from zipfile import ZipFile
 

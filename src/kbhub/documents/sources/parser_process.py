@@ -12,17 +12,15 @@ import json
 import mimetypes
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from kbhub.documents.plain_data import MOST_BYTES, packed, unreadable
 from kbhub.types import Document
 from kbhub.workspace.child_processes import answering, greeting
 from kbhub.workspace.formats import reader_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CHARACTERS = 20_000_000
 """Most characters of a document: four times what `limits.fileBytes` allows a Markdown document."""

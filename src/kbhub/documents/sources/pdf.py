@@ -10,6 +10,7 @@ import io
 import logging
 import textwrap
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,8 +24,6 @@ from kbhub.documents.sources.converted import Part, document_of_parts
 from kbhub.types import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pypdf import PageObject, PdfReader
 
 PDF_SECONDS = 50.0

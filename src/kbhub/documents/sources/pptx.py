@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pptx
 from pptx.shapes.group import GroupShape
@@ -13,9 +14,6 @@ from kbhub.documents.sources.converted import Part, document_of_parts
 from kbhub.documents.sources.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.documents.sources.packages import metadata_of, open_package
 from kbhub.types import Document
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 GROUP_DEPTH = 20
 """Levels of groups within groups that are read."""

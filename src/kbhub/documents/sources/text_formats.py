@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, heading_title, parse_document
@@ -13,9 +13,6 @@ from kbhub.documents.sources.converted import document_of_markdown, storable
 from kbhub.documents.sources.markup import Outline, Visible, block_end, indent_of, scan_adoc, scan_org
 from kbhub.types import Document
 from kbhub.workspace.formats import file_title, format_of, is_markdown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 LEAST_UNDERLINE = 4
 """Characters of an underline that may be shorter than its title, as in docutils."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import openpyxl
 
@@ -12,9 +13,6 @@ from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.documents.sources.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.documents.sources.packages import metadata_of, open_package
 from kbhub.types import Document
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROWS, COLUMNS = 50_000, 200
 """Most rows and columns of a sheet; larger ones are data rather than text."""

@@ -6,6 +6,8 @@ import os
 import re
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +15,19 @@ import numpy as np
 from kbhub.documents.markdown import images_of, inline_tags_of
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.text_formats import parse_text
-from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matter_entries, line_of
+from kbhub.editing.audit.material import (
+    AuditFinding,
+    Fix,
+    ListEntry,
+    Material,
+    Severity,
+    front_lines,
+    front_matter_entries,
+    line_of,
+)
 from kbhub.editing.checks import tag_form
 from kbhub.index.catalogue import bodies, front_matter_of, texts
+from kbhub.index.engine import Index
 from kbhub.index.references import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled, written_statuses
 from kbhub.memory.catalog import subjects_changed
 from kbhub.reading.code_references import RefState, Sources
@@ -28,14 +40,9 @@ from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
-    from kbhub.editing.audit.material import AuditFinding, Material, Severity
     from kbhub.hub import Hub
-    from kbhub.index.engine import Index
 
 _LINE = re.compile(r"\(line (\d+):")
 _FRONT_MATTER = re.compile(r"Front matter .*", re.DOTALL)

@@ -7,26 +7,20 @@ import posixpath
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from kbhub.documents.markdown import parse_document
-from kbhub.editing.audit.material import AuditFinding, Fix
+from kbhub.editing.audit.material import AuditFinding, Fix, Material, Severity
 from kbhub.editing.checks import plain_entry
 from kbhub.editing.renames import spelling
 from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
+from kbhub.reading.faults import ResolvedLink
 from kbhub.reading.links import PATH_KINDS, PathTable, folded, stem
 from kbhub.search.names import Nearest
+from kbhub.types import Document
 from kbhub.workspace.formats import is_markdown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from kbhub.editing.audit.material import Material, Severity
-    from kbhub.reading.faults import ResolvedLink
-    from kbhub.types import Document
-
 
 NEAR_ENOUGH = 0.7
 """Minimum similarity (0 to 1, difflib's ratio) of a heading that is suggested in place of a missing one."""

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.frozen import Model
-from kbhub.index.catalogue import contents, front_matter_of, unindexed
+from kbhub.index.catalogue import ContentRow, contents, front_matter_of, unindexed
 from kbhub.index.references import ref_of
-from kbhub.reading.faults import resolved_links
+from kbhub.index.rows import DocumentRow
+from kbhub.reading.faults import ResolvedLink, resolved_links
 from kbhub.reading.reports import PASSED_OVER
-from kbhub.types import Problem, Skipped
+from kbhub.types import Base, Problem, Skipped
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.index.catalogue import ContentRow
-    from kbhub.index.rows import DocumentRow
-    from kbhub.reading.faults import ResolvedLink
-    from kbhub.types import Base
 
 
 Severity = Literal["error", "warning", "info"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kbhub.documents.edits import front_matter_of, text_of, with_texts, with_values
+from kbhub.documents.edits import Text, front_matter_of, text_of, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.editing.audit.documents import (
@@ -35,6 +36,7 @@ from kbhub.editing.audit.material import (
     material_of,
 )
 from kbhub.editing.paths import (
+    Location,
     bring_in_step,
     changed_meanwhile,
     find_document,
@@ -42,23 +44,17 @@ from kbhub.editing.paths import (
     refusing,
     why_not_writable,
 )
-from kbhub.editing.renames import not_updated, relink
+from kbhub.editing.renames import Rewritten, not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.lists import short_docids
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import passed_over
-from kbhub.types import Problem, Skipped
+from kbhub.types import Base, Problem, Skipped
 from kbhub.workspace.atomic_writes import open_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from kbhub.documents.edits import Text
-    from kbhub.editing.paths import Location
-    from kbhub.editing.renames import Rewritten
     from kbhub.hub import Hub
     from kbhub.sync.sync import Progress
-    from kbhub.types import Base
 
 
 _LINKS = frozenset(("links", "related", "headings", "ambiguous", "spelling"))

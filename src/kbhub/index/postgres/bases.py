@@ -5,6 +5,7 @@ Functions raise EngineUnavailable if the base does not exist, the role lacks the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from kbhub.index.postgres.server import Server, schema_version
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from psycopg import Connection
 
 PATIENCE_MS = 3_000

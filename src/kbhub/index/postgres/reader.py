@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -26,9 +28,6 @@ from kbhub.index.sqlite.columns import compared, paired
 from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from kbhub.index.postgres.server import Server

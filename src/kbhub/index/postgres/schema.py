@@ -8,16 +8,14 @@ and every join stays within one, so the tables can be partitioned or sharded by 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbhub.index.rows import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 LARGEST_ID = 2**31 - 1
 """Largest id of a chunk, which `blocks.CHUNK_SHIFT` leaves room for, and of a document."""

@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from socket import SHUT_RDWR, socket
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,6 @@ from kbhub.values import struct
 from kbhub.workspace.config import shown_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from psycopg import Connection
 
 MOST_CONNECTIONS = 4

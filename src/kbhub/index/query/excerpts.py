@@ -6,6 +6,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Collection, Container, Iterator
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING
 from kbhub.index.query.tokens import MAX_CASED, RUN, cased_parts, cased_words, normalise, searchable, stems, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterator
-
     from kbhub.index.query.parser import Term
 
 WORDS = 16_384

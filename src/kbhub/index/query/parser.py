@@ -9,16 +9,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kbhub.documents.filters import parse_rules
 from kbhub.index.query.tokens import RUN, STOP_WORDS, cased_parts, fold, normalise, paired, pairs, stems, tokens
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
 
 ALWAYS = frozenset({"tag", "path", "base", "kind", "age"})
 """Keys that always make a filter; others only if a document has the key."""

@@ -5,7 +5,8 @@ Imports numpy, so import it lazily. `rows` always reads within one snapshot; dam
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from kbhub.index.rows import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_f
 from kbhub.index.signatures import Signatures, roomy, sign, similarity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
-
     from numpy.typing import NDArray
 
     from kbhub.index.signatures import Read

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from operator import mul
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -27,9 +29,6 @@ from kbhub.index.sqlite.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 

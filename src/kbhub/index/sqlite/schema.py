@@ -9,6 +9,7 @@ import os
 import re
 import zlib
 from array import array
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
@@ -23,8 +24,6 @@ from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 

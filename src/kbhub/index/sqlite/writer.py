@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import apsw
@@ -15,9 +17,6 @@ from kbhub.index.rows import title_above
 from kbhub.index.sqlite.schema import PACKED_SUM, faults, open_again, open_writer, packed_sum, stored_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from kbhub.index.columns import Columns
     from kbhub.index.signatures import Signatures
     from kbhub.index.sqlite.columns import Rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -20,8 +21,6 @@ from kbhub.values import struct
 from kbhub.workspace.formats import has_markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 

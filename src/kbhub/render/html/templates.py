@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -14,19 +15,16 @@ from markupsafe import Markup, escape
 
 from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import terms_of
-from kbhub.memory.catalog import all_known
+from kbhub.memory.catalog import StoredMemory, all_known
+from kbhub.memory.results import MemoryList
 from kbhub.render.words import contribution_of, heading_path, neutralised, passed_over_text
 from kbhub.search.memory_boost import FADING_DAYS, strength
 from kbhub.search.notes import LEADING_NOTES, is_unfinished
+from kbhub.types import Hit, SearchResult
 from kbhub.values import DAY_SECONDS, counted, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.memory.catalog import StoredMemory
-    from kbhub.memory.results import MemoryList
-    from kbhub.types import Hit, SearchResult
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"

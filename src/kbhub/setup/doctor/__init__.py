@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,15 +32,13 @@ from kbhub.setup.doctor.machine import (
     too_open,
     watch_findings,
 )
+from kbhub.setup.plan import Registration
 from kbhub.setup.registration import registrations, unregistered
 from kbhub.sync.freshness import sync
+from kbhub.types import Base
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from kbhub.hub import Hub
-    from kbhub.setup.plan import Registration
-    from kbhub.types import Base
 
 BUSY = "another kbhub process is indexing it; try again when it has finished"
 

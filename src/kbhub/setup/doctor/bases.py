@@ -6,24 +6,23 @@ import os
 import re
 import shlex
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, EngineUnavailable, IndexUnavailable
+from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
 from kbhub.search.base_suggestions import is_empty, outside
 from kbhub.sync.comparison import behind_of, compare, is_being_indexed
+from kbhub.types import Base, Discovery, Problem
 from kbhub.values import counted
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kbhub.hub import Hub
-    from kbhub.index.engine import Index
     from kbhub.index.postgres import PostgresIndex
-    from kbhub.types import Base, Discovery, Problem
     from kbhub.workspace.trust import Grant, TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")

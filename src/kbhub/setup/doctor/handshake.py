@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 SECONDS = 30.0
 """Timeout until the tools are listed, as in Claude Code (`MCP_TIMEOUT`); starting takes a second at most."""

@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,15 +22,13 @@ from kbhub.models.onnx import minilm
 from kbhub.reading.reports import Finding
 from kbhub.sync.background import embedded, is_used
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
+from kbhub.types import Base
 from kbhub.values import counted
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.trust import TRUST_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from kbhub.hub import Hub
-    from kbhub.types import Base
 
 REINSTALL = "Reinstall kbhub in an environment of its own."
 
