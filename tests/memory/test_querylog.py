@@ -22,7 +22,8 @@ from kbhub.types import Query, SearchResult
 from kbhub.usage import gaps, log
 from kbhub.usage.clusters import clusters
 from kbhub.usage.gaps import maintain, summary
-from kbhub.usage.log import clear_log, flush, log_of, log_path, note_read, record, show_log
+from kbhub.usage.log import flush, log_of, log_path, note_read, record
+from kbhub.usage.reports import clear_log, show_log
 
 ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"
 

@@ -17,7 +17,8 @@ from kbhub.memory.remember import remember
 from kbhub.types import Query
 from kbhub.usage import promotion
 from kbhub.usage.gaps import close_gap, list_gaps, maintain, summary
-from kbhub.usage.log import clear_log, log_path, record, show_log
+from kbhub.usage.log import log_path, record
+from kbhub.usage.reports import clear_log, show_log
 
 APART = ONCE_SECONDS + 1
 FILLER = "\n\n".join(f"Word{n} of the handbook is word{n}, as agreed by team {n}." for n in range(60))

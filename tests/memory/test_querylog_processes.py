@@ -11,7 +11,8 @@ import pytest
 
 from kbhub.index.querylog import QueryLog
 from kbhub.usage.gaps import maintain
-from kbhub.usage.log import log_path, show_log
+from kbhub.usage.log import log_path
+from kbhub.usage.reports import show_log
 
 SOURCE = Path(__file__).parents[2] / "src"
 KILLED = 3

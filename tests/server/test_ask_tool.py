@@ -28,7 +28,7 @@ import kbhub.server.tools.sampling
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
 from kbhub.server.server import create_server
-from kbhub.usage.log import show_log
+from kbhub.usage.reports import show_log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 

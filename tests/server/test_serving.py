@@ -17,7 +17,7 @@ import kbhub.search.answer
 import kbhub.server.tools.calls
 import kbhub.sync.background
 from kbhub.server.server import create_server
-from kbhub.usage.log import Maintained
+from kbhub.usage.reports import Maintained
 from kbhub.workspace.tool_names import CORE
 
 ROOT = Path(__file__).parents[2]

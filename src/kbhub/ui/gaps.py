@@ -18,7 +18,7 @@ from kbhub.render.html.templates import HEIGHT, WIDTH, columns
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import site_of
 from kbhub.usage.gaps import close_gap, gaps_and_unanswered
-from kbhub.usage.log import show_log
+from kbhub.usage.reports import show_log
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -13,9 +13,10 @@ from kbhub.index.querylog import ONCE_SECONDS, QueryLog, Topic
 from kbhub.models.embedding import PACKAGED_SHA256, Embedder, packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.memory_boost import timestamp
-from kbhub.usage.log import Gaps, Maintained, Unanswered, log_of
+from kbhub.usage.log import log_of
 from kbhub.usage.promotion import follow, may_promote, promote
 from kbhub.usage.questions import TimeLimit, Topics, answer_anywhere, topic_id, topic_key
+from kbhub.usage.reports import Gaps, Maintained, Unanswered
 from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:

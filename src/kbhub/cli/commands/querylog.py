@@ -21,7 +21,7 @@ from kbhub.render.memories import (
     queries_text,
 )
 from kbhub.usage.gaps import MOST_QUERIES, close_gap, gaps_and_unanswered, list_gaps, maintain
-from kbhub.usage.log import SHOWN, Gaps, clear_log, show_log
+from kbhub.usage.reports import SHOWN, Gaps, clear_log, show_log
 
 OFF = "The query log is off: `log.queries` is false."
 
