@@ -50,7 +50,6 @@ RECALLED = 3
 
 memories_app = App(
     name="memories",
-    help="List or search memories; export, import, move and restore them.\n\nExample: kbhub memories --tag deploy",
     usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
 )
 

@@ -192,7 +192,6 @@ def pull(
 
 team_app = App(
     name="team",
-    help="Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
     usage="kbhub team COMMAND",
 )
 

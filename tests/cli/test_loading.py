@@ -1,4 +1,4 @@
-"""Help and version do without the libraries of the command line, and a command loads no other one's module."""
+"""A command loads no other one's module, nor what only others need."""
 
 from __future__ import annotations
 
@@ -26,14 +26,6 @@ def loaded(environment, line, which):
     assert done.stdout, done.stderr
     code, names = json.loads(done.stdout.splitlines()[-1])
     return code, names, done
-
-
-@pytest.mark.parametrize("line", ["", "--help", "--version", "search --help", "help search", "bases add -h"])
-def test_help_and_version_do_not_load_the_command_line(environment, line):
-    """Neither cyclopts nor rich, nor what a search needs."""
-    code, names, _ = loaded(environment, line, "name in ('cyclopts', 'rich', 'mcp', 'pydantic', 'yaml', 'numpy')")
-
-    assert (code, names) == (0, [])
 
 
 def test_a_search_does_not_load_what_only_others_need(environment):
