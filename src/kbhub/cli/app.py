@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import shlex
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,17 +80,12 @@ COMMANDS = {
 """Command → the function in `commands` that runs it, imported only then, and its usage after the name."""
 
 
-@cache
-def _source(module: str) -> dict[str, str]:
-    """Return the docstrings of a module's functions without importing it, which would load the search."""
-    tree = ast.parse((Path(__file__).parent / "commands" / f"{module}.py").read_bytes())
-    return {one.name: ast.get_docstring(one) or "" for one in tree.body if isinstance(one, ast.FunctionDef)}
-
-
 def _summary(command: str) -> str:
-    """Return the first sentence of a command's docstring."""
+    """Return the first sentence of a command's docstring without importing its module, which would load the search."""
     module, _, function = COMMANDS[command][0].partition(":")
-    return " ".join(_source(module)[function].partition("\n\n")[0].split())
+    source = Path(__file__).parent.joinpath("commands", f"{module}.py").read_text("utf-8")
+    found = re.search(rf'^def {function}\(.*?"""(.+?)(?:\n\n|""")', source, re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
 
 
 app = App(
