@@ -53,9 +53,9 @@ def test_a_search_does_not_load_what_only_others_need(environment):
         ("context list", "bases"),
         ("memories", "memories"),
         ("memories export", "memories"),
-        ("log show", "querylog"),
+        ("log show", "upkeep"),
         ("schema", "setup"),
-        ("restore --list", "edits"),
+        ("restore --list", "documents"),
     ],
 )
 def test_a_command_loads_its_own_module_and_no_other(environment, line, module):
