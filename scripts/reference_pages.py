@@ -14,8 +14,7 @@ from rich.console import Console
 
 import kbhub
 from kbhub import errors
-from kbhub.cli.app import HelpColumns, _plain
-from kbhub.cli.run import app, load
+from kbhub.cli.app import HelpColumns, _plain, app, load
 from kbhub.server.parameters import expected
 from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.values import Value

@@ -153,7 +153,7 @@ def test_the_configs_name_a_schema_that_is_there(file):
 @pytest.mark.parametrize("file", sorted((EXAMPLES / "clients").glob("*.json")), ids=lambda file: file.name)
 def test_the_snippets_start_a_command_that_exists(file):
     """They are plain JSON, and `kbhub` takes their arguments."""
-    from kbhub.cli.run import app
+    from kbhub.cli.app import app
 
     (servers,) = json.loads(file.read_text("utf-8")).values()
     server = servers["kbhub"]

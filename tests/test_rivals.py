@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.cli.run import app
+from kbhub.cli.app import app
 from kbhub.server.server import create_server, instructions
 from kbhub.types import Query
 

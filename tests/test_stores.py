@@ -26,7 +26,7 @@ import formula
 import links
 import stores
 from kbhub import __version__
-from kbhub.cli.run import app
+from kbhub.cli.app import app
 from kbhub.hooks.events import CLIENTS as HOOK_CLIENTS
 from kbhub.setup.clients import Machine, client_named
 from kbhub.setup.instructions import SKILL

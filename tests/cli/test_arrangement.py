@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shlex
+from dataclasses import fields
 
 import pytest
 
-from kbhub.cli import pages
-from kbhub.cli.quick import ALONE, FLAGS, GROUPS, VALUES, arranged
-from kbhub.cli.run import app
+from kbhub.cli.app import app
+from kbhub.cli.arguments import ALONE, FLAGS, GROUPS, VALUES, arranged
+from kbhub.cli.options import Formats
+
+COMMON = {one.name for one in fields(Formats)}
 
 LINES = {
     "--root /x search a b": "search --root /x a b",
@@ -58,13 +60,12 @@ def test_the_command_comes_first(line):
     assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
 
 
-def test_the_common_options_are_those_of_the_pages():
+def test_the_common_options_are_those_of_the_commands():
     """Each with a value where it takes one."""
-    panels = [panel for page in json.loads(pages.FILE.read_bytes()).values() for panel in page["panels"]]
-    names = {name for title, entries in panels if title == "Common options" for name, _ in entries}
+    arguments = [one for one in app["search"].assemble_argument_collection() if one.field_info.name in COMMON]
 
-    assert {name.split(" ")[0] for name in names if " " in name} == VALUES
-    assert {name for name in names if " " not in name} == FLAGS
+    assert {one.name for one in arguments if one.hint is not bool} == VALUES
+    assert {one.name for one in arguments if one.hint is bool} == FLAGS
 
 
 def test_the_groups_are_those_of_the_application():

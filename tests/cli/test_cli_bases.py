@@ -14,7 +14,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from kbhub.cli.hits import MACHINE_LIMIT
+from kbhub.cli.commands.search import MACHINE_LIMIT
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\nafter\n\nTell them of the rollback.\n"

@@ -13,8 +13,8 @@ import pytest
 from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.cli import options
+from kbhub.cli.app import app
 from kbhub.cli.console import MESSAGE_CHARACTERS, shortened
-from kbhub.cli.run import app
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE
 
 ROOT = Path(__file__).parents[2]

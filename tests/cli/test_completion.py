@@ -10,7 +10,7 @@ from functools import cache, partial
 import pytest
 
 from kbhub.__main__ import main
-from kbhub.cli.run import app
+from kbhub.cli.app import app
 
 COMMANDS = [name for name in app if not name.startswith("-")]
 SHELLS = ("bash", "zsh", "fish", "powershell")

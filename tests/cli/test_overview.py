@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-import kbhub.cli.overview
-from kbhub.cli.overview import overview
+import kbhub.cli.commands.basics
+from kbhub.cli.commands.basics import overview
 
 
 def test_status_tells_tags_memories_and_what_changed_since(kbhub, environment):
@@ -56,14 +56,14 @@ def test_a_file_that_is_indexed_while_status_looks_is_not_behind(environment, mo
     environment.write("knowledge/a.md", "# A\n")
     environment.hub().sync()
     environment.write("knowledge/a.md", "# Another and longer now\n")
-    compare, found = kbhub.cli.overview.compare, []
+    compare, found = kbhub.cli.commands.basics.compare, []
 
     def then_indexed(*given, **more):
         found.append(compare(*given, **more))
         environment.hub().sync()
         return found[0]
 
-    monkeypatch.setattr(kbhub.cli.overview, "compare", then_indexed)
+    monkeypatch.setattr(kbhub.cli.commands.basics, "compare", then_indexed)
 
     assert [one.behind for one in overview(environment.hub()).bases] == [0]
     assert [one.path for one in found[0].suspects] == ["a.md"]

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from conftest import synced
-from kbhub.cli.run import run
+from kbhub.cli.app import run
 from kbhub.errors import UsageError
 from kbhub.index.references import MOST_REFS, expand_braces, split_refs
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kbhub.cli.run import run
+from kbhub.cli.app import run
 from kbhub.documents.markdown import parse_document
 from kbhub.editing.distil import distil, folder_name, model_name
 from kbhub.errors import BaseNotFound, KbhubError, UsageError, WriteRefused

@@ -33,7 +33,7 @@ from daemons import (
     until,
     windows,
 )
-from kbhub.cli.run import app
+from kbhub.cli.app import app
 from kbhub.server.daemon import connect
 from kbhub.server.daemon.folder import DaemonRecord, is_held, read_record, try_lock
 from kbhub.server.daemon.launch import newer, stop

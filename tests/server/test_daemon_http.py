@@ -324,7 +324,7 @@ def test_a_port_that_is_taken_is_named(environment):
 )
 def test_options_that_exclude_each_other_are_wrong_usage(environment, options, capsys, monkeypatch):
     """Nothing is started."""
-    from kbhub.cli.run import run
+    from kbhub.cli.app import run
 
     monkeypatch.setattr(os, "environ", environment.env)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.cli.run import run
+from kbhub.cli.app import run
 from kbhub.documents.walk import KEPT
 from kbhub.errors import UsageError
 from kbhub.sync.deleted_texts import DeletedTexts, change_keeping

@@ -10,7 +10,7 @@ import pytest
 
 from corpus import sentences
 from kbhub.answers.question import ask
-from kbhub.cli.overview import overview
+from kbhub.cli.commands.basics import overview
 from kbhub.editing.audit import audit
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.paths import docid_of

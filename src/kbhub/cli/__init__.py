@@ -1,7 +1,4 @@
-"""The command line: `run` names the commands, `commands` has them with their help, `console` prints.
-
-`quick` answers what needs no parser: help, from `pages`, and the version.
-"""
+"""The command line: `app` names the commands, `commands` has them with their help, `console` prints."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 plus the number of SIGINT, as shells have it."""

@@ -1,8 +1,11 @@
-"""Print results on standard output and everything else on standard error."""
+"""Print results on standard output, long ones in a pager, and everything else on standard error."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
@@ -165,3 +168,70 @@ def _new_bars() -> Progress:
         progress.TimeRemainingColumn(),
     )
     return progress.Progress(*columns, console=console.Console(file=sys.stderr), transient=True)
+
+
+PAGER = "less"
+"""The default if PAGER is not set."""
+
+LESS_OPTIONS = "FRX"
+"""Default options of `less`: quit if the text fits on a screen, show colours, keep the screen."""
+
+SHELL = "/bin/sh"
+
+SHELL_SIGNS = frozenset("|&;<>()$`")
+"""Characters for which PAGER needs a shell; some editors set it to `head -n 10000 | cat` for agents."""
+
+
+def page(text: str, *, pager: bool = True) -> None:
+    """Print neutralised text; on a terminal, wrapped and, if longer than the screen, in the user's pager."""
+    width = terminal_width()
+    if width is not None:
+        text = fitted(text, width)
+    command = _pager() if pager and _is_longer_than_screen(text) else None
+    if command is None:
+        show(text)
+        return
+    sys.stdout.flush()
+    environment = {"LESS": LESS_OPTIONS, **os.environ}
+    try:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:  # noqa: S603 - the user's own
+            _feed(process, text)
+    except OSError:
+        show(text)
+
+
+def _feed(process: subprocess.Popen[bytes], text: str) -> None:
+    """Write to a pager, which may quit early and handles Ctrl-C itself."""
+    while True:
+        try:
+            process.communicate(f"{text}\n".encode("utf-8", "backslashreplace"))
+        except BrokenPipeError:
+            pass
+        except KeyboardInterrupt:
+            continue
+        return
+
+
+def _is_longer_than_screen(text: str) -> bool:
+    # Standard input must be a terminal, too: a pager would block a script that pipes into kbhub.
+    if not (sys.stdout.isatty() and sys.stdin.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    size = shutil.get_terminal_size()
+    rows = sum(1 + max(0, len(line) - 1) // max(1, size.columns) for line in text.splitlines())
+    return rows >= size.lines
+
+
+def _pager() -> list[str] | None:
+    """Return the command of the user's pager; None if there is none or it only prints."""
+    named = os.environ.get("PAGER", PAGER)
+    try:
+        words = shlex.split(named)
+    except ValueError:
+        return None
+    program = shutil.which(words[0]) if words else None
+    # A program of the working directory came with a clone.
+    if program is None or not os.path.isabs(program) or words == ["cat"]:  # noqa: PTH117
+        return None
+    if SHELL_SIGNS.isdisjoint(named):
+        return [program, *words[1:]]
+    return [SHELL, "-c", named] if os.name == "posix" else None

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from kbhub.cli import INTERRUPTED, UNWRITTEN
-from kbhub.cli.quick import ALONE, arranged, quickly
+from kbhub.cli.arguments import ALONE, arranged
 from kbhub.errors import KbhubError
 from kbhub.workspace.child_processes import be_frugal, collect_rarely, end_frugally
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = arranged(typed)
         if (code := _connected(given)) is not None or (code := _served(given)) is not None:
             return code
-        code = _answered(given)
+        code = _run(given)
         if code == 0 and len(typed) == 1 and typed[0] in ALONE:
             _write_out()
             print(f"kbhub: See `kbhub {typed[0]} --help` for more.", file=sys.stderr)  # noqa: T201
@@ -126,14 +126,12 @@ def _served(given: list[str]) -> int | None:
     return serve()
 
 
-def _answered(given: list[str]) -> int:
-    """Execute the command line; it is parsed only if `quickly` cannot answer it."""
-    if (code := quickly(given)) is not None:
-        return code
+def _run(given: list[str]) -> int:
+    """Run the command."""
     if given[:1] == ["search"]:
         collect_rarely()
     # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
-    from kbhub.cli.run import run  # noqa: PLC0415
+    from kbhub.cli.app import run  # noqa: PLC0415
 
     return run(given)
 

@@ -1,4 +1,4 @@
 """The commands, one function each: its signature and docstring are its options and help, its body does the work.
 
-`cli.run` names them; a module of this folder is loaded when one of its commands is parsed.
+`cli.app` names them; a module of this folder is loaded when one of its commands is parsed.
 """

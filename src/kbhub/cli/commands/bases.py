@@ -9,9 +9,16 @@ from cyclopts import Parameter
 
 from kbhub.cli.console import complain, show_json, terminal_width
 from kbhub.cli.console import show_text as print_text
-from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, hub_options
-from kbhub.cli.options import Common, Formats
-from kbhub.cli.output import present
+from kbhub.cli.options import (
+    Common,
+    Formats,
+    bring_in_step,
+    complain_all,
+    complain_broken,
+    complain_nothing,
+    hub_options,
+    present,
+)
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading.lists import list_documents

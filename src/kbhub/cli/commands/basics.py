@@ -1,37 +1,64 @@
-"""Everyday commands: read, status, init, trust."""
+"""Everyday commands: read, ask, status, init, trust."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from pydantic import Field
 
-from kbhub.cli.console import complain, show_json, show_text, terminal_width, wants_colour, write_verbatim
-from kbhub.cli.hits import cut_reading, hides_title, numbered, readings_listing
-from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, decoded, hub_options
-from kbhub.cli.options import Common, Formats, Lines
-from kbhub.cli.output import present
-from kbhub.cli.overview import overview
-from kbhub.errors import UsageError
+from kbhub.answers import AskOptions
+from kbhub.answers import ask as answer_question
+from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS
+from kbhub.cli.commands.search import cut_reading, hides_title, numbered, readings_listing
+from kbhub.cli.console import complain, show, show_json, show_text, terminal_width, wants_colour, write_verbatim
+from kbhub.cli.options import (
+    Common,
+    Formats,
+    Lines,
+    bring_in_step,
+    complain_all,
+    complain_broken,
+    complain_nothing,
+    decoded,
+    hub_options,
+    present,
+)
+from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model
+from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.sessions import let_speak, mark_read
 from kbhub.hub import Hub
-from kbhub.memory.catalog import count_read
+from kbhub.index.catalogue import tag_counts
+from kbhub.index.query.parser import parsed
+from kbhub.index.query.tokens import STOP_WORDS
+from kbhub.memory.catalog import all_known, count_read
+from kbhub.reading.lists import status as status_of
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
+from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
 from kbhub.render import pages
+from kbhub.render.answers import answer_markdown, answer_notes, answer_text
+from kbhub.render.hooks import summary_line
 from kbhub.render.lists import status_listing
 from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
 from kbhub.render.words import neutralised
 from kbhub.search.base_suggestions import choices, outside
+from kbhub.search.memory_boost import FADING_DAYS
+from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.setup.init import make_knowledge, point_to
-from kbhub.usage.log import flush, note_read
+from kbhub.sync.comparison import behind_of, compare
+from kbhub.usage.gaps import summary
+from kbhub.usage.log import USER, flush, note_read
+from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
 from kbhub.workspace.trust import Grant, identity
@@ -39,9 +66,10 @@ from kbhub.workspace.trust import Grant, identity
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kbhub.reading.reports import BaseStatus, Status
     from kbhub.search.base_suggestions import Suggestion
+    from kbhub.types import Base
     from kbhub.workspace.trust import TrustStore
-
 
 EVERYTHING_READ = sys.maxsize
 """Characters that `read` prints: a shell has no window of tokens to fit."""
@@ -281,3 +309,169 @@ def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
     if not revoked:
         raise UsageError(f"{path} is not trusted, so there is nothing to revoke. `kbhub trust --list` shows what is.")
     return revoked
+
+
+Score = Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))]
+
+
+def ask(
+    *question: str,
+    also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
+    bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
+    written_by: Literal["ollama", "extractive", "none"] | None = None,
+    budget: Annotated[
+        int | None, Parameter(metavar="TOKENS", validator=Number(gte=LEAST_BUDGET, lte=MOST_BUDGET))
+    ] = None,
+    max_tokens: Annotated[
+        int | None, Parameter(metavar="TOKENS", validator=Number(gte=LEAST_TOKENS, lte=MOST_TOKENS))
+    ] = None,
+    threshold: Score = None,
+    direct_threshold: Score = None,
+    md: Annotated[bool, Parameter(name="--md")] = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Answer a question from the documents, with a citation for every sentence.
+
+    An Ollama model writes the answer if `answers.model` in the global config names one; otherwise kbhub composes it
+    from sentences of the documents. If no document covers the question, the answer says so.
+
+    Example: kbhub ask how do we roll back a release
+
+    Args:
+        question: The question.
+        also: Another wording of the question, as the documents might put it; may be repeated.
+        bases: Search only this base; may be repeated.
+        written_by: Who writes the answer; `none` prints the passages instead.
+        budget: Print the best passages that fit in this many tokens, instead of an answer.
+        max_tokens: Maximum length of the answer, in tokens (500).
+        threshold: Use only passages with at least this score, from 0 to 1 (0.2).
+        direct_threshold: Show passages with at least this score in full (0.7).
+        md: Print Markdown.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if there is none.
+    """
+    if md and common.json:
+        raise UsageError("--json cannot be used with --md.")
+    text = " ".join(map(decoded, question))
+    if not text.strip():
+        raise UsageError("No question given. Usage: kbhub ask QUESTION")
+    given = {
+        "written_by": written_by,
+        "budget": budget,
+        "max_tokens": max_tokens,
+        "threshold": threshold,
+        "direct_threshold": direct_threshold,
+    }
+    options = AskOptions.model_validate({name: value for name, value in given.items() if value is not None})
+    hub = Hub(hub_options(common))
+    if not hub.discovery().bases:
+        complain_broken(hub)
+        complain_nothing(hub)
+        return 1
+    bring_in_step(hub, bases)
+    answer = answer_question(hub, text, queries=tuple(map(decoded, also)), bases=bases, options=options, asker=USER)
+    if common.json:
+        show_json(answer.model_dump_json(indent=2))
+    elif md:
+        written = answer_markdown(answer)
+        # A file gets what the documents say; a terminal would act upon some of it.
+        show(neutralised(written) if sys.stdout.isatty() else written)
+    else:
+        show_text(answer_text(answer, _drawn_answer(text)))
+    if not common.json:
+        complain_all(answer_notes(answer))
+    flush()
+    return 0 if answer.outcome == "written" or (answer.outcome == "passages" and answer.passages) else 1
+
+
+def _drawn_answer(question: str) -> Callable[[str, int], str] | None:
+    """Return a layout for a terminal that highlights the words of the question, or None elsewhere."""
+    width = terminal_width()
+    if width is None:
+        return None
+    colour = wants_colour(sys.stdout, os.environ)
+    terms = tuple(term for term in parsed(question).terms if not STOP_WORDS.issuperset(term.tokens))
+    return lambda text, indent: pages.drawn(text, width - indent, colour=colour, terms=terms)
+
+
+LOOPBACK = "127.0.0.1"
+"""Where a daemon listens on a port."""
+
+TAGS = 8
+"""Tags that are named."""
+
+
+def overview(hub: Hub) -> Status:
+    """Return an overview of the workspace; reads the times of all files."""
+    here = status_of(hub)
+    return here.model_copy(
+        update={
+            "bases": tuple(_compared(hub, base) for base in here.bases),
+            "notes": outside(hub),
+            "tags": top_tags(hub, [base.base for base in here.bases if base.documents]),
+            "memories": memory_summary(hub),
+            "queries": summary(hub),
+            "hooks": _hooks(hub),
+            "daemon": daemon_status(DaemonFolder(hub.data)),
+        }
+    )
+
+
+def _hooks(hub: Hub) -> str:
+    state = hooks_state(hub, ())
+    waiting = f"; {counted(state.proposals, 'proposed memory', 'proposed memories')}: `kbhub memories inbox`"
+    return (summary_line(state) if state.deliveries else "") + (waiting if state.proposals else "")
+
+
+def daemon_status(folder: DaemonFolder) -> DaemonStatus | None:
+    """Return the running daemon's status, or None if none is running."""
+    record = running(folder)
+    if record is None:
+        return None
+    try:
+        ready = datetime.fromtimestamp(folder.record.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    except OSError:
+        ready = None
+    address = record.link if isinstance(record.link, str) else f"{LOOPBACK}:{record.link}"
+    return DaemonStatus(pid=record.pid, address=address, http=record.http, since=ready, version=record.version)
+
+
+def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:
+    """Return the most frequent tags of some bases, equally frequent ones in alphabetical order."""
+    counted: Counter[str] = Counter()
+    for base in bases:
+        index = hub.index(base)
+        try:
+            with index.snapshot():
+                counted.update(tag_counts(index))
+        except IndexUnavailable:  # one of its problems says so
+            continue
+    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(TagUse(tag=str(tag), documents=count) for tag, count in ordered[:TAGS])
+
+
+def memory_summary(hub: Hub) -> MemorySummary | None:
+    """Return the state of the memories of this project and its user; None if there are none."""
+    now, known = hub.options.clock(), all_known(hub)
+    if not known:
+        return None
+    return MemorySummary(
+        memories=len(known),
+        strength=round(fmean(memory.strength(now) for memory in known), 2),
+        faded=sum(now - memory.last_use() >= FADING_DAYS * DAY_SECONDS for memory in known),
+        superseded=sum(bool(memory.facts.superseded_by) for memory in known),
+    )
+
+
+def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
+    if status.index is None or status.indexing:
+        return status
+    index = hub.index(status.base)
+    try:
+        found = compare(status.base, status.index, hub.limits())
+        behind = len(behind_of(found, index))
+    except (BaseUnavailable, IndexUnavailable):  # one of its problems says so
+        return status
+    return status.model_copy(update={"behind": behind, "passed_over": dict(found.scan.passed_over)})

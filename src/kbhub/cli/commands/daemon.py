@@ -13,8 +13,7 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli.console import complain, show_json, show_text
-from kbhub.cli.hubs import hub_options
-from kbhub.cli.options import Common, Places
+from kbhub.cli.options import Common, Places, hub_options
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.frozen import Model
 from kbhub.server.daemon.connect import connect

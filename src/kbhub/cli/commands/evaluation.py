@@ -17,8 +17,7 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli.console import complain, progress_bars, show, show_json, show_text
-from kbhub.cli.hubs import decoded, hub_options
-from kbhub.cli.options import Common
+from kbhub.cli.options import Common, decoded, hub_options
 from kbhub.documents.markdown import decode
 from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset

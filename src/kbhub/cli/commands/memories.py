@@ -1,17 +1,30 @@
-"""What agents and you remember: remember, memories, recall, forget."""
+"""What agents and you remember, and what reaches agents unasked: remember, memories, recall, forget, hook, hooks."""
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from kbhub.cli.console import complain, show_json, show_text
-from kbhub.cli.hubs import decoded, hub_options
-from kbhub.cli.options import AllowSecret, Common, Formats, argument, optional, standard_input
-from kbhub.cli.output import present
+from kbhub.cli.options import (
+    AllowSecret,
+    Common,
+    Formats,
+    argument,
+    decoded,
+    hub_options,
+    optional,
+    present,
+    standard_input,
+)
 from kbhub.errors import UsageError
+from kbhub.hooks.delivery import hooks_state
+from kbhub.hooks.events import EventName, HookClient
+from kbhub.hooks.inbox import Inbox, settle, waiting
 from kbhub.hub import Hub
 from kbhub.memory.changes import forget as forget_memories
 from kbhub.memory.files import MAX_TEXT_BYTES
@@ -24,6 +37,7 @@ from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.memory.transfer import move as move_memories
+from kbhub.render.hooks import inbox_text, settled_text, state_text
 from kbhub.render.memories import (
     forgotten_text,
     imported_text,
@@ -34,6 +48,8 @@ from kbhub.render.memories import (
     remembered_text,
     trashed_text,
 )
+from kbhub.server.daemon.hook_client import run
+from kbhub.setup.hooks import hooked_clients
 from kbhub.workspace.files import expand
 
 MOST_LISTED = 1000
@@ -50,7 +66,6 @@ RECALLED = 3
 
 memories_app = App(
     name="memories",
-    help="List or search memories; export, import, move and restore them.\n\nExample: kbhub memories --tag deploy",
     usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
 )
 
@@ -346,9 +361,100 @@ def restore(
     return 0
 
 
+def hook(
+    event: Annotated[EventName, Parameter(metavar="EVENT")],
+    /,
+    *,
+    client: Annotated[HookClient, Parameter(metavar="NAME")],
+) -> int:
+    """Answer a hook of a coding agent. Clients run this; for a summary, run `kbhub hooks`.
+
+    Reads the client's JSON from standard input, and prints what the client adds to the model's context, or nothing. Any
+    failure is silent and the exit code is always 0, so a hook never gets in the way.
+
+    Example: kbhub hook prompt --client claude-code < event.json
+
+    Args:
+        event: The event: session-start, prompt, tool or session-end.
+        client: The client that runs the hook.
+    """
+    if sys.stdin.isatty():
+        raise UsageError(
+            "This command is for clients, which send JSON on standard input. Run `kbhub hooks` to see what hooks do "
+            "here."
+        )
+    return run(event, client, os.environ)
+
+
+def hooks(
+    *,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Show which clients run hooks, whether this project allows them, and what they delivered.
+
+    Register hooks with `kbhub setup --hooks`. Of plugins, only that of Claude Code is seen, enabled for all projects or
+    this one; other clients list their own.
+
+    Example: kbhub hooks
+
+    Args:
+        common: Options of every command.
+    """
+    hub = Hub(hub_options(common))
+    workspace = hub.discovery().workspace
+    project = workspace.git_root or workspace.directory
+    state = hooks_state(hub, hooked_clients(hub.options.env, hub.options.home, project))
+    if common.json:
+        show_json(state.model_dump_json(indent=2))
+    else:
+        show_text(state_text(state))
+    return 0
+
+
+def inbox(
+    *ids: str,
+    accept: Annotated[bool, Parameter(negative="")] = False,
+    dismiss: Annotated[bool, Parameter(negative="")] = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """List the memories proposed at the end of sessions, and accept or dismiss them.
+
+    Proposals are sentences of yours: what you corrected, decided or asked to remember. No search finds them until you
+    accept them.
+
+    Example: kbhub memories inbox --accept 4f1c2a
+
+    Args:
+        ids: Ids of proposals, or `all`.
+        accept: Remember these proposals.
+        dismiss: Drop these proposals.
+        common: Options of every command.
+    """
+    hub = Hub(hub_options(common))
+    if accept and dismiss:
+        raise UsageError("--accept cannot be used with --dismiss.")
+    if not accept and not dismiss:
+        if ids:
+            raise UsageError("Say what to do with these proposals: --accept or --dismiss.")
+        found = Inbox(proposals=waiting(hub))
+        if common.json:
+            show_json(found.model_dump_json(indent=2))
+        elif found.proposals:
+            show_text(inbox_text(found))
+        else:
+            complain("The inbox is empty: no proposals are waiting for you.")
+        return 0
+    done = settle(hub, ids, accept=accept)
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show_text(settled_text(done))
+    return 0
+
+
 memories_app.default(memories)
 memories_app.command(f"{__name__}:export", name="export", usage="kbhub memories export [OPTIONS]")
 memories_app.command(f"{__name__}:import_", name="import", usage="kbhub memories import [OPTIONS] PATH | -")
 memories_app.command(f"{__name__}:move", name="move", usage="kbhub memories move [OPTIONS] OLD")
-memories_app.command("kbhub.cli.commands.hooks:inbox", name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
+memories_app.command(f"{__name__}:inbox", name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
 memories_app.command(f"{__name__}:restore", name="restore", usage="kbhub memories restore [OPTIONS] [ID]")

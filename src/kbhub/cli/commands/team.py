@@ -14,8 +14,7 @@ from pydantic import Field
 
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, show_json, show_text, terminal_width
-from kbhub.cli.hubs import complain_all, hub_options
-from kbhub.cli.options import AllowSecret, Common
+from kbhub.cli.options import AllowSecret, Common, complain_all, hub_options
 from kbhub.editing.pull import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
@@ -192,7 +191,6 @@ def pull(
 
 team_app = App(
     name="team",
-    help="Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
     usage="kbhub team COMMAND",
 )
 

@@ -13,8 +13,7 @@ from cyclopts.validators import Number
 
 from kbhub.cli.commands.daemon import MOST_PORT
 from kbhub.cli.console import complain, show_text
-from kbhub.cli.hubs import hub_options
-from kbhub.cli.options import Places
+from kbhub.cli.options import Places, hub_options
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.server.daemon.page import serve_by_daemon

@@ -1,13 +1,8 @@
-"""Command lines answered without importing cyclopts and rich: the version, stored help, and typos."""
+"""The command line in one order, whatever stands before the command."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
-
-from kbhub.cli.console import complain
-from kbhub.cli.pages import answered
-from kbhub.errors import KbhubError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +16,7 @@ GROUPS = {
     "bases": ("add", "list", "remove", "rename", "show"),
     "context": ("add", "list", "remove", "rm"),
     "log": ("clear", "show"),
-    "memories": ("export", "import", "inbox", "move", "restore", "tool"),
+    "memories": ("export", "import", "inbox", "move", "restore"),
     "team": ("grant", "init", "list", "revoke"),
 }
 """Command → its subcommands."""
@@ -71,15 +66,3 @@ def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _is_option(word: str) -> bool:
     return word.startswith("-") and word not in _HELP
-
-
-def quickly(given: Sequence[str]) -> int | None:
-    """Answer a command line that asks for help or the version; a foreseen failure is one line on standard error.
-
-    Returns the exit code, or None if the command line has to be parsed.
-    """
-    try:
-        return answered(given, os.environ)
-    except KbhubError as error:
-        complain(str(error))
-        return error.exit_code

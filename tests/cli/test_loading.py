@@ -1,4 +1,4 @@
-"""Help and version do without the libraries of the command line, and a command loads no other one's module."""
+"""A command loads no other one's module, nor what only others need."""
 
 from __future__ import annotations
 
@@ -28,14 +28,6 @@ def loaded(environment, line, which):
     return code, names, done
 
 
-@pytest.mark.parametrize("line", ["", "--help", "--version", "search --help", "help search", "bases add -h"])
-def test_help_and_version_do_not_load_the_command_line(environment, line):
-    """Neither cyclopts nor rich, nor what a search needs."""
-    code, names, _ = loaded(environment, line, "name in ('cyclopts', 'rich', 'mcp', 'pydantic', 'yaml', 'numpy')")
-
-    assert (code, names) == (0, [])
-
-
 def test_a_search_does_not_load_what_only_others_need(environment):
     """Neither the protocol nor PDF nor watching nor a parser; what it says of a mistake is one line."""
     environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
@@ -61,9 +53,9 @@ def test_a_search_does_not_load_what_only_others_need(environment):
         ("context list", "bases"),
         ("memories", "memories"),
         ("memories export", "memories"),
-        ("log show", "querylog"),
+        ("log show", "upkeep"),
         ("schema", "setup"),
-        ("restore --list", "edits"),
+        ("restore --list", "documents"),
     ],
 )
 def test_a_command_loads_its_own_module_and_no_other(environment, line, module):
