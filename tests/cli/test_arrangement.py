@@ -7,8 +7,8 @@ from dataclasses import fields
 
 import pytest
 
+from kbhub.cli import ALONE, FLAGS, GROUPS, VALUES, arranged
 from kbhub.cli.app import app
-from kbhub.cli.arguments import ALONE, FLAGS, GROUPS, VALUES, arranged
 from kbhub.cli.options import Formats
 
 COMMON = {one.name for one in fields(Formats)}

@@ -1,7 +1,76 @@
-"""The command line: `app` names the commands, `commands` has them with their help, `console` prints."""
+"""The command line: `app` names the commands, `commands` has them with their help, `console` prints.
+
+Here a command line is brought into one order, before the libraries that parse it are loaded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 plus the number of SIGINT, as shells have it."""
 
 UNWRITTEN = "Cannot write the results: {}."
 """Message about standard output, with the reason that the system gives."""
+
+VALUES = frozenset(("--root", "--config", "--cache-dir", "--base"))
+FLAGS = frozenset(("--verbose", "--json", "--csv", "--md", "--xml", "--files", "--no-pager"))
+"""Common options, which may precede the command: with a value, and without."""
+
+GROUPS = {
+    "bases": ("add", "list", "remove", "rename", "show"),
+    "context": ("add", "list", "remove", "rm"),
+    "log": ("clear", "show"),
+    "memories": ("export", "import", "inbox", "move", "restore"),
+    "team": ("grant", "init", "list", "revoke"),
+}
+"""Command → its subcommands."""
+
+ALONE = {"bases": "list", "context": "list", "log": "show"}
+"""Command → its default subcommand; `memories` also works without one."""
+
+_HELP = ("--help", "-h")
+_NO_COMMAND = (*_HELP, "--version")
+_WORDS = {"help": "--help", "version": "--version", "-V": "--version"}
+"""Common attempts → the option that does it."""
+
+
+def arranged(given: Sequence[str]) -> list[str]:
+    """Move the command to the front, before common options, and add the default subcommand if none is named.
+
+    `help COMMAND` becomes `COMMAND --help`.
+    """
+    common, rest = _leading(given)
+    if rest and (option := _WORDS.get(rest[0])):
+        return [*rest[1:], option]
+    if not rest or rest[0].startswith("-"):
+        return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)
+    command, rest = rest[:1], rest[1:]
+    if subcommands := GROUPS.get(command[0]):
+        more, after = _leading(rest)
+        if after and after[0] in subcommands:
+            common, command, rest = common + more, [*command, after[0]], after[1:]
+        elif (meant := ALONE.get(command[0])) and (not after or _is_option(after[0])):
+            command = [*command, meant]
+    return [*command, *common, *rest]
+
+
+def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the common options that a command line begins with, and what follows them."""
+    at = 0
+    while at < len(given):
+        name, mark, _ = given[at].partition("=")
+        if given[at] in FLAGS or (name in VALUES and mark):
+            at += 1
+        elif name in VALUES and at + 1 < len(given) and not given[at + 1].startswith("-"):
+            at += 2
+        else:
+            break
+    return list(given[:at]), list(given[at:])
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in _HELP

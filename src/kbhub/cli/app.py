@@ -22,7 +22,7 @@ from cyclopts import (
 )
 
 from kbhub import __version__
-from kbhub.cli.arguments import FLAGS, GROUPS, VALUES
+from kbhub.cli import FLAGS, GROUPS, VALUES
 from kbhub.cli.console import complain
 from kbhub.errors import KbhubError, UsageError
 
@@ -58,19 +58,24 @@ class HelpColumns:
         if panel.entries:
             entries = [(_names(entry), _description(console, entry)) for entry in panel.entries]
             entries = [(names, about or self._summary(names)) for names, about in entries]
-            _print(console, panel_text(str(panel.title), entries, console.width))
+            _print(console, _panel_text(str(panel.title), entries, console.width))
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:  # noqa: ARG002
         """Print the usage line."""
-        _print(console, usage_text(_plain(console, usage).removeprefix("Usage: ")))
+        _print(console, f"Usage: {_plain(console, usage).removeprefix('Usage: ')}\n")
 
     def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:  # noqa: ARG002
         """Print the description of a command, each paragraph wrapped to the width."""
-        _print(console, description_text(_paragraphs(console, description), console.width))
+        paragraphs = [" ".join(paragraph.split()) for paragraph in _plain(console, description).split("\n\n")]
+        filled = [_filled(text, min(console.width, WIDEST_LINE)) for text in paragraphs if text]
+        _print(console, "\n\n".join(filled) + "\n")
 
 
-def _paragraphs(console: Console, description: Any) -> list[str]:
-    return [" ".join(paragraph.split()) for paragraph in _plain(console, description).split("\n\n")]
+def _filled(text: str, width: int, first: str = "", rest: str = "") -> str:
+    wrapper = textwrap.TextWrapper(
+        width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapper.fill(text)
 
 
 def _names(entry: HelpEntry) -> str:
@@ -98,19 +103,7 @@ def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def usage_text(usage: str) -> str:
-    """Return the usage line and an empty one."""
-    return f"Usage: {usage}\n"
-
-
-def description_text(paragraphs: Sequence[str], width: int) -> str:
-    """Fill each paragraph to the width."""
-    width = min(width, WIDEST_LINE)
-    filled = [textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False) for text in paragraphs]
-    return "\n\n".join(text for text in filled if text) + "\n"
-
-
-def panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str:
+def _panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str:
     """Lay out one group of commands, arguments or options: names and description of each."""
     column = min(max(len(names) for names, _ in entries), WIDEST_NAMES) + 2 * _INDENT
     lines = [f"{title}:"]
@@ -119,14 +112,8 @@ def panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str:
         if len(opening) > column - _INDENT:
             lines.append(opening)
             opening = ""
-        text = textwrap.fill(
-            description,
-            max(min(width, WIDEST_LINE), column + _SPACE_BESIDE),
-            initial_indent=opening.ljust(column),
-            subsequent_indent=" " * column,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        widest = max(min(width, WIDEST_LINE), column + _SPACE_BESIDE)
+        text = _filled(description, widest, opening.ljust(column), " " * column)
         lines.append(text or opening)
     return "\n".join(lines) + "\n"
 

@@ -7,8 +7,7 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from kbhub.cli import INTERRUPTED, UNWRITTEN
-from kbhub.cli.arguments import ALONE, arranged
+from kbhub.cli import ALONE, INTERRUPTED, UNWRITTEN, arranged
 from kbhub.errors import KbhubError
 from kbhub.workspace.child_processes import be_frugal, collect_rarely, end_frugally
 

@@ -34,8 +34,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading import neighbours
 from kbhub.reading import neighbours as tag_lists
-from kbhub.reading.neighbours import MOST_HOPS
-from kbhub.reading.neighbours import RELATED_LIMIT, TAGS_LIMIT
+from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
 from kbhub.reading.reports import EDGE_KINDS
 from kbhub.render.edits import deleted_text, renamed_text, restored_text, trash_text, written_text
 from kbhub.render.graph import related_listing, related_text, tags_listing, tags_notes, tags_text

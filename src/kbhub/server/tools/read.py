@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field
 from kbhub.errors import UsageError
 from kbhub.hooks.sessions import mark_read
 from kbhub.memory import catalog
-from kbhub.reading.neighbours import MOST_HOPS, related, tags
-from kbhub.reading.neighbours import RELATED_LIMIT, TAGS_LIMIT
+from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT, related, tags
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Tags
