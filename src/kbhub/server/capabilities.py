@@ -31,12 +31,6 @@ def asks_user(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None
     return capabilities is not None and capabilities.elicitation is not None and _can_be_asked(context)
 
 
-def has_extension(context: ServerRequestContext[Any, Any], identifier: str) -> bool:
-    """Return whether the client declares an extension, in this request or for the connection."""
-    capabilities = _capabilities(context)
-    return capabilities is not None and identifier in (capabilities.extensions or {}) and is_stateless(context)
-
-
 def _capabilities(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None) -> ClientCapabilities | None:
     if isinstance(context, Context):
         return context.client_capabilities if context.protocol_version is not None else None

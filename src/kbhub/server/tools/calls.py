@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -19,7 +19,6 @@ from kbhub.render.words import warnings_text
 from kbhub.search import base_suggestions
 from kbhub.search.usage import LogSession
 from kbhub.server.elicitation import TrustQuestion
-from kbhub.server.parameters import as_list, cleaned
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
 from kbhub.sync.background import Background, embed_ahead, is_used
@@ -197,28 +196,6 @@ class Calls:
             await self._pause(unfinished, min(left, PROGRESS_SECONDS))
         self._waited += anyio.current_time() - began
         return max(reported, 0)
-
-    async def indexing(self, arguments: Mapping[str, Any], seconds: float) -> str | None:
-        """Wait for the first index of the bases that a call is about.
-
-        Args:
-            arguments: of the call.
-            seconds: how long to wait.
-
-        Returns:
-            How far it is, in words; None if there is nothing to wait for.
-
-        Raises:
-            KbhubError: the call names a base that is not active, or the configuration is invalid.
-        """
-        names = arguments.get("bases")
-        chosen = cleaned(as_list(names)) if isinstance(names, str | list) else ()
-        end = anyio.current_time() + seconds
-        while unfinished := await self.run(first_indexes, self.hub, chosen):
-            if (left := end - anyio.current_time()) <= 0:
-                return _words(*map(sum, zip(*unfinished.values(), strict=True)))
-            await self._pause(unfinished, min(left, PROGRESS_SECONDS))
-        return None
 
     async def _pause(self, bases: Iterable[str], seconds: float) -> None:
         """Wait until bases are indexed that the background is at; for what others are at, all of the time."""

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 FILE = Path(__file__).with_name("definitions.json")
 """Tool → its definition as sent, in list order; with the schema of its result."""
 
-WAITING = frozenset({"search", "ask", "related", "tags", "audit"})
-"""Tools that answer from indexes; `read` opens files."""
-
 NO_MODEL = (
     "nothing can write an answer here: the client offers no model and `answers.model` names no Ollama model; use "
     '`search`, or set `"tools": "all"` in the global config to get passages instead'
