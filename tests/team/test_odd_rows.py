@@ -27,7 +27,7 @@ from kbhub.reading.neighbours import related
 from kbhub.reading.read import open_whole, read
 from kbhub.reading.tags import tags
 from kbhub.search.search import search
-from kbhub.server.resources.documents import complete_path, complete_tag, page_of_documents
+from kbhub.server.resources import complete_path, complete_tag, page_of_documents
 from kbhub.setup.doctor import examine
 from kbhub.sync.freshness import sync
 from kbhub.types import Query

@@ -40,16 +40,12 @@ from kbhub import __version__
 from kbhub.documents.safe_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
-from kbhub.server.apps import Apps, page_at, shows_views, with_view
-from kbhub.server.capabilities import offers_model
-from kbhub.server.notifications import Announcer
+from kbhub.server.extensions import SCHEME, Apps, Skills, page_at, read_skill, shows_views, with_view
+from kbhub.server.notifications import TEMPLATE, Announcer
 from kbhub.server.parameters import bad_argument, check_names, check_tool
-from kbhub.server.resources.addresses import TEMPLATE
-from kbhub.server.roots import RootsQuestion
-from kbhub.server.skills import SCHEME, Skills, read_skill
+from kbhub.server.questions import RootsQuestion, offers_model
 from kbhub.server.tools import definitions
-from kbhub.server.tools.definitions import offered, why_not
-from kbhub.server.tools.results import text_result
+from kbhub.server.tools.definitions import offered, text_result, why_not
 from kbhub.workspace.tool_names import CORE
 
 if TYPE_CHECKING:

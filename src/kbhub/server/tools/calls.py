@@ -18,9 +18,8 @@ from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
 from kbhub.search import base_suggestions
 from kbhub.search.usage import LogSession
-from kbhub.server.elicitation import TrustQuestion
-from kbhub.server.roots import RootsQuestion
-from kbhub.server.tools.results import text_result
+from kbhub.server.questions import RootsQuestion, TrustQuestion
+from kbhub.server.tools.definitions import text_result
 from kbhub.sync.background import Background, embed_ahead, is_used
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
 from kbhub.sync.watch import Watcher

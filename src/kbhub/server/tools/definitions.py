@@ -1,20 +1,24 @@
-"""The published definitions of the tools, stored as data, and which of them are offered."""
+"""The published definitions of the tools, stored as data, which of them are offered, and the types of results."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mcp.types import Tool
+from mcp.types import CallToolResult, TextContent, Tool
+from pydantic import ConfigDict, RootModel, create_model
 
 from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, DOCUMENT_WRITERS, MEMORY_TOOLS, WRITERS
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.workspace.tool_names import ToolName
+    from pydantic import BaseModel, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
 
+    from kbhub.hub import Hub
+    from kbhub.values import Value
+    from kbhub.workspace.tool_names import ToolName
 
 FILE = Path(__file__).with_name("definitions.json")
 """Tool → its definition as sent, in list order; with the schema of its result."""
@@ -83,3 +87,30 @@ def _why_no_writing(hub: Hub) -> str | None:
     if any(why_not_writable(hub, base) is None for base in hub.discovery().bases):
         return None
     return 'no base here is writable; to change that, run `kbhub init`, or set `"writable": true` for one of your bases'
+
+
+class _Whole(RootModel[Any]):
+    model_config = ConfigDict(defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        # Clients expect an object with properties at the top level, not a reference.
+        return dict(handler.resolve_ref_schema(handler(schema)))
+
+
+def model_of(value: type[Value]) -> type[BaseModel]:
+    """Return a pydantic model for a value type, as the SDK requires for results."""
+    return create_model(value.__name__, __base__=_Whole, __doc__=value.__doc__, root=value)
+
+
+def text_result(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> CallToolResult:
+    """Build the result of a tool.
+
+    Args:
+        text: for a model.
+        structured: the same for a program, if requested.
+        is_error: whether the call failed.
+    """
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=structured, is_error=is_error
+    )
