@@ -198,7 +198,7 @@ class Calls:
 
     async def _pause(self, bases: Iterable[str], seconds: float) -> None:
         """Wait until bases are indexed that the background is at; for what others are at, all of the time."""
-        if mine := [base for base in bases if self.background.in_hand(base)]:
+        if mine := [base for base in bases if self.background.is_pending(base)]:
             await self.run(self.background.wait, mine, seconds)
         else:
             await anyio.sleep(seconds)
@@ -253,7 +253,7 @@ class Calls:
 
     def _follows(self, base: str) -> bool:
         """Return whether events report what changes in a base, and all that they reported is indexed."""
-        return self.watcher.follows(base) and not self.background.in_hand(base)
+        return self.watcher.follows(base) and not self.background.is_pending(base)
 
     def _compare(self, names: tuple[str, ...], max_age: float | None) -> None:
         """Compare bases with their files as far as due."""
@@ -265,7 +265,7 @@ class Calls:
         if idle:
             watched = set(filter(self._follows, idle))
             behind = freshen(self.hub, idle, max_age=max_age, watched=watched)
-            self.background.hand(behind)
+            self.background.enqueue(behind)
             self.announcer.look()
 
     def _notice(self, changes: Changes | None) -> None:
