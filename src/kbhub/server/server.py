@@ -42,10 +42,9 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
 from kbhub.server.extensions import SCHEME, Apps, Skills, page_at, read_skill, shows_views, with_view
 from kbhub.server.notifications import TEMPLATE, Announcer
-from kbhub.server.parameters import bad_argument, check_names, check_tool
 from kbhub.server.questions import RootsQuestion, offers_model
 from kbhub.server.tools import definitions
-from kbhub.server.tools.definitions import offered, text_result, why_not
+from kbhub.server.tools.definitions import bad_argument, check_names, check_tool, offered, text_result, why_not
 from kbhub.workspace.tool_names import CORE
 
 if TYPE_CHECKING:

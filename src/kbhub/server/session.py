@@ -15,11 +15,10 @@ from pydantic import Field
 
 from kbhub.documents.safe_text import one_line
 from kbhub.hub import Hub
-from kbhub.server.parameters import Arguments
 from kbhub.server.resources import Resources
 from kbhub.server.tools.ask import Asking
 from kbhub.server.tools.calls import Calls
-from kbhub.server.tools.definitions import offered
+from kbhub.server.tools.definitions import Arguments, offered
 from kbhub.server.tools.memories import Memories
 from kbhub.server.tools.read import AuditTool, GraphTools, ReadTool, Statuses
 from kbhub.server.tools.search import Searching

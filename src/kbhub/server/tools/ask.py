@@ -25,9 +25,9 @@ from kbhub.answers.prompts import request_of
 from kbhub.answers.question import FORCED, ModelText, finish_written
 from kbhub.documents.safe_text import one_line
 from kbhub.render.answers import answer_for_model
-from kbhub.server.parameters import Names, Wordings, brief, cleaned
 from kbhub.server.questions import is_stateless, offers_model
 from kbhub.server.tools.calls import Calls, client_name
+from kbhub.server.tools.definitions import Names, Wordings, brief, cleaned
 from kbhub.usage.log import USER
 
 SAMPLING_SECONDS = 45.0

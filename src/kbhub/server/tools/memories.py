@@ -18,9 +18,9 @@ from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
 from kbhub.search.usage import LogSession
 from kbhub.server.extensions import shows_views, with_memories
-from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.questions import confirm
 from kbhub.server.tools.calls import Calls, client_name
+from kbhub.server.tools.definitions import Names, as_list, brief, cleaned
 from kbhub.workspace.memory_folders import Scope
 
 

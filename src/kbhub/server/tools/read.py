@@ -23,8 +23,8 @@ from kbhub.render import model, status_answers
 from kbhub.render.audit import audit_for_model
 from kbhub.render.graph import related_answer, tags_answer
 from kbhub.search.base_suggestions import outside
-from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
+from kbhub.server.tools.definitions import Names, as_list, brief, cleaned
 from kbhub.usage.gaps import summary
 from kbhub.usage.log import note_read
 
