@@ -23,7 +23,6 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.prompts.base import UserMessage
 from mcp.types import (
-    CallToolRequestParams,
     EmptyResult,
     ImageContent,
     InputRequiredResult,
@@ -33,13 +32,12 @@ from mcp.types import (
 )
 from mcp.types import Tool as ToolDefinition
 
-from conformance import fixture_tools, task_tools
+from conformance import fixture_tools
 from conformance.fixture_tools import PNG, SCHEMA, SCHEMA_TOOL, TOOLS, Ctx, embedded, filled, form
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.server.daemon.http import MCP_PATH, Guarded, mcp_app
 from kbhub.server.server import KbhubServer
-from kbhub.server.tasks import AT_ONCE_SECONDS
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.workspace.tool_names import ALL
 
@@ -75,18 +73,12 @@ class FixtureServer(KbhubServer):
         low.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
         low.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
         self._register(ALL)
-        for name, tool in (TOOLS | task_tools.TOOLS).items():
+        for name, tool in TOOLS.items():
             self.add_tool(tool, name=name, structured_output=False)
         self.add_tool(self._trigger_tool_change, name=TOGGLE, structured_output=False)
         _add_resources(self)
         for prompt in PROMPTS:
             self.add_prompt(Prompt.from_function(prompt))
-
-    async def waits_for(self, params: CallToolRequestParams, seconds: float) -> str | None:
-        """Make tasks of the fixtures that the suite expects to be some."""
-        if params.name in task_tools.TASK_TOOLS or (params.name == task_tools.COMPOSED and params.input_responses):
-            return "Working" if seconds == AT_ONCE_SECONDS else None
-        return await super().waits_for(params, seconds)
 
     async def _listed(self, *, samples: bool = False) -> list[ToolDefinition]:
         """List kbhub's tools and the fixtures; one of them with its schema as it was written."""
@@ -106,7 +98,7 @@ class FixtureServer(KbhubServer):
         return await super().read_resource(uri, context)
 
     def _offered(self, *, samples: bool = False) -> tuple[str, ...]:
-        return (*super()._offered(samples=samples), *TOOLS, *task_tools.TOOLS, TOGGLE)
+        return (*super()._offered(samples=samples), *TOOLS, TOGGLE)
 
     async def _trigger_tool_change(self) -> str:
         """Change the settings so that other tools are offered."""

@@ -24,7 +24,7 @@ from mcp.types import (
 
 import kbhub
 import kbhub.answers.question
-import kbhub.server.tools.sampling
+import kbhub.server.tools.ask
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
 from kbhub.server.server import create_server
@@ -143,7 +143,7 @@ async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer
 
 async def test_a_slow_model_is_given_up(hub, monkeypatch):
     """A handshake client whose model never answers does not hold the call."""
-    monkeypatch.setattr(kbhub.server.tools.sampling, "SAMPLING_SECONDS", 0.05)
+    monkeypatch.setattr(kbhub.server.tools.ask, "SAMPLING_SECONDS", 0.05)
     never = anyio.Event()
 
     async def wait(context, params):
@@ -287,7 +287,7 @@ async def test_the_tool_is_small(hub):
 
 
 SERVE = (
-    "import sys, kbhub.server.tools.sampling as sampling; from kbhub.__main__ import main; "
+    "import sys, kbhub.server.tools.ask as sampling; from kbhub.__main__ import main; "
     "sampling.SAMPLING_SECONDS = 1.0; sys.exit(main(['serve']))"
 )
 

@@ -69,20 +69,6 @@ SKILLS_ADVICE = {"sep-2640-skillmd-metadata-name", "sep-2640-skillmd-metadata-de
 says what a skill is called."""
 
 
-TASKS = {
-    "tasks-lifecycle": 9,
-    "tasks-capability-negotiation": 5,
-    "tasks-wire-fields": 4,
-    "tasks-request-state-removal": 3,
-    "tasks-mrtr-input": 4,
-    "tasks-request-headers": 5,
-    "tasks-dispatch-and-envelope": 9,
-    "tasks-required-task-error": 3,
-    "tasks-mrtr-composition": 2,
-}
-"""Scenario of the tasks extension → checks that passed."""
-
-
 def judged(url, options, folder, advice=ADVICE):
     """Run the suite, and give what it found wrong, what it found right, and all that it said."""
     options = [*options, "-o", str(folder)]
@@ -143,18 +129,6 @@ def test_the_official_suite_finds_nothing_wrong_with_skills(skilled, url, tmp_pa
 
     assert wrong == [], done.stdout
     assert passed >= SKILLS[scenario], done.stdout[-3000:] + done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.skipif(SUITE is None, reason="no conformance suite: `python tests/node_packages.py` gets it")
-@pytest.mark.parametrize("scenario", TASKS)
-def test_the_official_suite_finds_nothing_wrong_with_tasks(url, tmp_path, scenario):
-    """The scenarios of SEP-2663; the tools are fixtures, and what makes tasks of them is kbhub's."""
-    wrong, passed, done = judged(url, ["--scenario", scenario], tmp_path)
-
-    assert wrong == [], done.stdout
-    assert passed >= TASKS[scenario], done.stdout[-3000:] + done.stderr
 
 
 @pytest.mark.anyio

@@ -34,12 +34,11 @@ from daemons import (
     windows,
 )
 from kbhub.cli.app import app
-from kbhub.server.daemon import connect
-from kbhub.server.daemon.folder import DaemonRecord, is_held, read_record, try_lock
+from kbhub.server.daemon import proxy
+from kbhub.server.daemon.folder import DaemonRecord, is_held, process_mark, read_record, try_lock, write_record
 from kbhub.server.daemon.launch import newer, stop
 from kbhub.server.daemon.protocol import GREETING_BYTES, ConnectOptions, Refused, dial, greet
 from kbhub.server.daemon.proxy import READING_TOOLS, Pending
-from kbhub.server.daemon.record import process_mark, write_record
 from kbhub.server.session import tools_of
 from kbhub.server.tools.calls import Calls
 from kbhub.workspace.tool_names import CORE
@@ -307,17 +306,17 @@ def test_the_command_line_that_is_read_at_a_glance_is_read_alike(monkeypatch):
     ]
     for line in lines:
         app(line)
-        assert connect.wanted(line) == taken[-1]
+        assert proxy.wanted(line) == taken[-1]
     for line in (["serve"], ["serve", "--connect", "--help"], ["serve", "--connect", "--protocol", "x"]):
-        assert connect.wanted(line) is None
-    assert connect.wanted(["serve", "--connect", "--root"]) is None
-    assert connect.wanted(["search", "--connect"]) is None
-    assert ConnectOptions() == connect.wanted(["serve", "--connect"])
+        assert proxy.wanted(line) is None
+    assert proxy.wanted(["serve", "--connect", "--root"]) is None
+    assert proxy.wanted(["search", "--connect"]) is None
+    assert ConnectOptions() == proxy.wanted(["serve", "--connect"])
 
 
 def test_a_window_loads_nothing_heavy():
     """Its memory and its start are what the daemon is for."""
-    code = "import sys, kbhub.__main__, kbhub.server.daemon.connect; print(*sys.modules)"
+    code = "import sys, kbhub.__main__, kbhub.server.daemon.proxy; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True
     )

@@ -16,9 +16,9 @@ from mcp.shared.uri_template import UriTemplate
 from mcp.types import ListRootsResult, PromptReference, ResourceTemplateReference, Root
 
 import kbhub.server.notifications
-import kbhub.server.resources.documents
-from kbhub.server.resources.addresses import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
-from kbhub.server.resources.documents import MAX_SUBSCRIPTIONS
+import kbhub.server.resources
+from kbhub.server.notifications import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
+from kbhub.server.resources import MAX_SUBSCRIPTIONS
 from kbhub.server.server import create_server
 from test_announcing import WAIT_SECONDS, over_stdio
 from test_server import text_of
@@ -80,7 +80,7 @@ async def read(client, uri):
 
 async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
     """Each once, the project's first, with a title, a size and a time."""
-    monkeypatch.setattr(kbhub.server.resources.documents, "PAGE", 2)
+    monkeypatch.setattr(kbhub.server.resources, "PAGE", 2)
     async with Client(create_server(shop.hub()), mode=mode) as client:
         uris, pages = await every_uri(client)
         first = (await client.list_resources(cache_mode="bypass")).resources[0]
@@ -98,7 +98,7 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
 
 async def test_documents_that_come_and_go_between_pages_leave_the_others_in_place(shop, mode, monkeypatch):
     """The cursor says after which document to go on."""
-    monkeypatch.setattr(kbhub.server.resources.documents, "PAGE", 2)
+    monkeypatch.setattr(kbhub.server.resources, "PAGE", 2)
     hub = shop.hub()
     async with Client(create_server(hub), mode=mode) as client:
         page = await client.list_resources()

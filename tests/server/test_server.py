@@ -16,13 +16,13 @@ from mcp.types import ErrorData, ListRootsResult, Root
 from pydantic import TypeAdapter
 
 import kbhub.hub
-import kbhub.server.roots
+import kbhub.server.questions
 import kbhub.server.tools.calls
 import kbhub.sync.freshness
 import kbhub.sync.sync
 from kbhub.reading.reports import ReadResult, Status
 from kbhub.server.server import create_server, instructions
-from kbhub.server.tools.published import model_of
+from kbhub.server.tools.definitions import model_of
 from kbhub.sync.background import Background
 from kbhub.types import Query, SearchResult
 from test_render_model import outside_fences
@@ -365,7 +365,7 @@ async def test_a_client_that_refuses_its_roots_is_answered(notes, roots):
 
 async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots, monkeypatch):
     """In the stateless era the client's failure ends that call at the client; the next one is answered."""
-    monkeypatch.setattr(kbhub.server.roots, "ROOTS_SECONDS", 0)
+    monkeypatch.setattr(kbhub.server.questions, "ROOTS_SECONDS", 0)
     roots.answer = ErrorData(code=-32603, message="no")
     async with Client(create_server(notes.hub(cwd=notes.home)), mode="auto", list_roots_callback=roots) as client:
         with pytest.raises(MCPError):
@@ -377,7 +377,7 @@ async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots,
 
 async def test_calls_side_by_side_share_one_question_for_roots(notes, mode, roots, monkeypatch):
     """A client that calls several tools at once gets the same knowledge in every answer."""
-    monkeypatch.setattr(kbhub.server.roots, "ROOTS_SECONDS", 60)
+    monkeypatch.setattr(kbhub.server.questions, "ROOTS_SECONDS", 60)
     answers = []
 
     async def call(client):

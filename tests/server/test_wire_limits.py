@@ -23,10 +23,9 @@ from daemons import CONNECT, INITIALIZE, PATIENCE, folder_of, settings, until, w
 from kbhub.server.daemon import http
 from kbhub.server.daemon.connections import MOST_GREETING
 from kbhub.server.daemon.folder import read_record
-from kbhub.server.daemon.http import BURST
-from kbhub.server.daemon.workspaces import Workspaces
+from kbhub.server.daemon.http import BURST, Workspaces
 from kbhub.server.frames import FRAME_BYTES
-from kbhub.ui import limits, loopback, sockets
+from kbhub.ui import loopback
 from test_daemon import furnish
 from test_daemon_http import HTTP, headers_of, question
 
@@ -167,9 +166,9 @@ def test_who_says_nothing_to_the_wire_keeps_no_window_out(served):
 @pytest.fixture
 def quick(environment, monkeypatch):
     """Give what connects to an endpoint in this process that has little patience."""
-    monkeypatch.setattr(sockets, "HEADER_SECONDS", 0.2)
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
-    monkeypatch.setattr(limits, "DRAIN_SECONDS", 0.2)
+    monkeypatch.setattr(loopback, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(loopback, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(loopback, "DRAIN_SECONDS", 0.2)
     bound = loopback.bind_port(0)
     port = bound.getsockname()[1]
     endpoints = []
@@ -267,7 +266,7 @@ def test_a_body_that_is_too_long_is_told_so(served, chunked):
 
 def test_more_at_a_time_than_a_user_asks_for_is_put_off(quick, monkeypatch):
     """429, and when to come again, while so many are being answered; health is told."""
-    monkeypatch.setattr(limits, "BODY_SECONDS", PATIENCE)
+    monkeypatch.setattr(loopback, "BODY_SECONDS", PATIENCE)
     monkeypatch.setattr(http, "MOST_AT_A_TIME", 3)
     for _ in range(3):
         quick().sendall(KNOWN % (b"POST /mcp", 9) + b"{")

@@ -26,7 +26,7 @@ from kbhub.reading.lists import list_documents, status
 from kbhub.reading.neighbours import related, tags
 from kbhub.reading.read import open_whole, read
 from kbhub.search.search import search
-from kbhub.server.resources.documents import complete_path, complete_tag, page_of_documents
+from kbhub.server.resources import complete_path, complete_tag, page_of_documents
 from kbhub.setup.doctor import examine
 from kbhub.sync.freshness import sync
 from kbhub.types import Query

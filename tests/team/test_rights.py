@@ -16,7 +16,7 @@ from kbhub.index.postgres.schema import TABLES, VERSION
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import tags
 from kbhub.search.search import search
-from kbhub.server.resources.documents import complete_path
+from kbhub.server.resources import complete_path
 from kbhub.sync.freshness import sync
 from kbhub.sync.publish import publish
 from kbhub.types import Query

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from browsers import served
 from kbhub.ui.app import ROUTES
-from kbhub.ui.limits import BODY_BYTES, MOST_AT_A_TIME
+from kbhub.ui.loopback import BODY_BYTES, MOST_AT_A_TIME
 from ollama_server import running_ollama
 
 SECONDS = 30

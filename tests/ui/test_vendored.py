@@ -6,7 +6,7 @@ import hashlib
 import re
 
 from kbhub.render.html.templates import STATIC
-from kbhub.ui.editors import EDITORS
+from kbhub.ui.documents import EDITORS
 from kbhub.workspace.settings import Editor
 
 

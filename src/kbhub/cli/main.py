@@ -105,7 +105,7 @@ def _connected(given: list[str]) -> int | None:
     if "--connect" not in given:
         return None
     # Every window of an editor runs this: it is to be as small and as quick as can be.
-    from kbhub.server.daemon.connect import MODE, connect, wanted  # noqa: PLC0415
+    from kbhub.server.daemon.proxy import MODE, connect, wanted  # noqa: PLC0415
 
     asked = None if sys.stdin.isatty() else wanted(given)
     if asked is None:

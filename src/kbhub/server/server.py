@@ -15,7 +15,6 @@ from mcp.server import MCPServer, NotificationOptions
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import (
     INVALID_PARAMS,
-    CallToolRequestParams,
     CallToolResult,
     Completion,
     CompletionArgument,
@@ -41,17 +40,11 @@ from kbhub import __version__
 from kbhub.documents.safe_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
-from kbhub.server.apps import Apps, page_at, shows_views, with_view
-from kbhub.server.capabilities import offers_model
-from kbhub.server.notifications import Announcer
-from kbhub.server.parameters import bad_argument, check_names, check_tool
-from kbhub.server.resources.addresses import TEMPLATE
-from kbhub.server.roots import RootsQuestion
-from kbhub.server.skills import SCHEME, Skills, read_skill
-from kbhub.server.tasks import Tasks
+from kbhub.server.extensions import SCHEME, Apps, Skills, page_at, read_skill, shows_views, with_view
+from kbhub.server.notifications import TEMPLATE, Announcer
+from kbhub.server.questions import RootsQuestion, offers_model
 from kbhub.server.tools import definitions
-from kbhub.server.tools.definitions import offered, why_not
-from kbhub.server.tools.results import text_result
+from kbhub.server.tools.definitions import bad_argument, check_names, check_tool, offered, text_result, why_not
 from kbhub.workspace.tool_names import CORE
 
 if TYPE_CHECKING:
@@ -93,7 +86,6 @@ class KbhubServer(MCPServer[None]):
         self._registering = threading.Lock()
         self._registered: set[str] = set()
         self._prompted = False
-        self.tasks = Tasks(self._handle_call_tool, self.waits_for)
         super().__init__(
             "kbhub",
             title="kbhub",
@@ -103,7 +95,7 @@ class KbhubServer(MCPServer[None]):
             log_level=log_level(hub),
             lifespan=_connection,
             subscriptions=self.announcer.bus,
-            extensions=[Apps(), Skills(hub), self.tasks],
+            extensions=[Apps(), Skills(hub)],
             middleware=[self.announcer.remember],
             request_state_security=request_state,
         )
@@ -166,17 +158,6 @@ class KbhubServer(MCPServer[None]):
                 raise
         log.info("%r failed: %s", name, failure)
         return text_result(model.error_answer(str(failure)), is_error=True)
-
-    async def waits_for(self, params: CallToolRequestParams, seconds: float) -> str | None:
-        """Wait some seconds for the first index that a call needs; return what is pending, None if it may start."""
-        if params.name not in definitions.WAITING:
-            return None
-        try:
-            calls = (await self.session()).calls
-            calls.begin()
-            return await calls.indexing(params.arguments or {}, seconds)
-        except KbhubError:  # the call says so
-            return None
 
     async def list_resource_templates(self) -> list[TemplateDefinition]:
         """List the one template of document addresses."""
@@ -387,7 +368,7 @@ async def _connection(server: MCPServer[None]) -> AsyncIterator[None]:
     """The lifespan of a connection: threads that index and watch, the request for roots."""
     assert isinstance(server, KbhubServer)
     server.connected()
-    async with server.announcer.connection(), server.tasks.running():
+    async with server.announcer.connection():
         try:
             yield
         finally:

@@ -209,7 +209,7 @@ class Background:
         self._problems: dict[str, Problem] = {}
         self._asked_for: frozenset[str] = frozenset()
         """The bases last asked for by name."""
-        hub.state(Freshness).in_hand = self.in_hand
+        hub.state(Freshness).is_pending = self.is_pending
 
     def called(self) -> None:
         """Record a call; idle work waits for a while."""
@@ -234,7 +234,7 @@ class Background:
             self._looking = _both(self._looking, changes)
             self._work()
 
-    def hand(self, behind: Iterable[StaleBase]) -> None:
+    def enqueue(self, behind: Iterable[StaleBase]) -> None:
         """Queue bases that are known to be behind, and watch those that others index. Returns at once."""
         with self._changed:
             for base in behind:
@@ -250,7 +250,7 @@ class Background:
         with self._changed:
             return tuple(entry.base for entry in self._pending())
 
-    def in_hand(self, base: str) -> bool:
+    def is_pending(self, base: str) -> bool:
         """Return whether a base is being compared, queued or indexed, here or by another process."""
         with self._changed:
             looking = self._comparing or self._looking is not None
@@ -263,9 +263,9 @@ class Background:
             self._asked_for = frozenset(bases)
 
     def wait(self, bases: Collection[str], seconds: float) -> bool:
-        """Wait until none of some bases is in hand, or for some seconds; return whether none is."""
+        """Wait until none of some bases is pending, or for some seconds; return whether none is."""
         with self._changed:
-            return self._changed.wait_for(lambda: not any(map(self.in_hand, bases)), seconds)
+            return self._changed.wait_for(lambda: not any(map(self.is_pending, bases)), seconds)
 
     def progress(self) -> tuple[int, int]:
         """Return (files done, files to do) of all bases being indexed or queued."""
@@ -426,7 +426,7 @@ class Background:
         except Exception:  # BLE001: a bug here must not stop the server
             log.exception("Looking for changed files failed.")
         else:
-            self.hand(behind)
+            self.enqueue(behind)
 
     def _wait_for(self, base: str) -> None:
         with self._changed:

@@ -100,7 +100,7 @@ class Freshness:
         """Base → why its last sync failed."""
         self.behind: dict[str, int] = {}
         """Base → files that differ, or may differ, from the index and were left for later."""
-        self.in_hand: Callable[[str], bool] = lambda _: False
+        self.is_pending: Callable[[str], bool] = lambda _: False
         """Whether something indexes a base, or soon will; set by the background."""
         self._last: dict[Path, FileComparison] = {}
         self._turns: dict[Path, threading.Lock] = {}
@@ -405,6 +405,6 @@ def _progress(index: Index) -> tuple[int, int] | None:
 def is_in_progress(hub: Hub, base: Base) -> bool:
     """Return whether a base is being indexed, or soon will be, here or by another process."""
     state = hub.state(Freshness)
-    if state.in_hand(base.id) or base.id in state.progress:
+    if state.is_pending(base.id) or base.id in state.progress:
         return True
     return state.is_elsewhere(hub.index(base).path)

@@ -12,8 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse
 
 from kbhub.render.html.templates import rendered
-from kbhub.ui.limits import BODY_BYTES, BODY_SECONDS, MOST_AT_A_TIME, drain, read_body, replay
-from kbhub.ui.loopback import HOST, foreign
+from kbhub.ui.loopback import BODY_BYTES, BODY_SECONDS, HOST, MOST_AT_A_TIME, drain, foreign, read_body, replay
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.responses import Response
 
@@ -18,21 +18,44 @@ from kbhub.reading.neighbours import related
 from kbhub.reading.read import commits, open_whole
 from kbhub.render.html.documents import Addresses, LineRange, document_html, part_with, slug
 from kbhub.search.hits import STALE_DAYS
-from kbhub.ui.editors import editor_address
 from kbhub.ui.site import number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
 
+    from kbhub.hub import Hub
     from kbhub.memory.results import Memory
     from kbhub.reading.lists import Listed
     from kbhub.reading.read import Whole
     from kbhub.reading.reports import Neighbour, Related
     from kbhub.ui.site import Site
+    from kbhub.workspace.settings import Editor
+
+EDITORS: Mapping[Editor, str] = {
+    "vscode": "vscode://file{path}:{line}",
+    "vscodium": "vscodium://file{path}:{line}",
+    "cursor": "cursor://file{path}:{line}",
+    "windsurf": "windsurf://file{path}:{line}",
+    "zed": "zed://file{path}:{line}",
+    "idea": "idea://open?file={path}&line={line}",
+    "sublime": "subl://open?url=file://{path}&line={line}",
+    "obsidian": "obsidian://open?path={path}",
+}
+"""Name of an editor → the address by which its maker says to open a file."""
+
+
+def editor_address(hub: Hub, whole: Whole, line: int) -> str | None:
+    """Return the address that opens a document in the user's editor at a 1-based line; None if it is no local file."""
+    if whole.base.engine or whole.deleted:
+        return None
+    path = (whole.base.path / whole.path).as_posix()
+    template = EDITORS[hub.config().settings.ui.editor]
+    return template.format(path=quote(path if path.startswith("/") else f"/{path}"), line=line)
+
 
 IMAGES = {
     ".png": "image/png",

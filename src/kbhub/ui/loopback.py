@@ -1,4 +1,4 @@
-"""A port of this machine alone: binding it, and refusing web pages that would speak to it."""
+"""HTTP on a port of this machine alone: its limits and timeouts, and refusing web pages that would speak to it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,165 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import uvicorn
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kbhub.errors import UsageError
-from kbhub.ui.sockets import IDLE_SECONDS, patient
 from kbhub.values import struct
 
 if TYPE_CHECKING:
+    import asyncio
+
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope
+
+BODY_BYTES = 1 << 20
+"""Largest form: the longest memory percent-encoded, and the ids of hundreds of others."""
+
+MOST_AT_A_TIME = 128
+"""Concurrent requests, including streams of events: more tabs and clients than one user has."""
+
+BODY_SECONDS = 30.0
+"""Timeout for the body of a request: 4 MiB over a slow network."""
+
+DRAIN_BYTES, DRAIN_SECONDS = 64 << 20, 2.0
+"""How much of a refused request is still read before the answer: most clients send everything before they read, and
+would otherwise only see a broken connection."""
+
+
+async def read_body(receive: Receive, most: int) -> bytes | None:
+    """Read a body; None if it has more than `most` bytes.
+
+    Raises `ClientDisconnect` if the client leaves early, `TimeoutError` if it takes longer than `BODY_SECONDS`.
+    """
+    body = bytearray()
+    with anyio.fail_after(BODY_SECONDS):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += message.get("body", b"")
+            if len(body) > most:
+                return None
+            if not message.get("more_body", False):
+                return bytes(body)
+
+
+async def drain(receive: Receive) -> None:
+    """Read the rest of a request, within limits."""
+    taken = 0
+    with anyio.move_on_after(DRAIN_SECONDS):
+        while taken <= DRAIN_BYTES and (message := await receive()).get("more_body", False):
+            taken += len(message.get("body", b""))
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that returns a body already read."""
+    left = [body]
+
+    async def again() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return again
+
+
+HEADER_SECONDS = 10.0
+"""From the opening of a connection, or the first byte of a further request, to the end of the request's header."""
+
+IDLE_SECONDS = 5
+"""Between two requests of one connection."""
+
+WAITING_OF_ADDRESS = 64
+"""Most connections of one address that wait for a request: clients have one or two. Beyond it the oldest is closed, so
+that idle connections cannot lock out real clients."""
+
+MOST_WAITING = 256
+"""The same for all addresses, of which a machine has many for itself (127.0.0.0/8). With the concurrent requests it
+stays below the usual limit of 1,024 descriptors per process."""
+
+
+class Waiting:
+    """Connections without a request, oldest first."""
+
+    def __init__(self) -> None:
+        self._since: dict[HeaderTimeout, str] = {}
+
+    def add(self, connection: HeaderTimeout) -> None:
+        """Add a connection; closes one if there are too many."""
+        address = connection.client[0] if connection.client else ""
+        self._since[connection] = address
+        same = [other for other, its in self._since.items() if its == address]
+        if len(same) > WAITING_OF_ADDRESS:
+            same[0].close()
+        elif len(self._since) > MOST_WAITING:
+            next(iter(self._since)).close()
+
+    def remove(self, connection: HeaderTimeout) -> None:
+        """Remove a connection."""
+        self._since.pop(connection, None)
+
+
+class HeaderTimeout(H11Protocol):
+    """A connection with a timeout for requests; uvicorn's own waits forever."""
+
+    waiting: Waiting
+    """Shared by the connections of one endpoint."""
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start waiting for a request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Handle received data."""
+        super().handle_events()
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._watch(idle=True)
+
+    def close(self) -> None:
+        """Disconnect a client that has not sent a request."""
+        self._forget()
+        self.transport.abort()
+
+    def _watch(self, *, idle: bool = False) -> None:
+        """Set the timeout for the rest of a header, unless a request is being answered.
+
+        `idle` means that no byte of a header has come, for which uvicorn has its own timer.
+        """
+        if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
+            self._forget()
+            return
+        if self._timer is None and not idle:
+            self._timer = self.loop.call_later(HEADER_SECONDS, self.close)
+        self.waiting.add(self)
+
+    def _forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.waiting.remove(self)
+
+
+def patient() -> type[HeaderTimeout]:
+    """Create the protocol class for one endpoint."""
+    shared: dict[str, Any] = {"waiting": Waiting()}
+    return type("Connection", (HeaderTimeout,), shared)
+
 
 HOST = "127.0.0.1"
 

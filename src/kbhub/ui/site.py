@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse
 
 from kbhub import __version__
+from kbhub.editing.audit import audit, fix
 from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.render.html.templates import environment, rendered
 from kbhub.sync.background import Background
-from kbhub.ui.audit import SharedAudit
 from kbhub.usage import log
 from kbhub.usage.gaps import maintain
 
@@ -23,8 +23,56 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from kbhub.editing.audit import AuditReport
     from kbhub.hub import Hub
     from kbhub.types import Base
+
+FINDINGS = 100
+"""Findings of the audit that are shown."""
+
+
+class SharedAudit:
+    """One audit of a hub for all who look."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub, self._thread, self._lock = hub, ThreadPoolExecutor(1, "audit"), threading.Lock()
+        self._ended = False
+        self._last: Future[AuditReport] | None = None
+        self.progress = ("", 0, 0)
+        """The check in progress, how much of all is done, and all."""
+
+    def last(self) -> Future[AuditReport]:
+        """Return the latest audit, which may be in progress; begin one if there is none."""
+        return self._last or self.begin()
+
+    def begin(self, *, fixing: bool = False) -> Future[AuditReport]:
+        """Begin an audit, and return it or the one in progress.
+
+        `fixing` fixes what is safe to fix and audits again; it always begins, after an audit in progress.
+        """
+        with self._lock:
+            if self._last is None or self._last.done() or fixing:
+                self.progress = ("", 0, 0)
+                self._last = self._thread.submit(self._audited, fixing=fixing)
+            return self._last
+
+    def end(self) -> None:
+        """Stop."""
+        self._ended = True
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _audited(self, *, fixing: bool) -> AuditReport:
+        report = audit(self._hub, progress=self._tell)
+        if fixing:
+            fix(self._hub, report)
+            report = audit(self._hub, progress=self._tell)
+        return report.cut(FINDINGS)
+
+    def _tell(self, check: str, done: int, todo: int) -> None:
+        if self._ended:
+            raise CancelledError
+        self.progress = (check, done, todo)
+
 
 LOOK_SECONDS = 2.0
 """Age at which the last look for changed files is too old for a page that is opened now."""

@@ -16,12 +16,12 @@ from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.options import Common, Places, hub_options
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.frozen import Model
-from kbhub.server.daemon.connect import connect
+from kbhub.server.daemon.command import Http, Start
 from kbhub.server.daemon.folder import DaemonFolder, running, try_lock
 from kbhub.server.daemon.launch import DaemonUnavailable, launch
 from kbhub.server.daemon.launch import stop as stop_daemon
 from kbhub.server.daemon.protocol import ConnectOptions
-from kbhub.server.daemon.start_options import Http, Start
+from kbhub.server.daemon.proxy import connect
 from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:

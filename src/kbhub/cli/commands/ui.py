@@ -16,11 +16,11 @@ from kbhub.cli.console import complain, show_text
 from kbhub.cli.options import Places, hub_options
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.server.daemon.page import serve_by_daemon
+from kbhub.server.daemon.command import serve_by_daemon
 from kbhub.server.daemon.protocol import ConnectOptions
 from kbhub.ui.access import door_at
+from kbhub.ui.app import open_browser, serve
 from kbhub.ui.loopback import bind_port
-from kbhub.ui.serve import open_browser, serve
 from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ def main() -> int:
         sys.stderr.write("another daemon is running and does not stop\n")
         return TAKEN
     # The SDK takes half a second to import: a process that comes second need not.
-    from kbhub.server.daemon import process, start_options  # noqa: PLC0415
+    from kbhub.server.daemon import command, process  # noqa: PLC0415
 
     try:
-        process.run(start_options.Start.model_validate_json(sys.argv[1]), folder, lock)
+        process.run(command.Start.model_validate_json(sys.argv[1]), folder, lock)
     except KbhubError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

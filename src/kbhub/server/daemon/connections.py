@@ -256,7 +256,7 @@ class Connections:
     ) -> None:
         """Serve the page of `kbhub ui` for as long as the command is there."""
         # Few daemons serve a page, which loads templates and the web framework.
-        from kbhub.ui import access, serve  # noqa: PLC0415
+        from kbhub.ui import access, app  # noqa: PLC0415
 
         lock = anyio.Lock()
 
@@ -267,7 +267,7 @@ class Connections:
         door = access.PageAddress(**wanted.model_dump())
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
-            page = await run_sync(lambda: serve.PageServer(Hub(options), bind_port(door.port), door, changed))
+            page = await run_sync(lambda: app.PageServer(Hub(options), bind_port(door.port), door, changed))
         except KbhubError as error:
             await stream.send(_line(_refusal("failed", str(error))))
             return

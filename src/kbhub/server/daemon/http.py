@@ -1,8 +1,4 @@
-"""The HTTP endpoint: MCP over Streamable HTTP for clients of both protocol eras, with access control.
-
-Access is checked before any MCP is parsed: the Host header, the Origin, the token. Then limits: concurrent requests,
-requests per second, bytes per request. The rest is handled as on other transports.
-"""
+"""The HTTP endpoint: access control, and one server per workspace, opened on the first request for it."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import socket
 import stat
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -24,20 +21,99 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from kbhub.errors import KbhubError, UsageError
+from kbhub.hub import Hub
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
-from kbhub.ui.limits import BODY_SECONDS, MOST_AT_A_TIME, drain, read_body, replay
-from kbhub.ui.loopback import Refusal, foreign
+from kbhub.server.server import KbhubServer, create_server
+from kbhub.ui.loopback import BODY_SECONDS, MOST_AT_A_TIME, Refusal, drain, foreign, read_body, replay
 from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup, TaskStatus
     from starlette.applications import Starlette
     from starlette.types import Message, Receive, Scope, Send
 
-    from kbhub.server.daemon.workspaces import Workspaces
-    from kbhub.server.server import KbhubServer
+    from kbhub.hub import HubOptions
 
 log = logging.getLogger(__name__)
+
+MOST_WORKSPACES = 32
+"""Most open workspaces; the one idle longest is closed first."""
+
+
+@dataclass(slots=True)
+class WorkspaceServer:
+    """A workspace that is served."""
+
+    server: KbhubServer
+    app: Starlette
+    closing: anyio.Event = field(default_factory=anyio.Event)
+    busy: int = 0
+    """Number of requests in progress."""
+    used: float = 0.0
+    """Time of its last use (seconds of the event loop's clock)."""
+
+
+class Workspaces:
+    """The open workspaces.
+
+    `options` are for requests that name none. `structured` has tools publish output schemas, `app` creates the ASGI
+    application of a server, and `group` runs the tasks that live as long as a workspace is open.
+    """
+
+    def __init__(
+        self, options: HubOptions, structured: bool, app: Callable[[KbhubServer], Starlette], group: TaskGroup
+    ) -> None:
+        self._options, self._structured, self._app, self._group = options, structured, app, group
+        self._open: dict[Path | None, WorkspaceServer] = {}
+        self._opening = anyio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def get(self, root: Path | None) -> WorkspaceServer | None:
+        """Return the workspace of a directory, or None if there is no room; root None means the endpoint's own."""
+        async with self._opening:
+            if root not in self._open:
+                if len(self._open) >= MOST_WORKSPACES and not self._make_room():
+                    return None
+                options = replace(self._options, root=root) if root else self._options
+                server = await run_sync(self._made, options)
+                workspace = WorkspaceServer(server, self._app(server))
+                await self._group.start(self._hold, root, workspace)
+                self._open[root] = workspace
+            return self._open[root]
+
+    def close_idle(self) -> int:
+        """Close unused workspaces; return how many are left."""
+        for root, workspace in list(self._open.items()):
+            if not workspace.busy:
+                self._close(root)
+        return len(self._open)
+
+    def _made(self, options: HubOptions) -> KbhubServer:
+        return create_server(Hub(options), structured=self._structured)
+
+    def _make_room(self) -> bool:
+        idle = [(workspace.used, str(root), root) for root, workspace in self._open.items() if not workspace.busy]
+        if not idle:
+            return False
+        self._close(min(idle)[2])
+        return True
+
+    def _close(self, root: Path | None) -> None:
+        self._open.pop(root).closing.set()
+
+    async def _hold(self, root: Path | None, workspace: WorkspaceServer, *, task_status: TaskStatus[None]) -> None:
+        """Keep a workspace's sessions and its indexing and watching threads alive."""
+        try:
+            async with workspace.server.session_manager.run():
+                task_status.started()
+                await workspace.closing.wait()
+        except Exception:  # BLE001: one workspace must not end the others
+            log.exception("Serving %s failed.", root or "the workspace of the endpoint")
+            self._open.pop(root, None)
+
 
 MCP_PATH, HEALTH_PATH = "/mcp", "/health"
 

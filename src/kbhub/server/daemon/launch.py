@@ -16,13 +16,13 @@ from kbhub.server.daemon.folder import (
     DaemonRecord,
     Lock,
     is_held,
+    process_mark,
     read_record,
     read_token,
     running,
     try_lock,
 )
 from kbhub.server.daemon.protocol import DaemonLink, Refused, dial, greet, passed_on
-from kbhub.server.daemon.record import process_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -28,10 +28,8 @@ from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions
 from kbhub.index.shared import SharedState
 from kbhub.server.daemon.connections import Connections, Dismissal
-from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord
-from kbhub.server.daemon.http import MCP_PATH, Guarded, bind_path, mcp_app
-from kbhub.server.daemon.record import make_token, process_mark, write_record
-from kbhub.server.daemon.workspaces import Workspaces
+from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, make_token, process_mark, write_record
+from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path, mcp_app
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
@@ -42,8 +40,8 @@ from kbhub.workspace.settings import ServeSettings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kbhub.server.daemon.command import Http, Start
     from kbhub.server.daemon.folder import Lock
-    from kbhub.server.daemon.start_options import Http, Start
 
 log = logging.getLogger(__name__)
 

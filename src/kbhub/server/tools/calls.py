@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -17,10 +17,8 @@ from kbhub.render import status_answers
 from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
 from kbhub.search import base_suggestions
-from kbhub.server.elicitation import TrustQuestion
-from kbhub.server.parameters import as_list, cleaned
-from kbhub.server.roots import RootsQuestion
-from kbhub.server.tools.results import text_result
+from kbhub.server.questions import RootsQuestion, TrustQuestion
+from kbhub.server.tools.definitions import text_result
 from kbhub.sync.background import Background, embed_ahead, is_used
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
 from kbhub.sync.watch import Watcher
@@ -198,31 +196,9 @@ class Calls:
         self._waited += anyio.current_time() - began
         return max(reported, 0)
 
-    async def indexing(self, arguments: Mapping[str, Any], seconds: float) -> str | None:
-        """Wait for the first index of the bases that a call is about.
-
-        Args:
-            arguments: of the call.
-            seconds: how long to wait.
-
-        Returns:
-            How far it is, in words; None if there is nothing to wait for.
-
-        Raises:
-            KbhubError: the call names a base that is not active, or the configuration is invalid.
-        """
-        names = arguments.get("bases")
-        chosen = cleaned(as_list(names)) if isinstance(names, str | list) else ()
-        end = anyio.current_time() + seconds
-        while unfinished := await self.run(first_indexes, self.hub, chosen):
-            if (left := end - anyio.current_time()) <= 0:
-                return _words(*map(sum, zip(*unfinished.values(), strict=True)))
-            await self._pause(unfinished, min(left, PROGRESS_SECONDS))
-        return None
-
     async def _pause(self, bases: Iterable[str], seconds: float) -> None:
         """Wait until bases are indexed that the background is at; for what others are at, all of the time."""
-        if mine := [base for base in bases if self.background.in_hand(base)]:
+        if mine := [base for base in bases if self.background.is_pending(base)]:
             await self.run(self.background.wait, mine, seconds)
         else:
             await anyio.sleep(seconds)
@@ -277,7 +253,7 @@ class Calls:
 
     def _follows(self, base: str) -> bool:
         """Return whether events report what changes in a base, and all that they reported is indexed."""
-        return self.watcher.follows(base) and not self.background.in_hand(base)
+        return self.watcher.follows(base) and not self.background.is_pending(base)
 
     def _compare(self, names: tuple[str, ...], max_age: float | None) -> None:
         """Compare bases with their files as far as due."""
@@ -289,7 +265,7 @@ class Calls:
         if idle:
             watched = set(filter(self._follows, idle))
             behind = freshen(self.hub, idle, max_age=max_age, watched=watched)
-            self.background.hand(behind)
+            self.background.enqueue(behind)
             self.announcer.look()
 
     def _notice(self, changes: Changes | None) -> None:

@@ -16,10 +16,10 @@ from kbhub.memory.lists import LISTED, memories
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memories import forgotten_answer, memories_answer, remembered_answer
-from kbhub.server.apps import shows_views, with_memories
-from kbhub.server.elicitation import confirm
-from kbhub.server.parameters import Names, as_list, brief, cleaned
+from kbhub.server.extensions import shows_views, with_memories
+from kbhub.server.questions import confirm
 from kbhub.server.tools.calls import Calls, client_name
+from kbhub.server.tools.definitions import Names, as_list, brief, cleaned
 from kbhub.usage.log import LogSession
 from kbhub.workspace.memory_folders import Scope
 

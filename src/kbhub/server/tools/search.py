@@ -14,10 +14,9 @@ from kbhub.hub import Hub
 from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
 from kbhub.render import model
 from kbhub.search.llm_assistance import search_assisted
-from kbhub.server.apps import shows_views, with_hits
-from kbhub.server.parameters import Names, Wordings, brief, cleaned
+from kbhub.server.extensions import shows_views, with_hits
 from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.published import model_of
+from kbhub.server.tools.definitions import Names, Wordings, brief, cleaned, model_of
 from kbhub.types import BOUNDS, Granularity, Hit, Mode, Query, SearchResult
 from kbhub.usage.log import record
 

@@ -15,8 +15,8 @@ from kbhub.editing.documents import WriteMode
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.render.edits import deleted_answer, renamed_answer, restored_answer, written_answer
-from kbhub.server.parameters import brief
 from kbhub.server.tools.calls import Calls, client_name
+from kbhub.server.tools.definitions import brief
 
 BasedOn = Annotated[
     str | None, Field(description="Hash from `read` or the last edit; fails if the file changed since.")

@@ -1,22 +1,22 @@
-"""Views in clients that show them (MCP Apps, SEP-1865): hits with their traces, and memories to review.
-
-A view is a page that the client shows in a sandbox; a result carries the part that fills it in, in `_meta`, which no
-model reads. To other clients nothing changes.
-"""
+"""Extensions of the protocol: views of results (MCP Apps, SEP-1865), and skills (SEP-2640)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
-from mcp.server.extension import Extension
+from mcp.server.extension import Extension, MethodBinding
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
+from mcp.types import PaginatedRequestParams, RequestParams
 
 from kbhub import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcp.server import ServerRequestContext
+    from mcp.server.extension import RequestHandler
     from mcp.types import CallToolResult, Tool
 
     from kbhub.hub import Hub
@@ -84,3 +84,60 @@ def _views() -> Any:
     from kbhub.render.html import templates  # noqa: PLC0415
 
     return templates
+
+
+SCHEME = "skill://"
+
+
+class SkillParams(RequestParams):
+    """Names a skill."""
+
+    uri: str
+
+
+class FolderParams(PaginatedRequestParams):
+    """Names a folder of a skill."""
+
+    uri: str
+
+
+class Skills(Extension):
+    """Serves the skills of a hub's bases; those of a project only after `kbhub trust --documents`."""
+
+    identifier = "io.modelcontextprotocol/skills"
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def settings(self) -> dict[str, Any]:
+        """Announce that folders of skills are listed, too."""
+        return {"directoryRead": True}
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """Return the extension's methods."""
+        return (
+            MethodBinding("skills/list", PaginatedRequestParams, self._answered("list_skills", "cursor")),
+            MethodBinding("skills/get", SkillParams, self._answered("get_skill", "uri")),
+            MethodBinding("resources/directory/read", FolderParams, self._answered("read_folder", "uri", "cursor")),
+        )
+
+    def _answered(self, request: str, *parameters: str) -> RequestHandler:
+        async def handle(_context: Any, params: Any) -> dict[str, Any]:
+            values = [getattr(params, name) for name in parameters]
+            result: dict[str, Any] = await getattr(_requests(), request)(self._hub, *values)
+            return result
+
+        return handle
+
+
+async def read_skill(hub: Hub, uri: str) -> list[ReadResourceContents]:
+    """Return a file of a skill."""
+    contents: list[ReadResourceContents] = await _requests().read_skill(hub, uri)
+    return contents
+
+
+def _requests() -> Any:
+    # Few clients ask for skills, and all wait for the handshake.
+    from kbhub.server import resources  # noqa: PLC0415
+
+    return resources

@@ -1,21 +1,64 @@
-"""The command's side of `kbhub ui` through the shared daemon."""
+"""The command's side of the daemon: its start parameters, and the page of `kbhub ui` through it."""
 
 from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub import __version__
+from kbhub.frozen import Model
+from kbhub.hub import HubOptions
 from kbhub.server.daemon.folder import DaemonFolder, read_token, running
 from kbhub.server.daemon.protocol import OURS, Refused, dial, greet, greeting
-from kbhub.ui.access import PageAddress
+from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kbhub.server.daemon.protocol import ConnectOptions
+    from kbhub.ui.access import PageAddress
+
+
+class Http(Model):
+    """The HTTP endpoint, and the workspace of requests that name none."""
+
+    port: int | None = None
+    """None for the port of the settings, 0 for a free one."""
+    socket: str | None = None
+    """Path of a Unix socket, instead of a port."""
+    root: str | None = None
+    config: str | None = None
+    cache_dir: str | None = None
+    base: tuple[str, ...] = ()
+    cwd: str = "/"
+    structured: bool = False
+    read_only: bool = False
+
+    def options(self, env: Mapping[str, str]) -> HubOptions:
+        """Return the options of its hubs."""
+        return HubOptions(
+            root=self.root,
+            config=Path(self.config) if self.config else None,
+            bases=parse_base_arguments(self.base, env),
+            cache=Path(self.cache_dir) if self.cache_dir else None,
+            read_only=self.read_only,
+            env=dict(env),
+            cwd=Path(self.cwd),
+        )
+
+
+class Start(Model):
+    """The start parameters of a daemon."""
+
+    ends: bool = False
+    """Whether it ends by itself after a long time without clients."""
+    detached: bool = True
+    """Whether it runs without a terminal."""
+    http: Http | None = None
+
 
 KIND = "ui"
 """Of the greeting."""
@@ -46,7 +89,7 @@ def serve_by_daemon(
                 said = json.loads(line)
                 if said.get(OURS) != KIND:
                     break  # it is leaving
-                changed(PageAddress(**said["page"]))
+                changed(type(door)(**said["page"]))
     except (OSError, Refused):
         return False
     return True
