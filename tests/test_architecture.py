@@ -131,13 +131,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 373,
-    "lines": 69364,
-    "code lines": 47436,
-    "files under 60 lines": 27,
+    "files": 281,
+    "lines": 66696,
+    "code lines": 45837,
+    "files under 60 lines": 6,
     "class names in two files": 0,
-    "modules in -ing": 4,
-    "test lines": 54897,
+    "modules in -ing": 3,
+    "test lines": 54270,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,6 @@ from kbhub.cli.console import complain
 from kbhub.errors import KbhubError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from cyclopts.argument import Argument
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions

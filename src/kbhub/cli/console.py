@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,8 +18,6 @@ from kbhub.render.layout import fitted, wrapped
 from kbhub.render.words import json_escaped, visible_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from rich.progress import Progress, TaskID
 
 MESSAGE_CHARACTERS = 2_000

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
 
 from kbhub.cli import ALONE, INTERRUPTED, UNWRITTEN, arranged
 from kbhub.errors import KbhubError
 from kbhub.workspace.child_processes import be_frugal, collect_rarely, end_frugally
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 plus the number of SIGPIPE."""

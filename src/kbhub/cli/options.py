@@ -8,6 +8,7 @@ import platform
 import shlex
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,25 +19,20 @@ from cyclopts.validators import Number
 from kbhub import __version__
 from kbhub.cli.console import complain, page, progress_bars, show, show_json
 from kbhub.errors import KbhubError, UsageError
-from kbhub.hub import HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
+from kbhub.render.formats import Format, Listing
 from kbhub.render.words import neutralised, warnings_text
 from kbhub.search import base_suggestions
-from kbhub.sync.freshness import Patience, first_indexes, freshen, sync
-from kbhub.types import BOUNDS
+from kbhub.sync.freshness import Patience, StaleBase, first_indexes, freshen, sync
+from kbhub.types import BOUNDS, Problem
 from kbhub.values import counted
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from kbhub.hub import Hub
-    from kbhub.render.formats import Format, Listing
-    from kbhub.sync.freshness import StaleBase
     from kbhub.sync.sync import Progress
-    from kbhub.types import Problem
 
 _FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
 """Options that choose a format."""

@@ -7,7 +7,7 @@ which makes up for correlated components (Charikar, "Similarity Estimation Techn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import shake_256
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Read = Callable[[NDArray[np.int64]], list[tuple[int, bytes]]]
 
 MOST = 127
 """Largest component of a stored vector; each vector has its own scale, as cosine ignores length."""
@@ -41,13 +43,6 @@ def similarity(blobs: Sequence[bytes], vector: NDArray[np.int8]) -> NDArray[np.f
     cosine: NDArray[np.float64] = 1 - distance.astype(np.float32).astype(np.float64)
     return cosine
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    Read = Callable[[NDArray[np.int64]], list[tuple[int, bytes]]]
 
 LEAST_CANDIDATES, MOST_CANDIDATES, CANDIDATE_SHARE = 1000, 8000, 0.03
 """Vectors whose bits differ least from the query's and that are examined more closely: a share of all, within

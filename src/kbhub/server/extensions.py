@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
@@ -13,8 +14,6 @@ from mcp.types import PaginatedRequestParams, RequestParams
 from kbhub import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mcp.server import ServerRequestContext
     from mcp.server.extension import RequestHandler
     from mcp.types import CallToolResult, Tool

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, NoReturn
 
 FRAME_BYTES = 4 * 1024 * 1024
 """Limit of a message on every transport: forty times the longest document in the vaults at hand. Parsed JSON takes up

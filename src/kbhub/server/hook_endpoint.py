@@ -6,19 +6,16 @@ import json
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import CLIENTS, EVENTS, answer, event_of
 from kbhub.hooks.inbox import propose
 from kbhub.hub import Hub, HubOptions
+from kbhub.index.shared import SharedState
 from kbhub.workspace.files import user_home
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kbhub.index.shared import SharedState
 
 MOST_HUBS = 16
 """Hubs kept open, one per directory: more than anybody works in at a time. Each holds what discovery found."""

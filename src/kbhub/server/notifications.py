@@ -21,11 +21,11 @@ from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.index import catalogue
 from kbhub.server.questions import STATELESS_SINCE
 from kbhub.server.tools.definitions import offered
+from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.types import Base
 
 TEMPLATE = "kbhub://{base}/{+path}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -23,8 +24,6 @@ from pydantic import ValidationError
 from kbhub.documents.safe_text import one_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp.server import ServerRequestContext
     from mcp.types import ClientCapabilities
 

@@ -8,7 +8,7 @@ import json
 import mimetypes
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,18 +31,19 @@ from kbhub.documents import markdown, walk
 from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, KbhubError, PathNotContained, UsageError
 from kbhub.hooks.sessions import speaking_bases
+from kbhub.hub import Hub
 from kbhub.index import catalogue
+from kbhub.index.catalogue import CatalogueEntry
 from kbhub.index.references import ref_of
 from kbhub.memory import catalog
-from kbhub.reading.skills import children_of, read_skill_file, skill_at, skills_of
+from kbhub.reading.skills import Skill, children_of, read_skill_file, skill_at, skills_of
 from kbhub.server.notifications import from_template_value, parse_uri, template_value, uri_of
 from kbhub.sync.document_access import Opener
+from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from mcp.server import ServerRequestContext
     from mcp.server.mcpserver import Context
     from mcp.types import (
@@ -53,11 +54,7 @@ if TYPE_CHECKING:
         UnsubscribeRequestParams,
     )
 
-    from kbhub.hub import Hub
-    from kbhub.index.catalogue import CatalogueEntry
-    from kbhub.reading.skills import Skill
     from kbhub.server.tools.calls import Calls
-    from kbhub.types import Base
 
 PAGE = 100
 """Documents per page of the list: some 20 kB, which every client accepts."""

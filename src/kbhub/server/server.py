@@ -45,6 +45,7 @@ from kbhub.server.notifications import TEMPLATE, Announcer
 from kbhub.server.questions import RootsQuestion, offers_model
 from kbhub.server.tools import definitions
 from kbhub.server.tools.definitions import bad_argument, check_names, check_tool, offered, text_result, why_not
+from kbhub.types import Base
 from kbhub.workspace.tool_names import CORE
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.server.session import ServerSession
     from kbhub.server.tools.calls import Calls
-    from kbhub.types import Base
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from kbhub.documents.safe_text import one_line
 from kbhub.hub import Hub
+from kbhub.server.notifications import Announcer
 from kbhub.server.resources import Resources
 from kbhub.server.tools.ask import Asking
 from kbhub.server.tools.calls import Calls
@@ -24,13 +25,10 @@ from kbhub.server.tools.read import AuditTool, GraphTools, ReadTool, Statuses
 from kbhub.server.tools.search import Searching
 from kbhub.server.tools.write import Writing
 from kbhub.values import struct
-from kbhub.workspace.tool_names import ALL, TOOLS
+from kbhub.workspace.tool_names import ALL, TOOLS, ToolName
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
-
-    from kbhub.server.notifications import Announcer
-    from kbhub.workspace.tool_names import ToolName
 
 
 ARGUMENT_BYTES = 2_000

@@ -24,13 +24,12 @@ from mcp.types import (
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from kbhub.server.frames import Frames
+from kbhub.server.frames import Frame, Frames
 from kbhub.server.notifications import LISTEN
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
-    from kbhub.server.frames import Frame
     from kbhub.server.server import KbhubServer
 
 log = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
@@ -15,8 +16,6 @@ from kbhub.render.html.templates import rendered
 from kbhub.ui.loopback import BODY_BYTES, BODY_SECONDS, HOST, MOST_AT_A_TIME, drain, foreign, read_body, replay
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SECRET_BYTES = 24

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import webbrowser
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -25,9 +27,10 @@ from kbhub.errors import (
     UsageError,
     WriteRefused,
 )
+from kbhub.hub import Hub
 from kbhub.render.html.templates import STATIC, rendered
 from kbhub.ui import ask, documents, gaps, graph, health, memories, search
-from kbhub.ui.access import Guard
+from kbhub.ui.access import Guard, PageAddress
 from kbhub.ui.loopback import HttpServer
 from kbhub.ui.site import Site, site_of
 from kbhub.workspace.atomic_writes import write_atomically
@@ -35,14 +38,9 @@ from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Mapping
-    from pathlib import Path
 
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.hub import Hub
-    from kbhub.ui.access import PageAddress
 
 STATIC_SECONDS = 3600
 """Age to which scripts and styles are kept by the browser; their addresses have the version."""

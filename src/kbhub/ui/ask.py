@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -12,23 +13,19 @@ import anyio
 import anyio.lowlevel
 from starlette.responses import StreamingResponse
 
+from kbhub.answers.answer import Answer, Source
 from kbhub.answers.question import answer_without_client, prepare
 from kbhub.errors import KbhubError
 from kbhub.render.answers import answer_notes
 from kbhub.render.html.documents import answer_html
 from kbhub.render.html.templates import rendered
 from kbhub.ui.documents import read_address
-from kbhub.ui.site import site_of
+from kbhub.ui.site import Site, site_of
 from kbhub.usage.log import USER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.answers.answer import Answer, Source
-    from kbhub.ui.site import Site
 
 
 def ask_page(request: Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -11,29 +12,24 @@ from starlette.responses import Response
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.memory.catalog import all_known, described
+from kbhub.memory.results import Memory
 from kbhub.reading.faults import Faults
 from kbhub.reading.graph import graph_of
-from kbhub.reading.lists import list_documents
+from kbhub.reading.lists import Listed, list_documents
 from kbhub.reading.neighbours import related
-from kbhub.reading.read import commits, open_whole
+from kbhub.reading.read import Whole, commits, open_whole
+from kbhub.reading.reports import Neighbour, Related
 from kbhub.render.html.documents import Addresses, LineRange, document_html, part_with, slug
 from kbhub.search.hits import STALE_DAYS
-from kbhub.ui.site import number_of, site_of
+from kbhub.ui.site import Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct
+from kbhub.workspace.settings import Editor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from starlette.requests import Request
 
     from kbhub.hub import Hub
-    from kbhub.memory.results import Memory
-    from kbhub.reading.lists import Listed
-    from kbhub.reading.read import Whole
-    from kbhub.reading.reports import Neighbour, Related
-    from kbhub.ui.site import Site
-    from kbhub.workspace.settings import Editor
 
 EDITORS: Mapping[Editor, str] = {
     "vscode": "vscode://file{path}:{line}",

@@ -16,15 +16,13 @@ from kbhub.errors import UsageError
 from kbhub.memory.files import slug
 from kbhub.render.html.templates import HEIGHT, WIDTH, columns
 from kbhub.ui.documents import read_address
-from kbhub.ui.site import site_of
+from kbhub.ui.site import Site, site_of
 from kbhub.usage.gaps import close_gap, gaps_and_unanswered
 from kbhub.usage.reports import show_log
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.ui.site import Site
 
 LOGGED = 2_000
 """Queries that are looked at."""

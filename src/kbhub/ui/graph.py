@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,25 +11,20 @@ from starlette.responses import JSONResponse
 
 from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.reading.faults import Faults
-from kbhub.reading.graph import Node, found_document, graph_of
+from kbhub.reading.graph import Graph, Node, found_document, graph_of
 from kbhub.reading.nearness import NEAR_FLOOR, Means, means_of, vector_of
 from kbhub.reading.neighbours import walk
-from kbhub.reading.reports import EDGE_KINDS
+from kbhub.reading.reports import EDGE_KINDS, EdgeKind
 from kbhub.ui.documents import read_address
-from kbhub.ui.site import site_of
+from kbhub.ui.site import Site, site_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from numpy.typing import NDArray
     from starlette.requests import Request
     from starlette.responses import Response
 
     from kbhub.hub import Hub
-    from kbhub.reading.graph import Graph
-    from kbhub.reading.reports import EdgeKind
-    from kbhub.ui.site import Site
 
 ROUNDS = 50
 """Steps of the layout; after them it hardly moves."""

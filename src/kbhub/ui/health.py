@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +14,15 @@ from starlette.responses import RedirectResponse, StreamingResponse
 from kbhub.errors import ConfigError, WriteRefused
 from kbhub.evaluation.report import kept_reports
 from kbhub.reading.lists import status
+from kbhub.reading.reports import Status
 from kbhub.render.html.templates import WIDTH
 from kbhub.search.base_suggestions import outside
 from kbhub.setup.doctor import examine, repair
-from kbhub.ui.site import site_of
+from kbhub.ui.site import Site, site_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.reading.reports import Status
-    from kbhub.ui.site import Site
 
 EVENT_SECONDS = 0.1
 """How often the progress is looked at."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
@@ -11,31 +12,27 @@ import numpy as np
 from starlette.responses import RedirectResponse
 
 from kbhub.errors import IndexUnavailable, UsageError, WriteRefused
-from kbhub.memory.catalog import active_shelves, all_known, described, located, matching, subjects_changed
+from kbhub.memory.catalog import StoredMemory, active_shelves, all_known, described, located, matching, subjects_changed
 from kbhub.memory.catalog import ref as ref_of_known
 from kbhub.memory.changes import forget
 from kbhub.memory.files import read
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.remember import remember
+from kbhub.memory.results import ChangedSubject
 from kbhub.memory.similarity import NEAR_SHOWN, NEAR_SIMILARITY, nearest
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_of, vector_of
 from kbhub.render.html.templates import strength_curve
-from kbhub.ui.site import number_of, site_of
+from kbhub.ui.site import Site, number_of, site_of
 from kbhub.workspace.memory_folders import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from numpy.typing import NDArray
     from starlette.datastructures import FormData
     from starlette.requests import Request
     from starlette.responses import Response
 
     from kbhub.hub import Hub
-    from kbhub.memory.catalog import StoredMemory
-    from kbhub.memory.results import ChangedSubject
-    from kbhub.ui.site import Site
 
 PAGE = 50
 """Memories of one page."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -15,19 +16,14 @@ from kbhub.index.query.parser import FILTER
 from kbhub.render.html.templates import BarOfTrace, traced
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.search.search import search
-from kbhub.types import MOST_HITS, Query
-from kbhub.ui.site import number_of, site_of
+from kbhub.types import MOST_HITS, Hit, Query, SearchResult
+from kbhub.ui.site import Site, number_of, site_of
 from kbhub.usage.log import record
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.types import Hit, SearchResult
-    from kbhub.ui.site import Site
 
 PAGE = 20
 """Hits of a page."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -11,21 +12,18 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse
 
 from kbhub import __version__
-from kbhub.editing.audit import audit, fix
+from kbhub.editing.audit import AuditReport, audit, fix
 from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.render.html.templates import environment, rendered
 from kbhub.sync.background import Background
+from kbhub.types import Base
 from kbhub.usage import log
 from kbhub.usage.gaps import maintain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
 
-    from kbhub.editing.audit import AuditReport
     from kbhub.hub import Hub
-    from kbhub.types import Base
 
 FINDINGS = 100
 """Findings of the audit that are shown."""

@@ -23,9 +23,9 @@ from kbhub.workspace.memory_folders import MEMORY_ID, PROJECT_ID
 if TYPE_CHECKING:
     from kbhub.hub import Hub
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
 
+if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 

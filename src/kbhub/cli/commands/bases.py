@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -35,17 +35,12 @@ from kbhub.render.lists import (
 )
 from kbhub.render.terminal import size_text
 from kbhub.render.words import visible_line
-from kbhub.setup.bases import NewBase, add_base, list_bases, remove_base, rename_base, show_base
-from kbhub.setup.cleanup import delete, examine_cache
+from kbhub.setup.bases import BaseChange, NewBase, add_base, list_bases, remove_base, rename_base, show_base
+from kbhub.setup.cleanup import Cleanup, delete, examine_cache
+from kbhub.setup.contexts import ContextChange, parse_place
 from kbhub.setup.contexts import add_context as write_context
 from kbhub.setup.contexts import list_contexts as contexts_at
-from kbhub.setup.contexts import parse_place
 from kbhub.setup.contexts import remove_context as take_back
-
-if TYPE_CHECKING:
-    from kbhub.setup.bases import BaseChange
-    from kbhub.setup.cleanup import Cleanup
-    from kbhub.setup.contexts import ContextChange
 
 
 def list_(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen

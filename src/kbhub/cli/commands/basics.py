@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -44,32 +45,25 @@ from kbhub.memory.catalog import all_known, count_read
 from kbhub.reading.lists import status as status_of
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
-from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
+from kbhub.reading.reports import BaseStatus, DaemonStatus, MemorySummary, Status, TagUse
 from kbhub.render import pages
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
 from kbhub.render.hooks import summary_line
 from kbhub.render.lists import status_listing
 from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
 from kbhub.render.words import neutralised
-from kbhub.search.base_suggestions import choices, outside
+from kbhub.search.base_suggestions import Suggestion, choices, outside
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.setup.init import make_knowledge, point_to
 from kbhub.sync.comparison import behind_of, compare
+from kbhub.types import Base
 from kbhub.usage.gaps import summary
 from kbhub.usage.log import USER, flush, note_read
 from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
-from kbhub.workspace.trust import Grant, identity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from kbhub.reading.reports import BaseStatus, Status
-    from kbhub.search.base_suggestions import Suggestion
-    from kbhub.types import Base
-    from kbhub.workspace.trust import TrustStore
+from kbhub.workspace.trust import Grant, TrustStore, identity
 
 EVERYTHING_READ = sys.maxsize
 """Characters that `read` prints: a shell has no window of tokens to fit."""

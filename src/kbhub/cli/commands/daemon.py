@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -17,16 +17,12 @@ from kbhub.cli.options import Common, Places, hub_options
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.frozen import Model
 from kbhub.server.daemon.command import Http, Start
-from kbhub.server.daemon.folder import DaemonFolder, running, try_lock
+from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, running, try_lock
 from kbhub.server.daemon.launch import DaemonUnavailable, launch
 from kbhub.server.daemon.launch import stop as stop_daemon
 from kbhub.server.daemon.protocol import ConnectOptions
 from kbhub.server.daemon.proxy import connect
 from kbhub.workspace.files import data_dir
-
-if TYPE_CHECKING:
-    from kbhub.server.daemon.folder import DaemonRecord
-
 
 MOST_PORT = 65535
 """Of TCP."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 import pyperclip
 from cyclopts import Parameter
@@ -38,11 +39,7 @@ from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
 from kbhub.reading.reports import EDGE_KINDS
 from kbhub.render.edits import deleted_text, renamed_text, restored_text, trash_text, written_text
 from kbhub.render.graph import related_listing, related_text, tags_listing, tags_notes, tags_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kbhub.types import Skipped
+from kbhub.types import Skipped
 
 
 class TrashResult(Model):

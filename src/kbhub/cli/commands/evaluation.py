@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -22,7 +22,7 @@ from kbhub.documents.markdown import decode
 from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset
 from kbhub.evaluation import evaluate as measure
-from kbhub.evaluation.corpus import Setup, logged_dataset
+from kbhub.evaluation.corpus import EvalMode, Setup, logged_dataset
 from kbhub.evaluation.report import keep
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -38,10 +38,6 @@ from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
 from kbhub.search.scores import SIGNALS
 from kbhub.types import MOST_HITS
 from kbhub.workspace.files import read_regular
-
-if TYPE_CHECKING:
-    from kbhub.evaluation.corpus import EvalMode
-
 
 LEAST_RESULTS = 10
 """Results that the figures look at."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,26 +28,22 @@ from kbhub.cli.options import (
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.parser import terms_of
+from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.sqlite import noted_damage
 from kbhub.render import formats as listings
+from kbhub.render.formats import Listing
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter, search_notes, search_text
 from kbhub.render.words import verdict_words
 from kbhub.search.llm_assistance import LlmOptions, search_assisted
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.search.search import search as search_bases
-from kbhub.types import MOST_HITS, Query
+from kbhub.types import MOST_HITS, Hit, Query, SearchResult
 from kbhub.usage.log import flush, record
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.formats import converts, file_title
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kbhub.index.query.parser import Term
     from kbhub.reading.reports import Reading
-    from kbhub.render.formats import Listing
-    from kbhub.types import Hit, SearchResult
 
 QUERY_BYTES = 1 << 20
 """Bytes of a query read from standard input; more than `query.MAX_TERMS` words are not looked up anyway."""

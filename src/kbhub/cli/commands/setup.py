@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from pydantic import Field
@@ -18,22 +19,15 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.render.setup import pastes_text, plan_text, question, report_text
 from kbhub.render.terminal import Painter
-from kbhub.setup.clients import CLIENTS, Machine, this_platform
+from kbhub.setup.clients import CLIENTS, Client, Machine, this_platform
 from kbhub.setup.hooks import HOOKED, hooks_tasks
 from kbhub.setup.instructions import agents_tasks, skill_tasks
 from kbhub.setup.launch import launch, this_installation
-from kbhub.setup.plan import AnyName, SetupReport, carry_out, pastes
+from kbhub.setup.plan import AnyName, PlannedStep, SetupReport, Step, carry_out, pastes
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.validation import schema_file, schema_files
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kbhub.setup.clients import Client
-    from kbhub.setup.plan import PlannedStep, Step
-
 
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -24,12 +24,10 @@ from kbhub.render.terminal import report_text
 from kbhub.setup.bases import team_engine
 from kbhub.sync.comparison import SyncReport
 from kbhub.sync.watch import until_changed
+from kbhub.types import Base
 from kbhub.values import counted
 from kbhub.workspace.config import engine_fault, is_engine_url, split_engine_url
 from kbhub.workspace.project import PROJECT_ID
-
-if TYPE_CHECKING:
-    from kbhub.types import Base
 
 DEADLINE_SECONDS = 10.0
 """How long a command waits for the database, unless `--timeout` says otherwise: a person waits, not an agent."""

@@ -18,15 +18,13 @@ from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.server.daemon.command import serve_by_daemon
 from kbhub.server.daemon.protocol import ConnectOptions
-from kbhub.ui.access import door_at
+from kbhub.ui.access import PageAddress, door_at
 from kbhub.ui.app import open_browser, serve
 from kbhub.ui.loopback import bind_port
 from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
     import socket
-
-    from kbhub.ui.access import PageAddress
 
 USED_TWICE = (
     "The address was used a second time, so the first visit has ended. If only you opened it, in two browsers, go on "

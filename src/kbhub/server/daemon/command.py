@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,11 @@ from kbhub import __version__
 from kbhub.frozen import Model
 from kbhub.hub import HubOptions
 from kbhub.server.daemon.folder import DaemonFolder, read_token, running
-from kbhub.server.daemon.protocol import OURS, Refused, dial, greet, greeting
+from kbhub.server.daemon.protocol import OURS, ConnectOptions, Refused, dial, greet, greeting
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from kbhub.server.daemon.protocol import ConnectOptions
     from kbhub.ui.access import PageAddress
 
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
+from kbhub.index.shared import SharedState
 from kbhub.server.daemon.protocol import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
 from kbhub.server.hook_endpoint import Hooking, HookMessage
 from kbhub.server.server import KbhubServer, create_server
@@ -31,8 +32,6 @@ from kbhub.workspace.files import cache_dir
 
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
-
-    from kbhub.index.shared import SharedState
 
 log = logging.getLogger(__name__)
 

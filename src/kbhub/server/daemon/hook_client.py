@@ -9,16 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from kbhub import __version__
 from kbhub.server.daemon.folder import DaemonFolder, read_token, running
 from kbhub.server.daemon.protocol import GREETING_BYTES, ConnectOptions, Refused, dial, greet, greeting
 from kbhub.workspace.files import data_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 KIND = "hook"
 """Of the greeting."""

@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from kbhub.errors import KbhubError, UsageError
-from kbhub.hub import Hub
+from kbhub.hub import Hub, HubOptions
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
 from kbhub.server.server import KbhubServer, create_server
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
     from starlette.applications import Starlette
     from starlette.types import Message, Receive, Scope, Send
-
-    from kbhub.hub import HubOptions
 
 log = logging.getLogger(__name__)
 

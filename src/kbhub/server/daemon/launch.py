@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from kbhub import __version__
 from kbhub.server.daemon.folder import (
@@ -23,10 +24,6 @@ from kbhub.server.daemon.folder import (
     try_lock,
 )
 from kbhub.server.daemon.protocol import DaemonLink, Refused, dial, greet, passed_on
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 T = TypeVar("T")
 

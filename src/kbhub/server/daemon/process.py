@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions
 from kbhub.index.shared import SharedState
 from kbhub.server.daemon.connections import Connections, Dismissal
-from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, make_token, process_mark, write_record
+from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, Lock, make_token, process_mark, write_record
 from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path, mcp_app
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
@@ -38,10 +39,7 @@ from kbhub.workspace.config import load_config
 from kbhub.workspace.settings import ServeSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kbhub.server.daemon.command import Http, Start
-    from kbhub.server.daemon.folder import Lock
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from kbhub.server.daemon.folder import DaemonFolder
 from kbhub.server.daemon.launch import DaemonUnavailable, reach
@@ -18,9 +18,6 @@ from kbhub.server.daemon.protocol import OURS, ConnectOptions, DaemonLink, Refus
 from kbhub.server.frames import Frame, frames, refusal
 from kbhub.workspace.files import data_dir
 from kbhub.workspace.tool_names import ALL, WRITERS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 LISTEN = "subscriptions/listen"
 """The request whose answer is a stream of notifications, open as long as the client wants."""

@@ -13,6 +13,7 @@ from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.errors import KbhubError
+from kbhub.frozen import Model
 from kbhub.render import status_answers
 from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
@@ -21,23 +22,21 @@ from kbhub.server.questions import RootsQuestion, TrustQuestion
 from kbhub.server.tools.definitions import text_result
 from kbhub.sync.background import Background, embed_ahead, is_used
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
-from kbhub.sync.watch import Watcher
+from kbhub.sync.watch import Changes, Watcher
+from kbhub.types import Discovery, Problem
 from kbhub.usage import log
 from kbhub.usage.gaps import maintain
 from kbhub.usage.log import LogSession
+from kbhub.values import Value
 from kbhub.workspace.discovery import FROM_ROOTS
+from kbhub.workspace.settings import GlobalConfig
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
-    from kbhub.frozen import Model
     from kbhub.hub import Hub
     from kbhub.server.notifications import Announcer
     from kbhub.sync.sync import Progress
-    from kbhub.sync.watch import Changes
-    from kbhub.types import Discovery, Problem
-    from kbhub.values import Value
-    from kbhub.workspace.settings import GlobalConfig
 
 FRESHEN_SECONDS = 0.5
 """How long a search waits for changed files to be indexed; what takes longer serves the next one."""

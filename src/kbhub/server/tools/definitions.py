@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -10,22 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp.types import CallToolResult, TextContent, Tool
-from pydantic import BeforeValidator, ConfigDict, Field, RootModel, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    RootModel,
+    ValidationError,
+    create_model,
+)
 
 from kbhub.errors import UsageError
 from kbhub.server.frames import too_much
+from kbhub.values import Value
 from kbhub.workspace.field_checks import nearest, shown
-from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, DOCUMENT_WRITERS, MEANT, MEMORY_TOOLS, WRITERS
+from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, DOCUMENT_WRITERS, MEANT, MEMORY_TOOLS, WRITERS, ToolName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from pydantic import BaseModel, GetJsonSchemaHandler, ValidationError
     from pydantic_core import CoreSchema
 
     from kbhub.hub import Hub
-    from kbhub.values import Value
-    from kbhub.workspace.tool_names import ToolName
 
 Schema = dict[str, Any]
 
