@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.markdown import anchor, parse_document, section
@@ -21,14 +22,10 @@ from kbhub.workspace.formats import CONVERTED_KINDS
 from kbhub.workspace.memory_folders import MEMORY_ID, PROJECT_ID
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
-
-from collections.abc import Callable, Sequence
-
-if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kbhub.hub import Hub
     from kbhub.index.querylog import Kind, QueryLog, Topic
     from kbhub.usage.clusters import Cluster
 
