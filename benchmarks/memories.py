@@ -16,8 +16,7 @@ from kbhub.hub import HubOptions
 from kbhub.memory.changes import forget
 from kbhub.memory.files import new_file, slug
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
-from kbhub.memory.similarity import id_of
+from kbhub.memory.remember import id_of, remember
 from kbhub.search.memory_boost import timestamp
 from kbhub.types import Query
 

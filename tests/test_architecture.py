@@ -131,13 +131,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 281,
-    "lines": 66696,
-    "code lines": 45837,
+    "files": 274,
+    "lines": 66609,
+    "code lines": 45792,
     "files under 60 lines": 6,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 54270,
+    "test lines": 54266,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import numpy as np
 
-from kbhub.index.columns import MORE, growing, written
+from kbhub.index.signatures import MORE, growing, written
 from kbhub.index.sqlite.columns import MOST_BYTES, WORD
 from kbhub.index.sqlite.schema import NAME, PACKED_SUM, packed_sum
 

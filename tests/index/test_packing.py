@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
-from kbhub.index.columns import growing, written
 from kbhub.index.query.parser import parse_query
+from kbhub.index.signatures import growing, written
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns
 from kbhub.index.sqlite import writer as pack
 from kbhub.index.sqlite.columns import totals

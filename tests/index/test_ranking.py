@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kbhub.index.bm25 import Ranking, scores, spread
-from kbhub.index.columns import Postings
 from kbhub.index.rows import inverse_document_frequency
+from kbhub.index.signatures import Postings
 
 
 def test_equal_scores_go_by_path_then_line_then_base():

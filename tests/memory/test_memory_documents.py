@@ -20,7 +20,7 @@ from kbhub.memory.files import (
     slug,
     title_of,
 )
-from kbhub.memory.similarity import NEAR_SIMILARITY, ids_of, wording
+from kbhub.memory.remember import NEAR_SIMILARITY, ids_of, wording
 from kbhub.models.embedding import packaged_embedder
 from memory_pairs import CONTRADICTING, OTHER_RESPECT, SAME_MEANING
 

@@ -12,12 +12,12 @@ import apsw
 import numpy as np
 import pytest
 
-import kbhub.index.querylog
+import kbhub.index.usage
 import kbhub.sync.background
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
 from kbhub.evaluation.corpus import logged_dataset
-from kbhub.index.querylog import JOURNAL_BYTES, Asked, Distinct, QueryLog
+from kbhub.index.usage import JOURNAL_BYTES, Asked, Distinct, QueryLog
 from kbhub.types import Query, SearchResult
 from kbhub.usage import gaps, log
 from kbhub.usage.clusters import clusters
@@ -260,7 +260,7 @@ def test_the_journal_stays_short_however_many_processes_write(tmp_path):
 
 def test_a_reader_does_not_hold_up_who_writes(tmp_path, monkeypatch):
     """The journal is taken in another time then, and nothing is lost; to wait for the reader would be to hang."""
-    monkeypatch.setattr(kbhub.index.querylog, "BUSY_MS", 3_600_000)
+    monkeypatch.setattr(kbhub.index.usage, "BUSY_MS", 3_600_000)
     log = QueryLog(tmp_path / "data" / "log.db")
     asked = Asked(0.0, "text", "subject", "key", "hybrid", ("project",), "strong", 0.9, "user", ("a.md",))
     log.write([asked])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.reading.reports import BaseStatus, Reading, Status
-from kbhub.render.layout import table
+from kbhub.render.layout import json_escaped, neutralised, table, visible_line
 from kbhub.render.terminal import (
     Painter,
     ago_text,
@@ -25,7 +25,6 @@ from kbhub.render.terminal import (
     status_text,
     trust_text,
 )
-from kbhub.render.words import json_escaped, neutralised, visible_line
 from kbhub.search.notes import NEAR_ONLY
 from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, SearchResult, Signal, Skipped, Span, Trace, Workspace

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kbhub.cli import UNWRITTEN
 from kbhub.errors import KbhubError
-from kbhub.render.layout import fitted, wrapped
-from kbhub.render.words import json_escaped, visible_line
+from kbhub.render.layout import fitted, json_escaped, visible_line, wrapped
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

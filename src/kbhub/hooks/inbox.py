@@ -21,9 +21,8 @@ from kbhub.hooks.sessions import project_folder
 from kbhub.hub import Hub
 from kbhub.memory.catalog import all_known
 from kbhub.memory.files import read
-from kbhub.memory.remember import remember
+from kbhub.memory.remember import remember, wording
 from kbhub.memory.results import Remembered
-from kbhub.memory.similarity import wording
 from kbhub.search.memory_boost import timestamp
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically

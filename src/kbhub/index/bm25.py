@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 import apsw
 import numpy as np
 
-from kbhub.index.columns import Postings
 from kbhub.index.rows import K1, B, Key, Place
+from kbhub.index.signatures import Postings
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.index.columns import Columns, Postings
-    from kbhub.index.signatures import Signatures
+    from kbhub.index.signatures import Columns, Postings, Signatures
 
 T = TypeVar("T")
 

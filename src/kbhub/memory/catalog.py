@@ -16,7 +16,7 @@ from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, MemoryNotFound, UsageError
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import ref_of
-from kbhub.index.uses import Use
+from kbhub.index.usage import Use
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, in_namespace, read, title_of
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.search.memory_boost import Facts, facts_of, strength, timestamp, uses_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.uses import Use
+from kbhub.index.usage import Use
 from kbhub.memory.catalog import (
     StoredMemory,
     active_shelves,

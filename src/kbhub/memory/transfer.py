@@ -16,7 +16,7 @@ from kbhub.documents.markdown import parse_document
 from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
-from kbhub.index.uses import Use
+from kbhub.index.usage import Use
 from kbhub.memory.catalog import active_shelves, all_known, known_as_stored, located, ref, shelf_to_write
 from kbhub.memory.changes import as_it_is, bring_in_step
 from kbhub.memory.files import (
@@ -38,8 +38,8 @@ from kbhub.memory.files import (
     title_of,
     with_id,
 )
+from kbhub.memory.remember import ID_CHARACTERS, filed, ids_of, wording
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
-from kbhub.memory.similarity import ID_CHARACTERS, filed, ids_of, wording
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem
 from kbhub.workspace.field_checks import first_error

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, fenced, one_line, outdated_mark, quoted
+from kbhub.render.layout import heading_path, neutralised, verdict_words, visible_line
 from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, ref_or_docid, reworded
-from kbhub.render.words import heading_path, neutralised, verdict_words, visible_line
 from kbhub.search.notes import is_unfinished
 from kbhub.values import counted
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import one_line as cut_line
 from kbhub.render.formats import Listing
+from kbhub.render.layout import passed_over_text, visible_line
 from kbhub.render.model import ERROR_BYTES, FULL_ANSWER_BYTES, cut_lines, size_of
-from kbhub.render.words import passed_over_text, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import bare, one_line, quoted
+from kbhub.render.layout import visible_line
 from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, plain_ref, ref_or_docid
-from kbhub.render.words import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:

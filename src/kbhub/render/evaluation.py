@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kbhub.render.words import visible_line
+from kbhub.render.layout import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kbhub.errors import UsageError
-from kbhub.render.words import neutralised
+from kbhub.render.layout import neutralised
 from kbhub.values import struct
 
 if TYPE_CHECKING:

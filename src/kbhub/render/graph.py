@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from kbhub.documents.safe_text import TITLE_BYTES, bare, quoted
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TagCount, TaggedDocument, Tags
 from kbhub.render.formats import Listing
-from kbhub.render.layout import table
+from kbhub.render.layout import shortened, table, visible_line
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, cut_lines, ref_or_docid
-from kbhub.render.words import shortened, visible_line
 from kbhub.values import counted
 
 HEADINGS: dict[EdgeKind, str] = {

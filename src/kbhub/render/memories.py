@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, bare, one_line, quoted
 from kbhub.render.formats import Listing
+from kbhub.render.layout import REMEMBERED, neutralised, visible_line
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, SENTENCES, plain_ref, size_of
-from kbhub.render.words import REMEMBERED, neutralised, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:

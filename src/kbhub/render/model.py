@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark, quoted
 from kbhub.index.query.excerpts import excerpt
 from kbhub.index.query.parser import parsed
-from kbhub.render.words import contribution_of, heading_path, total_of
+from kbhub.render.layout import contribution_of, heading_path, total_of
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
 from kbhub.types import Hit, Query, SearchResult
 from kbhub.values import counted

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.render import memories
-from kbhub.render.layout import cell_width, table
-from kbhub.render.words import (
+from kbhub.render.layout import (
+    cell_width,
     contribution_of,
     heading_path,
     message_of,
     neutralised,
     passed_over_text,
+    table,
     total_of,
     visible_line,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.engine import Index
-from kbhub.index.uses import Use, UseCounts
+from kbhub.index.usage import Use, UseCounts
 from kbhub.types import Base
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.memory_folders import memories_folder, place_of

@@ -12,9 +12,8 @@ import numpy as np
 
 from kbhub.index.bm25 import NO_CHUNKS, Ranking, keys_of, numbered, scores, spread, union
 from kbhub.index.bm25 import best_first as in_order
-from kbhub.index.columns import Columns, Postings
 from kbhub.index.rows import Key, Place, Selection, inverse_document_frequency
-from kbhub.index.signatures import likely, quantise
+from kbhub.index.signatures import Columns, Postings, likely, quantise
 from kbhub.search.names import is_name
 from kbhub.search.scores import RANKED, RRF_K, SIGNALS, Fused, SignalPart
 from kbhub.types import Fusion

@@ -18,8 +18,7 @@ from typing import Any, Literal
 from kbhub.errors import ConfigError
 from kbhub.hooks.events import BY_PLUGIN, EventName, HookClient
 from kbhub.setup.clients import Client, Machine, Platform, client_named, this_platform
-from kbhub.setup.entries import decode, parse, without_bom
-from kbhub.setup.files import back_up, edit, read_bytes
+from kbhub.setup.entries import back_up, decode, edit, parse, read_bytes, without_bom
 from kbhub.setup.plan import PlannedStep, Step, done, failed
 from kbhub.values import struct
 from kbhub.workspace import jsonc

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kbhub.errors import ConfigError
 from kbhub.setup.clients import SERVER, Client, Machine
-from kbhub.setup.files import edit, read_bytes
+from kbhub.setup.entries import edit, read_bytes
 from kbhub.setup.plan import Action, PlannedStep, Step, done, failed
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")

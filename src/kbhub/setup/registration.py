@@ -12,14 +12,16 @@ from kbhub.setup import launch
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Platform, Shape, this_platform
 from kbhub.setup.entries import (
     EntryLocation,
+    back_up,
     decode,
+    edit,
     parse,
+    read_bytes,
     servers,
     with_entry,
     with_fields,
     without_entry,
 )
-from kbhub.setup.files import back_up, edit, read_bytes
 from kbhub.setup.launch import RELOCATABLE, major_version
 from kbhub.setup.plan import Action, AnyName, PlannedStep, Registration, Step, done, failed
 from kbhub.values import struct

@@ -17,9 +17,8 @@ from kbhub.memory.catalog import ref as ref_of_known
 from kbhub.memory.changes import forget
 from kbhub.memory.files import read
 from kbhub.memory.lists import memories, restore, trashed
-from kbhub.memory.remember import remember
+from kbhub.memory.remember import NEAR_SHOWN, NEAR_SIMILARITY, nearest, remember
 from kbhub.memory.results import ChangedSubject
-from kbhub.memory.similarity import NEAR_SHOWN, NEAR_SIMILARITY, nearest
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_of, vector_of
 from kbhub.render.html.templates import strength_curve

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kbhub.index.querylog import Distinct
+    from kbhub.index.usage import Distinct
 
 SIMILARITY = 0.85
 """Cosine above which two queries ask the same: issue "Memories"."""

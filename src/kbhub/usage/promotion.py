@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.querylog import QueryLog, State, Topic
+from kbhub.index.usage import QueryLog, State, Topic
 from kbhub.memory.catalog import StoredMemory, active_shelves, known
 from kbhub.memory.changes import bring_in_step, forget, rewrite
 from kbhub.memory.files import read

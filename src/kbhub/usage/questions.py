@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.hub import Hub
-    from kbhub.index.querylog import Kind, QueryLog, Topic
+    from kbhub.index.usage import Kind, QueryLog, Topic
     from kbhub.usage.clusters import Cluster
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]

@@ -22,6 +22,7 @@ from kbhub.cli.options import (
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading.lists import list_documents
+from kbhub.render.layout import visible_line
 from kbhub.render.lists import (
     base_text,
     bases_listing,
@@ -34,7 +35,6 @@ from kbhub.render.lists import (
     documents_text,
 )
 from kbhub.render.terminal import size_text
-from kbhub.render.words import visible_line
 from kbhub.setup.bases import BaseChange, NewBase, add_base, list_bases, remove_base, rename_base, show_base
 from kbhub.setup.cleanup import Cleanup, delete, examine_cache
 from kbhub.setup.contexts import ContextChange, parse_place

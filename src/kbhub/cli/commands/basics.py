@@ -48,10 +48,10 @@ from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import BaseStatus, DaemonStatus, MemorySummary, Status, TagUse
 from kbhub.render import pages
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
-from kbhub.render.hooks import summary_line
+from kbhub.render.layout import neutralised
 from kbhub.render.lists import status_listing
+from kbhub.render.setup import summary_line
 from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
-from kbhub.render.words import neutralised
 from kbhub.search.base_suggestions import Suggestion, choices, outside
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.folder import DaemonFolder, running

@@ -30,7 +30,7 @@ from kbhub.index.query.excerpts import excerpt
 from kbhub.index.query.parser import parsed
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.render.evaluation import evaluation_text
-from kbhub.render.words import visible_line
+from kbhub.render.layout import visible_line
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.llm import PASSAGE_CHARACTERS, grade
 from kbhub.search.names import SIGNAL as NAME

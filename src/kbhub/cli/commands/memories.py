@@ -37,7 +37,6 @@ from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.memory.transfer import move as move_memories
-from kbhub.render.hooks import inbox_text, settled_text, state_text
 from kbhub.render.memories import (
     forgotten_text,
     imported_text,
@@ -48,6 +47,7 @@ from kbhub.render.memories import (
     remembered_text,
     trashed_text,
 )
+from kbhub.render.setup import inbox_text, settled_text, state_text
 from kbhub.server.daemon.hook_client import run
 from kbhub.setup.hooks import hooked_clients
 from kbhub.workspace.files import expand

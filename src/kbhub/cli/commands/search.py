@@ -32,8 +32,8 @@ from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.sqlite import noted_damage
 from kbhub.render import formats as listings
 from kbhub.render.formats import Listing
+from kbhub.render.layout import verdict_words
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter, search_notes, search_text
-from kbhub.render.words import verdict_words
 from kbhub.search.llm_assistance import LlmOptions, search_assisted
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.search.search import search as search_bases

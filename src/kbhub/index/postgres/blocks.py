@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbhub.index.columns import encoded, growing
 from kbhub.index.postgres.schema import WRITTEN
 from kbhub.index.query.tokens import tokens
 from kbhub.index.rows import FTS_WEIGHTS
+from kbhub.index.signatures import encoded, growing
 from kbhub.values import struct
 
 if TYPE_CHECKING:

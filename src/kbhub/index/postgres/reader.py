@@ -17,13 +17,12 @@ import apsw
 import numpy as np
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable
-from kbhub.index.columns import Columns, Postings, made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.postgres.bases import opened
 from kbhub.index.postgres.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
 from kbhub.index.postgres.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.query.parser import Term
-from kbhub.index.signatures import Signatures, enlarged, roomy, sign
+from kbhub.index.signatures import Columns, Postings, Signatures, enlarged, made, roomy, sign
 from kbhub.index.sqlite.columns import compared, paired
 from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
 

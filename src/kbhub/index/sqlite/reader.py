@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.index.columns import Columns, Postings
-    from kbhub.index.signatures import Signatures
+    from kbhub.index.signatures import Columns, Postings, Signatures
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError)
 """SQLite errors of a damaged file; our statements cause none of them otherwise."""

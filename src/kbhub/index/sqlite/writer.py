@@ -17,8 +17,7 @@ from kbhub.index.rows import title_above
 from kbhub.index.sqlite.schema import PACKED_SUM, faults, open_again, open_writer, packed_sum, stored_vectors
 
 if TYPE_CHECKING:
-    from kbhub.index.columns import Columns
-    from kbhub.index.signatures import Signatures
+    from kbhub.index.signatures import Columns, Signatures
     from kbhub.index.sqlite.columns import Rows
 
 LOOSE_SHARE = 0.1

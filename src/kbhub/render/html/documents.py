@@ -16,7 +16,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from kbhub.render.words import neutralised
+from kbhub.render.layout import neutralised
 from kbhub.values import struct
 from kbhub.workspace.formats import has_markdown
 

@@ -14,9 +14,9 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.errors import KbhubError
 from kbhub.frozen import Model
-from kbhub.render import status_answers
+from kbhub.render import lists
+from kbhub.render.layout import warnings_text
 from kbhub.render.model import sentences
-from kbhub.render.words import warnings_text
 from kbhub.search import base_suggestions
 from kbhub.server.questions import RootsQuestion, TrustQuestion
 from kbhub.server.tools.definitions import text_result
@@ -232,7 +232,7 @@ class Calls:
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Return that no base is active, with an empty result."""
         discovery, notes = await self.discovery(), await self.run(base_suggestions.outside, self.hub)
-        return self.result(status_answers.nothing_here(discovery, notes), empty)
+        return self.result(lists.nothing_here(discovery, notes), empty)
 
     def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
         """Process the query log."""

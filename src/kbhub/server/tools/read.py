@@ -16,7 +16,7 @@ from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT, relat
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Status, Tags
-from kbhub.render import model, status_answers
+from kbhub.render import lists, model
 from kbhub.render.audit import audit_for_model
 from kbhub.render.graph import related_answer, tags_answer
 from kbhub.search.base_suggestions import outside
@@ -158,7 +158,7 @@ class Statuses:
         queries = await calls.run(summary, calls.hub)
         notes = await calls.run(outside, calls.hub)
         status = status.model_copy(update={"bases": watched, "problems": problems, "notes": notes, "queries": queries})
-        return calls.result(status_answers.status_answer(status), status)
+        return calls.result(lists.status_answer(status), status)
 
 
 class AuditTool:
