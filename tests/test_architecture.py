@@ -131,9 +131,9 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 274,
-    "lines": 66609,
-    "code lines": 45792,
+    "files": 275,
+    "lines": 66627,
+    "code lines": 45800,
     "files under 60 lines": 6,
     "class names in two files": 0,
     "modules in -ing": 3,

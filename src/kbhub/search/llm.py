@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_QUERIES = 3
 """Alternative queries; each costs two searches, and later ones drift off topic."""
 
-QUERY_CHARACTERS, PASSAGE_CHARACTERS = 120, 800
+WORDING_CHARACTERS, GUESS_CHARACTERS = 120, 800
 """Length limits of an alternative query and of the passage; longer output repeats itself."""
 
 EXPANSION_TOKENS = 300
@@ -140,12 +140,12 @@ def _question(text: str) -> str:
 
 def _checked(answer: _Answer, question: str) -> Expansion:
     """Turn a model's answer into plain, distinct queries and a passage of limited length."""
-    queries = dict.fromkeys(_short(plain_words(printable(query)), QUERY_CHARACTERS) for query in answer.queries)
+    queries = dict.fromkeys(_short(plain_words(printable(query)), WORDING_CHARACTERS) for query in answer.queries)
     original = normalise(question).casefold()
     others = [query for query in queries if query and normalise(query).casefold() != original]
     return Expansion(
         queries=_distinct(others),
-        passage=_short(plain_words(printable(answer.passage)), PASSAGE_CHARACTERS),
+        passage=_short(plain_words(printable(answer.passage)), GUESS_CHARACTERS),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.markdown import anchor, parse_document, section
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError
+from kbhub.index.usage import Kind, QueryLog, Topic
 from kbhub.memory.catalog import active_shelves
 from kbhub.memory.files import read
 from kbhub.search.search import search
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.hub import Hub
-    from kbhub.index.usage import Kind, QueryLog, Topic
     from kbhub.usage.clusters import Cluster
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]

@@ -1,16 +1,12 @@
-"""Checks of documents: state, front matter, size, and copies of each other."""
+"""Checks of documents by themselves: front matter, encoding, age, tags, refs, images, and links in or out."""
 
 from __future__ import annotations
 
-import os
 import re
-import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from kbhub.documents.markdown import images_of, inline_tags_of
 from kbhub.documents.secrets import find_secrets
@@ -35,14 +31,12 @@ from kbhub.reading.faults import Faults
 from kbhub.reading.graph import Edge, WrittenLink, graph_of
 from kbhub.reading.links import folded, stem
 from kbhub.search.hits import STALE_DAYS, age_days
-from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kbhub.hub import Hub
+
 
 _LINE = re.compile(r"\(line (\d+):")
 _FRONT_MATTER = re.compile(r"Front matter .*", re.DOTALL)
@@ -369,180 +363,3 @@ def image_findings(material: Material) -> Iterator[AuditFinding]:
                 if image.target and status == "broken":
                     message = f"The image {image.target!r} is broken: {why}."
                     yield material.finding("links", "error", path, message, _IMAGE_REMEDY, line=image.line)
-
-
-SHINGLE_WORDS = 3
-"""Words of a shingle: one changed word changes three shingles."""
-
-LEAST_WORDS = 30
-"""Minimum words of a text; in a shorter one, a date or a name is a tenth."""
-
-MOST_WORDS = 100_000
-"""Limit of words per text, from its beginning: the length of a book."""
-
-SAMPLE = 1024
-"""Shingles kept per text, those with the smallest hashes: the standard error of likeness is then 0.01."""
-
-BANDED = 256
-"""The smallest of the sample, from which minima are taken; using all would take four times as long."""
-
-BANDS, ROWS = 16, 6
-"""Number of bands and minima per band: texts are compared if they share a band. At a likeness of 0.9 a pair is missed
-once in 180,000, at 0.5 it is compared in one case of five, at 0.3 in one of a hundred.
-"""
-
-LEADERS = 4
-"""Earlier texts of a group that each text is compared with, which avoids quadratic time."""
-
-MOST_COMPARED = 100_000
-"""Limit of pairs that are compared, at 30 µs each."""
-
-_WORD = re.compile(rb"[a-z0-9_]+|[\xc2-\xf4][\x80-\xbf]+")
-"""An ASCII word; every other character counts as a word, as many languages have no spaces between words."""
-
-_SEED = 20_250_101
-"""Seed of the permutations: arbitrary, but fixed, so that results are reproducible."""
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-
-
-@struct
-class _Sketch:
-    """What is kept of a text."""
-
-    sample: NDArray[np.uint64]
-    """Hashes of its shingles, ascending, the smallest `SAMPLE`."""
-    bands: tuple[bytes, ...]
-
-
-@struct
-class Alike:
-    """Two texts that are nearly the same."""
-
-    one: int
-    """Index of the earlier text."""
-    other: int
-    likeness: float
-    """Share of all their shingles that both have, 0 to 1."""
-
-
-def alike(texts: Iterable[str], least: float) -> tuple[list[Alike], bool]:
-    """Pair each text that resembles an earlier one with the first such; return also if all pairs could be compared.
-
-    The texts are consumed one at a time. `least` is the minimum share of common shingles, 0 to 1; pairs well below 0.9
-    may be missed.
-    """
-    sketches = [_sketch(text) for text in texts]
-    groups: dict[tuple[int, bytes], list[int]] = defaultdict(list)
-    for number, sketch in enumerate(sketches):
-        for band, key in enumerate(sketch.bands if sketch else ()):
-            groups[band, key].append(number)
-    pairs: dict[int, Alike] = {}
-    compared: set[tuple[int, int]] = set()
-    for first, second in _candidates(groups.values()):
-        if (first, second) in compared or (second in pairs and pairs[second].one <= first):
-            continue
-        if len(compared) >= MOST_COMPARED:
-            return sorted(pairs.values(), key=lambda pair: pair.other), False
-        compared.add((first, second))
-        share = _likeness(sketches[first], sketches[second])
-        if share >= least:
-            pairs[second] = Alike(first, second, share)
-    return sorted(pairs.values(), key=lambda pair: pair.other), True
-
-
-def _candidates(groups: Iterable[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    for group in groups:
-        for place, second in enumerate(group):
-            for first in group[: min(place, LEADERS)]:
-                yield first, second
-
-
-def _likeness(first: _Sketch | None, second: _Sketch | None) -> float:
-    if first is None or second is None:
-        return 0.0
-    # The smallest hashes of the union are a fair sample of the union.
-    union = np.union1d(first.sample, second.sample)[:SAMPLE]
-    shared = np.intersect1d(first.sample, second.sample, assume_unique=True)
-    return float(np.isin(union, shared, assume_unique=True).sum() / len(union))
-
-
-def _sketch(text: str) -> _Sketch | None:
-    """Return the sketch of a text, or None if it is too short."""
-    words = _WORD.findall(text.casefold().encode("utf-8", "replace"))[:MOST_WORDS]
-    if len(words) < LEAST_WORDS:
-        return None
-    hashes = np.fromiter(map(zlib.crc32, words), np.uint64, len(words))
-    shingles = hashes[: len(hashes) - SHINGLE_WORDS + 1].copy()
-    for offset in range(1, SHINGLE_WORDS):
-        shingles = _mixed(shingles) + hashes[offset : len(hashes) - SHINGLE_WORDS + 1 + offset]
-    unique = np.unique(_mixed(shingles))
-    sample = unique[:SAMPLE]
-    # The hashes are well mixed, so an XOR and a product are enough to permute them.
-    minima = ((sample[:BANDED, None] ^ _SEEDS[0]) * _SEEDS[1]).min(axis=0)
-    return _Sketch(sample, tuple(band.tobytes() for band in minima.reshape(BANDS, ROWS)))
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scatter numbers over 64 bits (the finaliser of SplitMix64, Steele et al. 2014)."""
-    values = values + _MIX
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
-_SEEDS = np.random.default_rng(_SEED).integers(0, 1 << 63, (2, BANDS * ROWS), dtype=np.uint64) | np.uint64(1)
-"""An XOR mask and a factor for each permutation; odd factors make the product a permutation."""
-
-
-NEARLY = 0.9
-"""Share of common word shingles from which two documents count as nearly the same."""
-
-_REMEDY = "Keep one of them: merge the differences, and update the links to the other."
-
-
-def duplicate_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding], list[str]]:
-    """Return a finding for each document that resembles an earlier one, and notes on what was not compared.
-
-    The order of the bases matters: of two equal documents, the first is the one to keep.
-    """
-    findings: list[AuditFinding] = []
-    first: dict[bytes, tuple[Material, str]] = {}
-    distinct: list[tuple[Material, str]] = []
-    seen: set[str] = set()
-    for material in materials:
-        for path in material.written():
-            real = os.path.join(material.base.path, path)  # noqa: PTH118 - thousands of them
-            row = material.contents[path]
-            if real in seen:  # one base is inside the other
-                continue
-            seen.add(real)
-            if row.hash not in first:
-                first[row.hash] = material, path
-                distinct.append((material, path))
-            elif material.documents[path].size:
-                findings.append(_finding(material, path, *first[row.hash], likeness=None))
-    pairs, complete = alike(_texts(distinct), NEARLY)
-    findings += [_finding(*distinct[pair.other], *distinct[pair.one], likeness=pair.likeness) for pair in pairs]
-    notes = [] if complete else ["Too many documents are similar to each other; not all of them were compared."]
-    return findings, notes
-
-
-def _texts(documents: Sequence[tuple[Material, str]]) -> Iterator[str]:
-    """Yield the text of documents, base by base, without front matter."""
-    start = 0
-    while start < len(documents):
-        material = documents[start][0]
-        end = next((at for at in range(start, len(documents)) if documents[at][0] is not material), len(documents))
-        index = material.hub.index(material.base)
-        with index.snapshot():
-            yield from (text for _, text in bodies(index, [path for _, path in documents[start:end]]))
-        start = end
-
-
-def _finding(
-    material: Material, path: str, other: Material, other_path: str, *, likeness: float | None
-) -> AuditFinding:
-    ref = other.ref(other_path)
-    how = "The content is the same as in" if likeness is None else f"The text is {likeness:.0%} the same as in"
-    return material.finding("duplicates", "warning", path, f"{how} {ref!r}.", _REMEDY, others=(ref,))

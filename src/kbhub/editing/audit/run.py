@@ -213,7 +213,7 @@ def _checks_of_all(
 
     def duplicates() -> list[AuditFinding]:
         # numpy takes 0.1 s to load, and no other check needs it.
-        from kbhub.editing.audit.documents import duplicate_findings  # noqa: PLC0415
+        from kbhub.editing.audit.duplicates import duplicate_findings  # noqa: PLC0415
 
         return noted(duplicate_findings)
 
