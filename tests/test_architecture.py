@@ -132,8 +132,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 275,
-    "lines": 66627,
-    "code lines": 45800,
+    "lines": 66623,
+    "code lines": 45794,
     "files under 60 lines": 6,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbhub.errors import IndexUnavailable
+from kbhub.hub import Hub
 from kbhub.index.catalogue import chunk_vectors
 from kbhub.index.engine import Index
+from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -37,7 +40,17 @@ class Means:
     """Shape (documents, dimensions), unit vectors; half precision halves the memory and changes no third digit."""
 
 
-def means_of(index: Index) -> Means:
+def means_in(hub: Hub, base: Base) -> Means | None:
+    """Compute the mean vectors of a base's documents; None if its index cannot be read."""
+    index = hub.index(base)
+    try:
+        with index.snapshot():
+            return _means_of(index)
+    except IndexUnavailable:
+        return None
+
+
+def _means_of(index: Index) -> Means:
     """Compute the mean vectors of a base's documents, from its index in a snapshot."""
     rows_found = chunk_vectors(index)
     fingerprint = index.meta("embedder")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kbhub.errors import IndexUnavailable, UsageError
+from kbhub.errors import UsageError
 from kbhub.reading.faults import Faults
 from kbhub.reading.graph import Edge, Graph, Node, TagTable, found_document, graph_of, key_of, unread
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TagCount, TaggedDocument, Tags
@@ -185,26 +185,17 @@ def _innermost(keys: Collection[str]) -> Iterator[str]:
 def _near(hub: Hub, graph: Graph, node: Node, limit: int) -> tuple[int, list[Neighbour]]:
     """Return the number of documents near in meaning, and the nearest, from bases with the same embedder."""
     # numpy takes 0.1 s to import, which links and tags do not need.
-    from kbhub.reading.nearness import means_of, nearest_documents, vector_of  # noqa: PLC0415
+    from kbhub.reading.nearness import means_in, nearest_documents, vector_of  # noqa: PLC0415
 
-    def ready(base: str) -> bool:
-        links = graph.bases[base]
-        if links.means is None:
-            index = hub.index(links.base)
-            try:
-                with index.snapshot():
-                    links.means = means_of(index)
-            except IndexUnavailable:
-                return False
-        return True
-
-    own = graph.bases[node[0]]
-    vector = vector_of(own.means, node[1]) if ready(node[0]) and own.means else None
-    if vector is None or own.means is None:
+    first = graph.bases[node[0]]
+    own = first.means = first.means or means_in(hub, first.base)
+    vector = vector_of(own, node[1]) if own else None
+    if vector is None or own is None:
         return 0, []
     scored: list[tuple[float, Node]] = []
     for name, links in graph.bases.items():
-        if ready(name) and links.means and links.means.fingerprint == own.means.fingerprint:
+        links.means = links.means or means_in(hub, links.base)
+        if links.means and links.means.fingerprint == own.fingerprint:
             near = nearest_documents(links.means, vector, NEAR_CHOSEN + 1)
             # The index may have changed since its links were read.
             scored += [

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from starlette.responses import JSONResponse
 
-from kbhub.errors import IndexUnavailable, UsageError
+from kbhub.errors import UsageError
 from kbhub.reading.faults import Faults
 from kbhub.reading.graph import Graph, Node, found_document, graph_of
-from kbhub.reading.nearness import NEAR_FLOOR, Means, means_of, vector_of
+from kbhub.reading.nearness import NEAR_FLOOR, Means, means_in, vector_of
 from kbhub.reading.neighbours import walk
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind
 from kbhub.ui.documents import read_address
@@ -91,14 +91,9 @@ def _vectors(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> NDArray[np.float3
     means: dict[str, Means] = {}
     for name in {base for base, _ in nodes}:
         links = graph.bases[name]
-        if links.means is None:
-            index = hub.index(links.base)
-            try:
-                with index.snapshot():
-                    links.means = means_of(index)
-            except IndexUnavailable:
-                continue
-        means[name] = links.means
+        links.means = links.means or means_in(hub, links.base)
+        if links.means:
+            means[name] = links.means
     found = [vector_of(means[base], path) if base in means else None for base, path in nodes]
     width = max((len(vector) for vector in found if vector is not None), default=2)
     nothing = np.zeros(width, np.float32)

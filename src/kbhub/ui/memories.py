@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
 
@@ -11,7 +10,7 @@ import anyio.to_thread
 import numpy as np
 from starlette.responses import RedirectResponse
 
-from kbhub.errors import IndexUnavailable, UsageError, WriteRefused
+from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.catalog import StoredMemory, active_shelves, all_known, described, located, matching, subjects_changed
 from kbhub.memory.catalog import ref as ref_of_known
 from kbhub.memory.changes import forget
@@ -20,7 +19,7 @@ from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.remember import NEAR_SHOWN, NEAR_SIMILARITY, nearest, remember
 from kbhub.memory.results import ChangedSubject
 from kbhub.memory.transfer import refile
-from kbhub.reading.nearness import means_of, vector_of
+from kbhub.reading.nearness import means_in, vector_of
 from kbhub.render.html.templates import strength_curve
 from kbhub.ui.site import Site, number_of, site_of
 from kbhub.workspace.memory_folders import Scope
@@ -244,13 +243,11 @@ def alike(hub: Hub, memories: Iterable[StoredMemory]) -> list[tuple[StoredMemory
     current = [memory for memory in memories if not memory.facts.superseded_by]
     vectors: dict[int, NDArray[np.float32]] = {}
     for base in {memory.shelf.base.id: memory.shelf.base for memory in current}.values():
-        index = hub.index(base)
-        with suppress(IndexUnavailable), index.snapshot():
-            means = means_of(index)
-            for number, memory in enumerate(current):
-                vector = vector_of(means, memory.path) if memory.shelf.base.id == base.id else None
-                if vector is not None:
-                    vectors[number] = vector
+        means = means_in(hub, base)
+        for number, memory in enumerate(current):
+            vector = vector_of(means, memory.path) if means and memory.shelf.base.id == base.id else None
+            if vector is not None:
+                vectors[number] = vector
     numbers = [number for number in vectors if len(vectors[number]) == len(next(iter(vectors.values())))]
     if not numbers:
         return []
