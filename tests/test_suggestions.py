@@ -13,10 +13,10 @@ import pytest
 from mcp import Client
 
 import faults
-import kbhub.search.base_suggestions
+import kbhub.sync.base_suggestions
 from browsers import served
-from kbhub.search.base_suggestions import ASK, choices, outside
 from kbhub.server.server import create_server
+from kbhub.sync.base_suggestions import ASK, choices, outside
 
 TOLD = (
     "Wiki/ (2 documents) looks like this project's knowledge; use it with `kbhub init --knowledge Wiki`.",
@@ -286,7 +286,7 @@ def test_links_are_not_followed(environment):
 
 def test_a_hostile_tree_is_contained(environment, monkeypatch):
     """A folder with more than is looked at, and one that goes on for ever."""
-    monkeypatch.setattr(kbhub.search.base_suggestions, "MOST_ENTRIES", 50)
+    monkeypatch.setattr(kbhub.sync.base_suggestions, "MOST_ENTRIES", 50)
     environment.write("/".join(["notes", *"d" * 300, "a.md"]), "# A\n")
     for number in range(60):
         environment.write(f"wiki/n{number}.md", "# N\n")

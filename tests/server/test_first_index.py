@@ -10,8 +10,8 @@ import pytest
 from filelock import FileLock
 from mcp import Client, StdioServerParameters
 
-import kbhub.search.unindexed
 import kbhub.sync.freshness
+import kbhub.sync.unindexed
 from conftest import held_elsewhere
 from daemons import CONNECT, PATIENCE, settings, windows
 from kbhub.sync.freshness import Patience
@@ -163,7 +163,7 @@ def test_what_is_indexed_and_what_is_not_yet_are_ranked_together(cold):
 def test_a_scan_keeps_to_its_limits_and_says_how_far_it_came(cold, monkeypatch):
     """Filters hold, converted files are left to the index, and what was not scanned is counted."""
     cold.write("knowledge/xylophone.pdf", b"%PDF-1.4 xylophone")
-    monkeypatch.setattr(kbhub.search.unindexed, "SCAN_BYTES", 10_000)
+    monkeypatch.setattr(kbhub.sync.unindexed, "SCAN_BYTES", 10_000)
     hub = cold.hub()
     with FileLock(lock_of(hub)):
         hub.freshen()

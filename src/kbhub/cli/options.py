@@ -23,7 +23,7 @@ from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
 from kbhub.render.formats import Format, Listing
 from kbhub.render.layout import neutralised, warnings_text
-from kbhub.search import base_suggestions
+from kbhub.sync import base_suggestions
 from kbhub.sync.freshness import Patience, StaleBase, first_indexes, freshen, sync
 from kbhub.types import BOUNDS, Problem
 from kbhub.values import counted

@@ -14,7 +14,7 @@ from typing import Literal
 from kbhub.documents.symbols import Code
 from kbhub.documents.walk import open_contained
 from kbhub.errors import PathNotContained
-from kbhub.search.names import Nearest
+from kbhub.reading.links import Nearest
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS

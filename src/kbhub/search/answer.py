@@ -11,7 +11,6 @@ from kbhub.index.query.parser import parsed
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.models.embedding import Embedder
 from kbhub.models.onnx import minilm
-from kbhub.search.base_suggestions import outside
 from kbhub.search.find import Dependencies, find
 from kbhub.search.hits import OpenBase
 from kbhub.search.memory_boost import standings, uses_of
@@ -20,6 +19,7 @@ from kbhub.search.rerank_transformer import TransformerRanking
 from kbhub.search.retrieval import WeightedTerm, keyword_ranking
 from kbhub.search.scores import PACKAGED, RankedPage
 from kbhub.sync.background import is_used
+from kbhub.sync.base_suggestions import outside
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.freshness import Freshness, is_in_progress
 from kbhub.types import Base, Query, SearchResult, Skipped, Verdict
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.hub import Hub
-    from kbhub.search.unindexed import UnindexedScan
+    from kbhub.sync.unindexed import UnindexedScan
 
 
 def answer(hub: Hub, query: Query | str) -> SearchResult:
@@ -185,13 +185,14 @@ def _scanned(
 ) -> dict[str, UnindexedScan]:
     """Scan the files that first indexes lack, and add what was found to `searched`; return base → its scan."""
     # The parsers take 50 ms to load, and a first index is made once.
-    from kbhub.search.unindexed import scan  # noqa: PLC0415
+    from kbhub.sync.unindexed import scan  # noqa: PLC0415
 
+    terms = [term for text in (query.text, *query.queries, query.passage) for term in parsed(text).terms]
     scans = {}
     for base, indexed in lacking:
         with suppress(BaseUnavailable):  # gone since it was opened
-            scans[base.id], more = scan(base, indexed, query, hub.limits(), embedder, stack)
-            searched += [more] if more else []
+            scans[base.id], index = scan(base, indexed, terms, hub.limits(), embedder, stack)
+            searched += [OpenBase(base, index, embedder is not None, complete=False)] if index else []
     return scans
 
 

@@ -14,7 +14,7 @@ from kbhub.types import Discovery, Hit, Query
 
 if TYPE_CHECKING:
     from kbhub.search.hits import OpenBase
-    from kbhub.search.unindexed import UnindexedScan
+    from kbhub.sync.unindexed import UnindexedScan
 
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 """Note on an answer with semantic hits only."""

@@ -16,8 +16,8 @@ from kbhub.evaluation.report import kept_reports
 from kbhub.reading.lists import status
 from kbhub.reading.reports import Status
 from kbhub.render.html.templates import WIDTH
-from kbhub.search.base_suggestions import outside
 from kbhub.setup.doctor import examine, repair
+from kbhub.sync.base_suggestions import outside
 from kbhub.ui.site import Site, site_of
 
 if TYPE_CHECKING:

@@ -52,10 +52,10 @@ from kbhub.render.layout import neutralised
 from kbhub.render.lists import status_listing
 from kbhub.render.setup import summary_line
 from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
-from kbhub.search.base_suggestions import Suggestion, choices, outside
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.setup.init import make_knowledge, point_to
+from kbhub.sync.base_suggestions import Suggestion, choices, outside
 from kbhub.sync.comparison import behind_of, compare
 from kbhub.types import Base
 from kbhub.usage.gaps import summary

@@ -17,8 +17,7 @@ from kbhub.editing.renames import spelling
 from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
 from kbhub.reading.faults import ResolvedLink
-from kbhub.reading.links import PATH_KINDS, PathTable, folded, stem
-from kbhub.search.names import Nearest
+from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, stem
 from kbhub.types import Document
 from kbhub.workspace.formats import is_markdown
 

@@ -17,9 +17,9 @@ from kbhub.frozen import Model
 from kbhub.render import lists
 from kbhub.render.layout import warnings_text
 from kbhub.render.model import sentences
-from kbhub.search import base_suggestions
 from kbhub.server.questions import RootsQuestion, TrustQuestion
 from kbhub.server.tools.definitions import text_result
+from kbhub.sync import base_suggestions
 from kbhub.sync.background import Background, embed_ahead, is_used
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
 from kbhub.sync.watch import Changes, Watcher

@@ -19,9 +19,9 @@ from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Sta
 from kbhub.render import lists, model
 from kbhub.render.audit import audit_for_model
 from kbhub.render.graph import related_answer, tags_answer
-from kbhub.search.base_suggestions import outside
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.definitions import Names, as_list, brief, cleaned
+from kbhub.sync.base_suggestions import outside
 from kbhub.usage.gaps import summary
 from kbhub.usage.log import note_read
 

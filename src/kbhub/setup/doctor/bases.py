@@ -13,7 +13,7 @@ from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, EngineUnav
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
-from kbhub.search.base_suggestions import is_empty, outside
+from kbhub.sync.base_suggestions import is_empty, outside
 from kbhub.sync.comparison import behind_of, compare, is_being_indexed
 from kbhub.types import Base, Discovery, Problem
 from kbhub.values import counted

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 from mcp import Client
 
-import kbhub.search.base_suggestions
-from kbhub.search.base_suggestions import outside
+import kbhub.sync.base_suggestions
 from kbhub.server.server import create_server
+from kbhub.sync.base_suggestions import outside
 
 HERE = (
     "3 Markdown files in this project (wiki/, adr/) are not part of a base; `kbhub init --knowledge .` includes them."
@@ -172,7 +172,7 @@ def test_the_look_is_bounded_and_says_so(project, monkeypatch):
     """What was not looked at may hold more."""
     for number in range(30):
         project.write(f"wiki/n{number}.md", "# N\n")
-    monkeypatch.setattr(kbhub.search.base_suggestions, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(kbhub.sync.base_suggestions, "MOST_ENTRIES", 20)
 
     (note,) = notes_of(project)
     assert note.startswith("At least ")

@@ -1,11 +1,11 @@
-"""Search the files that the first index of a base lacks: a scan for words, and an index of the best files."""
+"""Index the files with some words that the first index of a base lacks, for as long as a search takes."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,15 +15,14 @@ import apsw
 from kbhub.documents.markdown import decode
 from kbhub.documents.walk import KeptFolder, Limits, open_contained
 from kbhub.errors import IndexUnavailable, PathNotContained
-from kbhub.index.query.parser import parsed
+from kbhub.index.query.parser import Term
 from kbhub.index.query.tokens import normalise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.embedding import Embedder
-from kbhub.search.hits import OpenBase
 from kbhub.sync.comparison import scan_base
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexer import DocumentReader, Embedding
-from kbhub.types import Base, FileEntry, Query
+from kbhub.types import Base, FileEntry
 from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, kind_of
 
@@ -54,21 +53,20 @@ class UnindexedScan:
 def scan(
     base: Base,
     indexed: Collection[str],
-    query: Query,
+    terms: Iterable[Term],
     limits: Limits,
     embedder: Embedder | None,
     stack: ExitStack,
-) -> tuple[UnindexedScan, OpenBase | None]:
-    """Find the files with words of a query that an index lacks, and index them for as long as a search takes.
+) -> tuple[UnindexedScan, SqliteIndex | None]:
+    """Find the files with some terms that an index lacks, and index them for as long as a search takes.
 
     Files that are converted before they can be read, such as PDFs, are not scanned. `indexed` are the paths that the
-    index has. The temporary index is deleted when `stack` ends. Returns how far the scan came, and what to search in
-    addition, if anything.
+    index has. Returns how far the scan came, and an open index of what it found, if anything; `stack` deletes it.
     """
     listed = scan_base(base, DeletedTexts(None, base), limits)
     lacking = [listed.entry(path) for path in sorted(listed.files.keys() - set(indexed))]
     found = UnindexedScan(base, listed.count, len(lacking))
-    best = _best(found, lacking, query, limits) if len(lacking) <= SCAN_FILES else []
+    best = _best(found, lacking, terms, limits) if len(lacking) <= SCAN_FILES else []
     if not best:
         return found, None
     try:
@@ -81,21 +79,20 @@ def scan(
         found.scanned = 0
         return found, None
     found.paths = frozenset(entry.path for entry in best)
-    return found, OpenBase(base, index, comparable=embedder is not None, complete=False)
+    return found, index
 
 
-def _best(found: UnindexedScan, entries: list[FileEntry], query: Query, limits: Limits) -> list[FileEntry]:
-    """Scan files, and return those with the most and the rarest words of a query."""
+def _best(found: UnindexedScan, entries: list[FileEntry], terms: Iterable[Term], limits: Limits) -> list[FileEntry]:
+    """Scan files, and return those with the most and the rarest terms."""
     # A stem ends in `i` for `y`, which is in no text.
-    terms = {
+    wanted = {
         term.tokens: [(word.text.casefold(), word.tokens[0].removesuffix("i")) for word in words]
-        for text in (query.text, *query.queries, query.passage)
-        for term in parsed(text).terms
+        for term in terms
         if (words := term.words())
     }
     matches: list[tuple[FileEntry, list[tuple[str, ...]]]] = []
-    for entry, text in _texts(found, entries, limits) if terms else ():
-        there = [term for term, parts in terms.items() if all(word in text or stem in text for word, stem in parts)]
+    for entry, text in _texts(found, entries, limits) if wanted else ():
+        there = [term for term, parts in wanted.items() if all(word in text or stem in text for word, stem in parts)]
         if there:
             matches.append((entry, there))
     counts = Counter(word for _, words in matches for word in words)
