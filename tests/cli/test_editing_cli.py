@@ -28,7 +28,7 @@ def text_of(environment, path):
 
 def test_a_document_is_written_and_changed(kbhub, environment):
     """One line says what was done; a hash serves for the next edit."""
-    assert kbhub("write", "new", "--text", "# New").out.startswith("Created new.md (#")
+    assert kbhub("write", "new", "--text", "# New").out.startswith("Created new.md  #")
     done = json.loads(kbhub("write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").out)
     assert done["action"] == "appended"
     assert "lines" in kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"]).out
@@ -91,7 +91,7 @@ def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
     kbhub("index")
     done = kbhub("delete", "a")
     assert "kbhub restore" in done.out
-    assert done.err == "kbhub: index.md:1: this link is broken now.\n"
+    assert done.err == "kbhub: Broken now: index.md:1\n"
     assert "a.md" in kbhub("restore", "--list").out
     assert kbhub("restore", "a.md").out.startswith("Restored a.md")
     assert kbhub("restore", "--list").out == "The trash is empty.\n"
@@ -105,7 +105,7 @@ def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
     """With or without its ending, from the top of its base or as the shell has it."""
     for name in ("a", "a.md", "project@a", "knowledge/a.md", "./knowledge/a"):
         kbhub("delete", name)
-        assert kbhub("restore", name).out.startswith("Restored a.md, ")
+        assert kbhub("restore", name).out.startswith("Restored a.md  ")
 
     assert (environment.project / "knowledge" / "a.md").exists()
     for command in ("delete", "restore"):
@@ -158,7 +158,7 @@ def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
     """Only if that is wanted."""
     kbhub("index")
     done = kbhub("rename", "a", "b/")
-    assert "1 link would break:\n  index.md:1: a.md → b/a.md" in done.out
+    assert "1 link broken now:\n  index.md:1:  a.md → b/a.md" in done.out
     assert "--update-links" in done.err
     kbhub("write", "index", "--mode", "update", "--text", "[a](b/a.md)")
     assert "1 link updated" in kbhub("rename", "b/a.md", "c.md", "--update-links").out

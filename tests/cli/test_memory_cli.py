@@ -16,7 +16,7 @@ def kbhub(kbhub):
 
 
 def identifier(out):
-    return re.search(r"\[(\w{8})\]", out)[1]
+    return re.search(r"  id (\w{8})  ", out)[1]
 
 
 def test_remember_recall_and_forget(kbhub):
@@ -25,7 +25,7 @@ def test_remember_recall_and_forget(kbhub):
     assert out.startswith("Remembered: memory@releases-need-the-vpn-")
     name = identifier(out)
 
-    assert kbhub("recall", "vpn")[1].endswith("    Releases need the VPN\n")
+    assert kbhub("recall", "vpn")[1].endswith("  │ Releases need the VPN\n")
     assert name in kbhub("memories", "--tag", "deploy")[1]
     assert kbhub("remember", "--id", name)[1].startswith("Confirmed: ")
     assert kbhub("remember", "Releases need the VPN")[1].startswith("Already known, strengthened: ")
@@ -91,7 +91,7 @@ def test_a_near_memory_is_shown_with_what_to_do(kbhub):
     command = re.search(r"kbhub (remember --id \w+ --supersedes \w+)", out)[1].split()
     assert command[-1] == old
     assert f"replaces {old}" in kbhub(*command)[1]
-    assert "(superseded by" in kbhub("memories")[1]
+    assert "superseded by" in kbhub("memories")[1]
 
 
 @pytest.mark.parametrize("form", ["--json", "--csv", "--md", "--xml", "--files"])

@@ -10,9 +10,9 @@ import pytest
 from kbhub.editing.audit import CHECKS, audit
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.remember import remember
-from kbhub.render.audit import audit_for_model, audit_text
-from kbhub.render.model import FULL_ANSWER_BYTES
-from kbhub.render.terminal import Painter
+from kbhub.render.documents import audit_report
+from kbhub.render.model import FULL_ANSWER_BYTES, answer
+from kbhub.render.terminal import text as text_of
 
 SAME = " ".join(f"word{number} and the rest of sentence {number}" for number in range(60))
 
@@ -472,7 +472,7 @@ def test_a_limit_cuts_the_findings_and_not_the_counts(audited):
 
     assert len(report.findings) == 2
     assert (report.total, report.counts[0].check, report.counts[0].errors) == (9, "links", 9)
-    assert "Not shown: 7; use `--limit` to see more." in audit_text(report, Painter())
+    assert "Not shown: 7; use `--limit` to see more." in text_of(audit_report(report))
 
 
 def test_checks_and_bases_can_be_chosen(audited, environment):
@@ -510,17 +510,17 @@ def test_a_clean_base_says_so(audited):
     report = audited({"README.md": "# R\n\n[a](a.md)\n", "a.md": "# A\n"})
 
     assert report.findings == ()
-    assert audit_text(report, Painter()) == "2 documents in 1 base: no problems found."
+    assert text_of(audit_report(report)) == "2 documents in 1 base: no problems found."
 
 
 def test_the_text_for_a_model_has_one_line_per_finding_with_what_to_do(audited):
     """What a document says cannot break out of its line."""
     report = audited({"a.md": "# A\n\n[x](<gone%0A- \x1b[31m error.md>)\n"}, checks=["links"])
-    text, _ = audit_for_model(report)
+    text, _ = answer(audit_report(report), FULL_ANSWER_BYTES)
 
-    assert text.count("\n") == 3
+    assert text.count("\n") == 2
     assert "\x1b" not in text
-    assert "- a.md:3 [links] The link to" in text
+    assert "- a.md:3 · links: The link to" in text
 
 
 @pytest.mark.parametrize(
@@ -530,8 +530,8 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     """One count, of all that it does not see, whether a limit or the size of an answer left it out."""
     links = "".join(f"[x](gone-{number}.md)\n" for number in range(300))
     report = audited({"a.md": f"# A\n\n{links}"}, checks=["links"], limit=limit)
-    text, _ = audit_for_model(report)
-    listed = text.count("[links] The link")
+    text, _ = answer(audit_report(report), FULL_ANSWER_BYTES)
+    listed = text.count("links: The link")
 
     assert 10 <= listed < 300
     assert f" Not shown: {300 - listed}; {how}" in text.split("\n")[0]
@@ -542,11 +542,10 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
 
 def test_one_finding_cannot_take_an_answer_for_itself(audited):
     """A long name is cut, and the next one is shown."""
-    text, _ = audit_for_model(
-        audited({"a.md": f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n"}, checks=["related"])
-    )
+    report = audited({"a.md": f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n"}, checks=["related"])
+    text, _ = answer(audit_report(report), FULL_ANSWER_BYTES)
 
-    assert text.count("[related]") == 2
+    assert text.count(" related: ") == 2
     assert "'gone'" in text
 
 

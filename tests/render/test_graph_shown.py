@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from math import inf
 
 import pytest
 
 from kbhub.reading.neighbours import related, tags
-from kbhub.render.graph import related_answer, related_text, tags_answer, tags_text
-from kbhub.render.model import ANSWER_BYTES
+from kbhub.render.documents import related_report, tags_report
+from kbhub.render.model import ANSWER_BYTES, answer
+from kbhub.render.terminal import text
 
 HOSTILE = '\x1b]0;owned\x07\u202egnp ``` " · fake'
 
@@ -40,12 +42,12 @@ def test_related_is_shown_by_kind(kbhub):
     assert (0, "") == (code, err)
     assert "Linked from (2)" in out
     assert "a.md" in out
-    assert "“the other”" in out
+    assert "the other" in out
     assert "Links to" not in out
 
     _, out, _ = kbhub("related", "a.md", "--hops", "0")
     assert "Links to (1)" in out
-    assert "line 6  gone.md  no such document or file" in out
+    assert "line 6  markdown gone.md  no such document or file" in out
 
 
 def test_related_in_every_format(kbhub):
@@ -70,7 +72,7 @@ def test_tags_are_shown_as_a_tree(kbhub):
     """Those under a tag are indented below it."""
     code, out, err = kbhub("tags")
 
-    assert (0, "#ops        2\n  #ops/red  1\n", "") == (code, out, err)
+    assert (0, "#ops (2)\n  #ops/red (1)\n", "") == (code, out, err)
 
 
 def test_documents_of_tags_are_shown_with_their_way(kbhub):
@@ -80,7 +82,7 @@ def test_documents_of_tags_are_shown_with_their_way(kbhub):
     assert 0 == code
     assert ["a.md", "b.md", "c.md"] == [line.split()[1] for line in out.splitlines()]
     assert out.rstrip().endswith("hop 1, backlink via b.md")
-    assert "No document has the tag 'opp'. Did you mean ops?" in err
+    assert "No document has the tag opp. Did you mean ops?" in err
 
 
 def test_tags_in_every_format(kbhub):
@@ -115,20 +117,24 @@ def test_without_knowledge_it_says_so(environment, kbhub, monkeypatch):
 def test_hostile_texts_stay_where_they_are(hostile):
     """No line of an answer is theirs, no control character, no fence, no quote that ends ours."""
     answers = [
-        related_answer(related(hostile, "a.md", hops=3))[0],
-        tags_answer(tags(hostile))[0],
-        tags_answer(tags(hostile, ["*"]))[0],
+        answer(related_report(related(hostile, "a.md", hops=3)))[0],
+        answer(tags_report(tags(hostile)))[0],
+        answer(tags_report(tags(hostile, ["*"])))[0],
     ]
-    for answer in answers:
-        assert not {"\x1b", "\x07", "\u202e"} & set(answer)
-        assert "`" not in answer
+    for told in answers:
+        assert not {"\x1b", "\x07", "\u202e"} & set(told)
+        assert "`" not in told
         assert all(
             line.startswith(("a.md", "- ", "Li", "Sh", "Si", "Br", "5 tags", "2 documents"))
-            for line in answer.splitlines()
+            for line in told.splitlines()
         )
-    texts = [related_text(related(hostile, "a.md")), tags_text(tags(hostile)), tags_text(tags(hostile, ["*"]))]
-    for text in texts:
-        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    texts = [
+        text(related_report(related(hostile, "a.md"))),
+        text(tags_report(tags(hostile))),
+        text(tags_report(tags(hostile, ["*"]))),
+    ]
+    for shown in texts:
+        assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 
 def test_an_answer_to_a_model_is_bounded(environment):
@@ -142,14 +148,14 @@ def test_an_answer_to_a_model_is_bounded(environment):
     hub.sync()
 
     long = [
-        related_answer(related(hub, "a.md", limit=200))[0],
-        tags_answer(tags(hub, ["t"], limit=200))[0],
+        answer(related_report(related(hub, "a.md", limit=200)))[0],
+        answer(tags_report(tags(hub, ["t"], limit=200)))[0],
     ]
-    whole = tags_answer(tags(hub, ["t"], everything=True), whole=True)[0]
+    whole = answer(tags_report(tags(hub, ["t"], everything=True)), inf)[0]
 
-    for answer in long:
-        assert len(answer.encode()) <= ANSWER_BYTES
-        assert "more lines; pass fewer" in answer.splitlines()[-1]
+    for told in long:
+        assert len(told.encode()) <= ANSWER_BYTES
+        assert "more lines; pass fewer" in told
     assert all(f"n{number:03}.md" in whole for number in range(200))
 
 
@@ -159,4 +165,4 @@ def test_a_lonely_document_is_said_to_be_one(environment):
     hub = environment.hub()
     hub.sync()
 
-    assert "Nothing related" in related_answer(related(hub, "a.md"))[0]
+    assert "Nothing related" in answer(related_report(related(hub, "a.md")))[0]

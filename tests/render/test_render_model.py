@@ -9,7 +9,7 @@ import pytest
 
 from kbhub.documents.safe_text import fenced, one_line
 from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unread
-from kbhub.render import lists, model
+from kbhub.render import lists, model, search
 from kbhub.search.notes import NEAR_ONLY
 from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 
@@ -50,7 +50,7 @@ def hit(number=0, **changes):
 def answer(hits, query=None, **changes):
     query = query or Query(text="roll back")
     values = {"query": query.text, "mode": "hybrid", "hits": tuple(hits), "total": len(hits), "searched": ("project",)}
-    return model.search_answer(SearchResult(**{**values, **changes}), query, lambda offset: f"cursor{offset}")[0]
+    return search.search_answer(SearchResult(**{**values, **changes}), query, lambda offset: f"cursor{offset}")[0]
 
 
 def outside_fences(text):
@@ -80,7 +80,7 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
     assert text == (
         'Hits 1-2 of 7 for "roll back" in project (hybrid)\n'
         "\n"
-        '1. notes/n0.md:3-5 · "Note 0 › Roll back" · 0.90 · 400 days old, stale\n'
+        '1. notes/n0.md:3-5 · "Note 0 › Roll back" · 0.90 · 1 year old\n'
         "```\nRoll back number 0\nwith the tag\nof before.\n```\n"
         '   whole document: read(refs="notes/n0.md")\n'
         '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90 · also lines 9-12\n'
@@ -144,7 +144,7 @@ def test_reasons_notes_and_terms_stay_on_their_lines(hostile):
         "To",
         "Next",
         "Not",
-        "Words",
+        "No",
         "Note",
     }
 
@@ -203,9 +203,9 @@ def test_nothing_matched_says_why_and_what_to_do():
 
     assert text == (
         'No hits for "roll back" in project (hybrid).\n'
-        'Not searched: "notes": Its folder is gone.\n'
-        "Words that no document contains: zxqv\n"
         "Note: An odd note.\n"
+        "No document contains: zxqv.\n"
+        "Not searched: notes. Its folder is gone.\n"
         'Try other wordings, as the documents may put it: search(query="roll back", queries=["…", "…"])\n'
         "`status` lists the bases and what is indexed."
     )
@@ -233,7 +233,7 @@ def test_explain_adds_one_line_per_hit():
     trace = Trace(signals=(Signal(name="keyword", rank=2, value=7.25, contribution=0.5),), factors={"weight": 0.5})
     text = answer([hit(0, trace=trace), hit(1, trace=trace)])
 
-    assert text.count("   trace: (keyword rank 2 (7.250) adds 0.5000) × weight 0.5") == 2
+    assert text.count("   trace: keyword #2 (7.25) +0.5000 × weight 0.5") == 2
 
 
 def reading(text="a\nb", **changes):
@@ -243,7 +243,7 @@ def reading(text="a\nb", **changes):
 
 def test_a_document_is_read_verbatim_and_says_how_to_go_on():
     """One header line, the text, the next call."""
-    text = model.read_answer(
+    text = search.read_answer(
         ReadResult(readings=(reading(rest="a.md:3:7"),), unread=(Unread(ref="b.md", message="No b."),))
     )
 
@@ -257,7 +257,7 @@ def test_a_document_is_read_verbatim_and_says_how_to_go_on():
 def test_no_document_looks_like_two(hostile):
     """Title, path and text cannot pretend that another document begins."""
     one = reading(hostile, ref=hostile, title=hostile, rest=f"{hostile}:3:7")
-    text = model.read_answer(ReadResult(readings=(one,), unread=(Unread(ref=hostile, message=hostile),)))
+    text = search.read_answer(ReadResult(readings=(one,), unread=(Unread(ref=hostile, message=hostile),)))
     lines = outside_fences(text)
 
     assert len(lines) == 4

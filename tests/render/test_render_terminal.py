@@ -13,21 +13,20 @@ from hypothesis import strategies as st
 
 from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.layout import json_escaped, neutralised, table, visible_line
+from kbhub.render.search import read_text, search_notes, search_report
 from kbhub.render.terminal import (
     Painter,
     ago_text,
     no_bases,
-    read_text,
     report_text,
-    search_notes,
-    search_text,
     size_text,
     status_text,
+    text,
     trust_text,
 )
 from kbhub.search.notes import NEAR_ONLY
 from kbhub.sync.comparison import SyncReport
-from kbhub.types import Base, Hit, Problem, SearchResult, Signal, Skipped, Span, Trace, Workspace
+from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 from kbhub.workspace.trust import Grant
 
 PLAIN, COLOURED = Painter(), Painter(colour=True)
@@ -56,6 +55,10 @@ def hit(**changes) -> Hit:
 def result(*hits: Hit, **changes) -> SearchResult:
     query = {"query": "rollback release", "terms": ("rollback", "release"), "mode": "hybrid", "searched": ("notes",)}
     return SearchResult(**{**query, "hits": hits, "total": len(hits), **changes})
+
+
+def search_text(found: SearchResult, paint: Painter) -> str:
+    return text(search_report(found, Query(text=found.query)), paint)
 
 
 def acts_on_terminals(text: str) -> set[str]:
@@ -166,9 +169,9 @@ def test_notes_say_why_nothing_was_found():
         unmatched=("zebra",), skipped=(Skipped(base="old", reason="Its folder is gone."),), notes=("Keyword only.",)
     )
 
-    assert search_notes(found, offset=0, page=1) == [
-        "Keyword only.",
+    assert search_notes(found, Query(text="x")) == [
         "No hits. Searched: notes.",
+        "Keyword only.",
         "No document contains: zebra.",
         "Not searched: old. Its folder is gone.",
     ]
@@ -176,7 +179,7 @@ def test_notes_say_why_nothing_was_found():
 
 def test_a_warning_that_stands_before_the_hits_is_not_repeated_after_them():
     """Neither are the words, if it was said that none of them occurs."""
-    assert search_notes(result(hit(), notes=(NEAR_ONLY, "Late."), unmatched=("zebra",)), offset=0, page=1) == ["Late."]
+    assert search_notes(result(hit(), notes=(NEAR_ONLY, "Late."), unmatched=("zebra",)), Query(text="x")) == ["Late."]
 
 
 @pytest.mark.parametrize(("verdict", "said"), [("strong", 0), ("weak", 1), ("none", 1)])
@@ -184,16 +187,20 @@ def test_notes_ask_for_other_words_after_a_weak_answer(verdict, said):
     """Once: not on further pages, nor when other words were given."""
     found = result(hit(), verdict=verdict)
 
-    assert sum("--also" in note for note in search_notes(found, offset=0, page=1)) == said
-    assert search_notes(found, offset=0, page=1, reworded=True) == search_notes(found, offset=5, page=2) == []
+    assert sum("--also" in note for note in search_notes(found, Query(text="x"))) == said
+    assert search_notes(found, Query(text="x", queries=("y",))) == search_notes(found, Query(text="x", offset=5)) == []
 
 
 def test_notes_lead_to_the_next_page():
     """Nobody has to guess that there is more, or that a page lies behind the last."""
     more = result(hit(), hit(), total=7)
 
-    assert search_notes(more, offset=2, page=2) == ["Showing hits 3 to 4 of 7; `--page 3` shows more."]
-    assert search_notes(result(total=7), offset=10, page=3) == ["No hits on page 3, only 7 in total. Searched: notes."]
+    assert search_notes(more, Query(text="x", limit=2, offset=2)) == [
+        "Showing hits 3 to 4 of 7; `--page 3` shows more."
+    ]
+    assert search_notes(result(total=7), Query(text="x", offset=10)) == [
+        "No hits on page 3, only 7 in total. Searched: notes."
+    ]
 
 
 def test_documents_are_read_verbatim_or_neutralised():

@@ -8,8 +8,8 @@ import pytest
 
 from kbhub.errors import BaseNotFound
 from kbhub.memory.remember import remember
-from kbhub.render import model
-from kbhub.render.terminal import Painter, search_text
+from kbhub.render.search import search_answer, search_report
+from kbhub.render.terminal import text as text_of
 from kbhub.types import Query, Signal, Trace
 
 
@@ -20,7 +20,7 @@ def configure(environment, **bases):
 
 
 def shown(result, query):
-    return model.search_answer(result, query, str)[0]
+    return search_answer(result, query, str)[0]
 
 
 def test_two_signals_of_one_ranking_are_said_to_be_too_many(environment, kbhub):
@@ -48,8 +48,8 @@ def test_what_a_signal_adds_has_one_sign(environment, value, told):
     trace = Trace(signals=(Signal(name="rerank", value=2, contribution=value),))
     found = found.model_copy(update={"hits": (found.hits[0].model_copy(update={"trace": trace}),)})
 
-    assert f"rerank (2) {told}" in search_text(found, Painter())
-    assert f"rerank (2.000) adds {told.removeprefix('+')}" in shown(found, query)
+    assert f"rerank (2) {told}" in text_of(search_report(found, query))
+    assert f"trace: rerank (2) {told}" in shown(found, query)
 
 
 def test_a_base_that_is_not_there_is_told_with_those_that_are(environment):

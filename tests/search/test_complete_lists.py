@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from kbhub.reading.read import make_cursor
-from kbhub.render import model
+from kbhub.render.search import search_answer
 from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
 from kbhub.search.retrieval import RANKED
 from kbhub.types import Query
@@ -216,7 +216,7 @@ def test_a_model_can_turn_all_pages(hub):
     """The heading says how many there are or at least are, and the last page offers none."""
 
     def answer(query):
-        return model.search_answer(hub.search(query), query, lambda offset: make_cursor(query, offset))
+        return search_answer(hub.search(query), query, lambda offset: make_cursor(query, offset))
 
     query = Query(text="zebra", limit=50, mode="keyword")
     seen, pages = 0, 0

@@ -9,7 +9,8 @@ import pytest
 
 from conftest import synced
 from kbhub.index.sqlite import IndexWriter
-from kbhub.render import model, terminal
+from kbhub.render.search import search_answer, search_report
+from kbhub.render.terminal import text as text_of
 from kbhub.search.find import HALF_LIFE_DAYS, recency
 from kbhub.search.notes import NOT_COVERED
 from kbhub.types import Query
@@ -88,8 +89,8 @@ def test_a_list_shows_no_scores(shop):
     """Nothing was ranked: a score of 0 would say that nothing of it is an answer."""
     query = Query(text="tag:ops", limit=2)
     result = search(shop, query.text, limit=2)
-    told, _ = model.search_answer(result, query, str)
-    shown = terminal.search_text(result, terminal.Painter())
+    told, _ = search_answer(result, query, str)
+    shown = text_of(search_report(result, query))
 
     assert "(newest first)" in told.splitlines()[0]
     assert "0.00" not in told + shown
@@ -97,16 +98,16 @@ def test_a_list_shows_no_scores(shop):
 
 def test_what_was_ranked_shows_its_scores_also_where_they_are_nothing(shop):
     """A score of 0.00 says that this is no answer; the word occurs nowhere, and a filter is no list."""
-    for text in ("quokka tag:ops", "-crust quokka"):
-        query = Query(text=text, mode="hybrid")
-        result = search(shop, text)
+    for words in ("quokka tag:ops", "-crust quokka"):
+        query = Query(text=words, mode="hybrid")
+        result = search(shop, words)
         result = result.model_copy(update={"hits": tuple(one.model_copy(update={"score": 0.0}) for one in result.hits)})
-        told, _ = model.search_answer(result, query, str)
+        told, _ = search_answer(result, query, str)
 
         assert result.hits
         assert "newest" not in told
         assert told.count("0.00") == min(3, len(result.hits))
-        assert terminal.search_text(result, terminal.Painter()).startswith("0.00")
+        assert text_of(search_report(result, query)).startswith("0.00")
 
 
 def test_a_colon_is_text_where_no_document_has_the_key(shop):

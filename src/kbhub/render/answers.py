@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, fenced, one_line, outdated_mark, quoted
-from kbhub.render.layout import heading_path, neutralised, verdict_words, visible_line
-from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, ref_or_docid, reworded
+from kbhub.render.layout import neutralised, verdict_words, visible_line
+from kbhub.render.model import line, ref_or_docid
+from kbhub.render.report import NAME_BYTES, SENTENCE_BYTES, heading_path
+from kbhub.render.search import reworded
 from kbhub.search.notes import is_unfinished
 from kbhub.values import counted
 
@@ -61,7 +63,7 @@ def answer_for_model(answer: Answer) -> str:
             parts += [f"{_named(passage)}\n{fenced(passage.readable)}" for passage in answer.passages]
             parts += _joined([_named(source) for source in answer.references[len(answer.passages) :]])
         if answer.searched:
-            parts.append(reworded("ask(question", answer.question))
+            parts.append(line(reworded("ask", {"question": answer.question}, "")))
         return "\n\n".join([*parts, *_joined(_notes(answer))])
     writer = f"{WRITTEN[answer.written_by]}{_model(answer)}"
     if answer.outcome == "not_answered":

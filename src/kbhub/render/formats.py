@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -20,6 +20,8 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from _csv import _QuotingType
+
+    from kbhub.frozen import Model
 
 Format = Literal["text", "json", "csv", "md", "xml", "files"]
 """Output format: for a person (`text`), or one of the formats for programs."""
@@ -52,6 +54,11 @@ class Listing:
     body: str | None = None
     """Field with text of documents, if any. It does not fit in a table, so in Markdown each record becomes a section
     with that text in a fence."""
+
+
+def records(name: str, fields: tuple[str, ...], results: Iterable[Model]) -> Listing:
+    """Return a listing of results with some of their fields."""
+    return Listing(name, fields, [result.model_dump(mode="json", include={*fields}) for result in results])
 
 
 def formatted(listing: Listing, form: Format) -> str:

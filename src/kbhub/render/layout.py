@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kbhub.workspace.formats import remedy_of
 
 if TYPE_CHECKING:
-    from kbhub.types import Problem, SearchResult, Signal
+    from kbhub.types import Problem
 
 _BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm (UAX #9, section 2)."""
@@ -28,18 +28,6 @@ _VISIBLE = {
     **{code: f"<U+{code:04X}>" for code in _OTHERS},
 }
 _IN_JSON = {code: f"\\u{code:04x}" for code in (0x7F, *_OTHERS)}
-
-
-CONTRIBUTION_DIGITS = 4
-"""Decimal digits of a signal's contribution to a score; as many as the score has."""
-
-REMEMBERED = {
-    "stored": "Remembered",
-    "strengthened": "Already known, strengthened",
-    "updated": "Changed",
-    "confirmed": "Confirmed",
-}
-"""Outcome of `remember` → words for it."""
 
 
 def neutralised(text: str) -> str:
@@ -62,11 +50,6 @@ def shortened(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
-def heading_path(title: str, headings: Sequence[str]) -> list[str]:
-    """Return a document's title and the headings below it, without repeating a first heading that is the title."""
-    return [title, *(headings[1:] if tuple(headings[:1]) == (title,) else headings)]
-
-
 def message_of(problem: Problem) -> str:
     """Return the message of a problem without its subject, with which some messages start."""
     return problem.message.removeprefix(f"{problem.subject}: ")
@@ -76,16 +59,6 @@ def verdict_words(verdict: str) -> str:
     """Return a sentence with the verdict, for formats that have no field for it."""
     meaning = ", the bases may not cover this" if verdict == "weak" else ""
     return f"Verdict: {verdict}{meaning}."
-
-
-def contribution_of(signal: Signal) -> str:
-    """Return a signal's contribution to the score, with its sign; never `-0.0000`."""
-    return f"{round(signal.contribution, CONTRIBUTION_DIGITS) + 0.0:+.{CONTRIBUTION_DIGITS}f}"
-
-
-def total_of(result: SearchResult) -> str:
-    """Return the total number of hits, with `at least` if there may be more."""
-    return str(result.total) if result.total_exact else f"at least {result.total}"
 
 
 def warnings_text(warnings: Sequence[Problem]) -> str:

@@ -10,7 +10,8 @@ from kbhub.documents.safe_text import TITLE_BYTES, one_line, quoted
 from kbhub.render import memories
 from kbhub.render.formats import Listing
 from kbhub.render.layout import message_of, passed_over_text, shortened, table, visible_line
-from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, PROBLEM_BYTES, SENTENCE_BYTES, listed, sentences, size_of
+from kbhub.render.model import ANSWER_BYTES, PROBLEM_BYTES, listed, sentences, size_of
+from kbhub.render.report import NAME_BYTES, SENTENCE_BYTES
 from kbhub.render.terminal import ago_text, size_text
 from kbhub.types import Discovery, Problem
 from kbhub.values import counted

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import TITLE_BYTES, bare, one_line, quoted
-from kbhub.render.formats import Listing
-from kbhub.render.layout import REMEMBERED, neutralised, visible_line
-from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, SENTENCES, plain_ref, size_of
+from kbhub.documents.safe_text import TITLE_BYTES, one_line
+from kbhub.render.formats import Listing, records
+from kbhub.render.layout import visible_line
+from kbhub.render.report import (
+    NAME_BYTES,
+    SENTENCE_BYTES,
+    Bare,
+    Call,
+    Item,
+    Line,
+    Name,
+    Quote,
+    Ref,
+    Report,
+    Text,
+    say,
+)
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Near, Remembered, Trashed
+    from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Remembered, Trashed
     from kbhub.reading.reports import Gap, QuerySummary
     from kbhub.usage.reports import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
 
@@ -31,6 +44,20 @@ FIELDS = (
     *("created", "updated", "last_use", "by", "source", "about", "supersedes", "superseded_by"),
 )
 """Fields of a memory in a table."""
+
+TEXT_BYTES = 1_200
+"""UTF-8 bytes shown to a model of a memory's text: enough for all of what a list contains, also in Chinese."""
+
+NOTE_BYTES = 500
+"""UTF-8 bytes of a note; one about another identity of the project contains two names and a command."""
+
+_DONE = {
+    "stored": "Remembered",
+    "strengthened": "Already known, strengthened",
+    "updated": "Changed",
+    "confirmed": "Confirmed",
+}
+"""Outcome of `remember` → words for it."""
 
 _INDENT = "    "
 
@@ -115,50 +142,67 @@ def _unanswered(question: Unanswered) -> str:
     )
 
 
-def remembered_text(done: Remembered) -> str:
-    """Return the result of `remember`, with similar memories."""
-    lines = [f"{REMEMBERED[done.did]}: {_head(done.memory)}"]
-    lines += [f"  replaces {visible_line(name)}" for name in done.superseded]
+def remembered_report(done: Remembered) -> Report:
+    """Return the result of `remember`, and what to do about similar memories."""
+    parts: list[Text | Item] = []
+    if done.superseded:
+        parts.append(say("It replaces {}.", Bare(", ".join(done.superseded), SENTENCE_BYTES)))
     if done.near:
-        lines.append("  Similar but different:")
-        lines += [f"    {visible_line(near.id)}  {visible_line(near.text)}" for near in done.near]
-        lines.append(
-            f"  If it replaces one of them: kbhub remember --id {visible_line(done.memory.id)} --supersedes "
-            f"{visible_line(done.near[0].id)}"
+        ours, theirs = one_line(done.memory.id, TITLE_BYTES), one_line(done.near[0].id, TITLE_BYTES)
+        replace = Call(
+            "remember",
+            {"id": ours, "options": {"supersedes": [theirs]}},
+            f"kbhub remember --id {ours} --supersedes {theirs}",
         )
-    # With similar memories, the first note repeats this advice in terms of the MCP tool.
-    lines += [f"  {visible_line(note)}" for note in done.notes[bool(done.near) :]]
-    return "\n".join(lines)
+        drop = Call("forget", {"ids": [ours]}, f"kbhub forget {ours}")
+        near = [
+            Item(label=Bare(one.id), score=f"{one.similarity:.2f}", title=Name(one.text, SENTENCE_BYTES))
+            for one in done.near
+        ]
+        advice = say("If it replaces one of them: {}; if it only repeats it: {}.", replace, drop)
+        parts += ["Similar but different:", *near, advice]
+    # With similar memories, the first note is this advice, too.
+    parts += [Line(note, NOTE_BYTES) for note in done.notes[bool(done.near) :]]
+    return Report(_item(done.memory, label=f"{_DONE[done.did]}:"), parts, data=done)
 
 
-def memories_text(found: MemoryList) -> str:
-    """Return memories with their text on one line each."""
-    return "\n\n".join(_block(memory, " ".join(neutralised(memory.text).split())) for memory in found.memories)
+def memories_report(found: MemoryList, offset: int = 0, *, whole: bool = False) -> Report:
+    """Return memories with their text, on one line unless `whole`. `offset` counts those before this page."""
+    items = []
+    for number, memory in enumerate(found.memories, offset + 1):
+        text = memory.text if whole else " ".join(memory.text.split())
+        quote = Quote(text, TEXT_BYTES, fenced=False)
+        items.append(_item(memory, number=number, quote=quote, of=memory))
+
+    def summary(shown: int) -> list[Text]:
+        if not items and offset and found.total:
+            return [f"There are {found.total} in total; list them without `offset`."]
+        if not items:
+            return ["No memory matches. `remember` saves one."]
+        end = offset + shown
+        head = f"Memories {offset + 1}-{end}" if shown > 1 else f"Memory {end}"
+        helped, read = Call("remember", {"id": "…"}), Call("read", {"refs": "…"})
+        use = "If one helped, {} confirms it and keeps it strong. For the full text of a long one: {}."
+        return [say(f"{head} of {found.total}. {use}", helped, read)]
+
+    def calls(shown: int) -> list[Text]:
+        end = offset + shown
+        return [f"More: the same call with offset={end}."] if items and end < found.total else []
+
+    notes = [Line(note, NOTE_BYTES) for note in found.notes]
+    rows = partial(records, "memory", FIELDS, found.memories)
+    return Report(parts=items, summary=summary, calls=calls, notes=notes, data=found, lists=("memories",), rows=rows)
 
 
-def recalled_text(found: MemoryList) -> str:
-    """Return memories with their whole text."""
-    return "\n\n".join(
-        _block(memory, neutralised(memory.text).replace("\n", f"\n{_INDENT}")) for memory in found.memories
-    )
-
-
-def memories_listing(found: MemoryList) -> Listing:
-    """Return memories as records."""
-    records = [{key: value for key, value in memory.model_dump().items() if key in FIELDS} for memory in found.memories]
-    return Listing("memory", FIELDS, records)
-
-
-def forgotten_text(done: Forgotten) -> str:
+def forgotten_report(done: Forgotten) -> Report:
     """Return the forgotten memories, and where their files are."""
     if not done.memories:
-        return "Nothing forgotten: no memory matches."
-    lines = [f"Forgot {counted_memories(len(done.memories))}:"]
-    lines += [f"  {visible_line(memory.id)}  {visible_line(memory.title)}" for memory in done.memories]
-    where = [f"Their files are in the trash: {visible_line(str(done.trash))}."] if done.trash else []
-    if where or done.notes:
-        lines.append(" ".join([*where, *done.notes]))
-    return "\n".join(lines)
+        return Report("Nothing forgotten: no memory matches.", data=done)
+    items = [Item(label=Bare(memory.id), title=Name(memory.title)) for memory in done.memories]
+    parts: list[Text | Item] = [f"Forgot {counted_memories(len(items))}:", *items]
+    kept = [say("Their files are in the trash: {}.", Line(str(done.trash), NAME_BYTES))] if done.trash else []
+    parts = [*kept, *(Line(note, NOTE_BYTES) for note in done.notes), *parts]
+    return Report(parts=parts, advice="their files are in the trash, too", data=done)
 
 
 def trashed_text(found: Sequence[Trashed]) -> str:
@@ -189,121 +233,24 @@ def counted_memories(count: int) -> str:
     return counted(count, "memory", "memories")
 
 
-def _block(memory: Memory, text: str) -> str:
-    names = visible_line(", ".join(memory.superseded_by))
-    superseded = f"\n{_INDENT}(superseded by {names})" if names else ""
-    return f"{_head(memory)}\n{_INDENT}{text}{superseded}"
-
-
-def _head(memory: Memory) -> str:
-    facts = [f"strength {memory.strength:.2f}", counted(memory.uses, "use")]
-    facts += [f"in {visible_line(memory.namespace)}"] if memory.namespace else []
-    facts += [visible_line(" ".join(f"#{tag}" for tag in memory.tags))] if memory.tags else []
-    return f"{visible_line(memory.ref)}  [{visible_line(memory.id)}]  {', '.join(facts)}"
-
-
-TEXT_BYTES = 1_200
-"""UTF-8 bytes shown of a memory's text: enough for all of what a list contains, also in Chinese."""
-
-NOTE_BYTES = 500
-"""UTF-8 bytes of a note; one about another identity of the project contains two names and a command."""
-
-
-def remembered_answer(done: Remembered) -> str:
-    """Return the result of `remember`, and ask about similar memories."""
-    lines = [f"{REMEMBERED[done.did]}: {_head_for_models(done.memory)}"]
-    if done.superseded:
-        lines.append(f"It replaces {_named(done.superseded)}.")
-    if done.near:
-        lines += ["Similar but different:", *map(_near, done.near)]
-        ours, theirs = _id(done.memory.id), _id(done.near[0].id)
-        lines.append(
-            f'If it replaces one of them: remember(id="{ours}", options={{"supersedes": ["{theirs}"]}}); if it '
-            f'only repeats it: forget(ids=["{ours}"]).'
-        )
-        return "\n".join(lines)
-    return "\n".join([*lines, *_notes(done.notes)])
-
-
-def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList]:
-    """Return the answer to `memories`: each with its id and text, and what to call next.
-
-    It has at most `ANSWER_BYTES` of UTF-8, and comes with the page of only the memories that fit. `offset` counts the
-    memories before this page.
-    """
-    if not found.memories:
-        if offset and found.total:
-            return f"There are {found.total} in total; list them without `offset`.", found
-        return "\n".join(["No memory matches. `remember` saves one.", *_notes(found.notes)]), found
-    notes = _notes(found.notes)
-    room = ANSWER_BYTES - 2 * NOTE_BYTES - sum(map(size_of, notes))
-    shown: list[str] = []
-    for number, memory in enumerate(found.memories, offset + 1):
-        text = re.sub(r"`{3,}|~{3,}", "`", one_line(memory.text, TEXT_BYTES))
-        entry = f"{number}. {_head_for_models(memory)}\n   > {text}"
-        room -= size_of(entry)
-        if room < 0 and shown:
-            break
-        shown.append(entry)
-    end = offset + len(shown)
-    head = f"Memories {offset + 1}-{end} of {found.total}" if end > offset + 1 else f"Memory {end} of {found.total}"
-    more = [f"More: the same call with offset={end}."] if end < found.total else []
-    use = (
-        'If one helped, remember(id="…") confirms it and keeps it strong. For the full text of a long one: '
-        'read(refs="…").'
+def _item(
+    memory: Memory, *, label: str = "", number: int = 0, quote: Quote | None = None, of: Memory | None = None
+) -> Item:
+    ended = Bare(", ".join(memory.superseded_by), SENTENCE_BYTES)
+    return Item(
+        Ref(memory.ref),
+        marks=(
+            say("id {}", Bare(memory.id)),
+            memory.scope,
+            f"strength {memory.strength:.2f}",
+            counted(memory.uses, "use"),
+            say("in {}", Bare(memory.namespace)) if memory.namespace else "",
+            Bare(" ".join(f"#{tag}" for tag in memory.tags)) if memory.tags else "",
+            say("about {}", Bare(", ".join(memory.about), NAME_BYTES)) if memory.about else "",
+        ),
+        warning=say("superseded by {}", ended) if memory.superseded_by else "",
+        label=label,
+        number=number,
+        quote=quote,
+        of=of,
     )
-    text = "\n".join([f"{head}. {use}", *shown, *more, *notes])
-    return text, found.model_copy(update={"memories": found.memories[: len(shown)]})
-
-
-def forgotten_answer(done: Forgotten) -> str:
-    """Return the result of `forget`."""
-    if not done.memories:
-        return "Nothing forgotten: no memory matches."
-    lines = [f"Forgot {len(done.memories)}:"]
-    room = ANSWER_BYTES - 2 * NOTE_BYTES
-    for number, memory in enumerate(done.memories):
-        line = f"- {_id(memory.id)} · {quoted(memory.title, TITLE_BYTES)}"
-        room -= size_of(line)
-        if room < 0:
-            lines.append(f"… and {len(done.memories) - number} more.")
-            break
-        lines.append(line)
-    kept = f"Their files are in the trash: {one_line(str(done.trash), NAME_BYTES)}. " if done.trash else ""
-    return "\n".join([*lines, *([f"{kept}{' '.join(_notes(done.notes))}"] if kept or done.notes else [])])
-
-
-def _head_for_models(memory: Memory) -> str:
-    fields = [
-        plain_ref(memory.ref) or quoted(memory.ref, NAME_BYTES),
-        f"id {_id(memory.id)}",
-        memory.scope,
-        f"strength {memory.strength:.2f}",
-        counted(memory.uses, "use"),
-    ]
-    if memory.namespace:
-        fields.append(f"in {bare(memory.namespace, TITLE_BYTES)}")
-    if memory.tags:
-        fields.append(bare(" ".join(f"#{tag}" for tag in memory.tags), TITLE_BYTES))
-    if memory.about:
-        fields.append(f"about {bare(', '.join(memory.about), NAME_BYTES)}")
-    if memory.superseded_by:
-        fields.append(f"superseded by {_named(memory.superseded_by)}")
-    return " · ".join(fields)
-
-
-def _near(near: Near) -> str:
-    return f"- {_id(near.id)} · {near.similarity:.2f} · {quoted(near.text, SENTENCE_BYTES)}"
-
-
-def _notes(notes: Iterable[str]) -> list[str]:
-    return [one_line(note, NOTE_BYTES) for note in list(notes)[:SENTENCES]]
-
-
-def _named(ids: Iterable[str]) -> str:
-    return one_line(", ".join(map(_id, ids)), SENTENCE_BYTES)
-
-
-def _id(name: str) -> str:
-    """Return an id without quotes or line breaks, since anybody may have written it in the front matter."""
-    return bare(name, TITLE_BYTES)

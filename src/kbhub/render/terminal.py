@@ -6,42 +6,31 @@ All text from files and file names goes through `neutralised` or `visible_line`.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.parser import Term, terms_of
 from kbhub.render import memories
-from kbhub.render.layout import (
-    cell_width,
-    contribution_of,
-    heading_path,
-    message_of,
-    neutralised,
-    passed_over_text,
-    table,
-    total_of,
-    visible_line,
-)
-from kbhub.search.hits import STALE_DAYS
-from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
-from kbhub.types import Hit, Problem, SearchResult, Trace
+from kbhub.render.layout import cell_width, message_of, neutralised, passed_over_text, shortened, table, visible_line
+from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
+from kbhub.types import Problem
 from kbhub.values import DAY_SECONDS, counted, struct
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 
 if TYPE_CHECKING:
-    from kbhub.reading.reports import BaseStatus, DaemonStatus, Reading, Status
+    from kbhub.reading.reports import BaseStatus, DaemonStatus, Status
     from kbhub.setup.init import Initialised
     from kbhub.sync.comparison import SyncReport
     from kbhub.workspace.trust import Grant
 
-NEAREST = 3
-"""Refs shown if no hit covers the query."""
-
 OTHER_EXCERPT_CHARACTERS = 300
 """Length of excerpts after the first hit's, which is shown in full: some four lines of 80 columns."""
+
+TITLE_CHARACTERS = 60
+"""Maximum length of a title or mark in a table."""
 
 LISTED_PROBLEMS = 20
 """Problems listed per base; `--json` has all."""
@@ -78,77 +67,74 @@ class Painter:
         return f"\x1b[{parameters}m{text}\x1b[0m" if self.colour and text else text
 
 
-def search_text(
-    result: SearchResult, paint: Painter, *, whole: bool = False, verbatim: bool = False, width: int | None = None
+PLAIN = Painter()
+
+
+def text(
+    report: Report, paint: Painter = PLAIN, *, width: int | None = None, whole: bool = False, verbatim: bool = False
 ) -> str:
-    """Return the hits, a block each; empty if there are none.
+    """Return a report without its notes and calls.
 
-    Unless `whole`, all excerpts but the first are shortened. `verbatim` keeps the lines of the file. `width` is the
-    columns for which excerpts are laid out, or None for plain Markdown.
+    `width` is the columns for which tables and quotes are laid out, or None for plain Markdown. Unless `whole`, quotes
+    that are not fenced are shortened; `verbatim` keeps the lines of the file.
     """
-    terms = terms_of(result.terms)
-    if empty_handed(result) and not whole:
-        return "\n".join(_place(hit, paint, scored=True) for hit in result.hits[:NEAREST])
-    blocks = [
-        _hit_block(
-            hit,
-            _excerpt_lines(hit, terms, paint, whole=whole or number == 0, width=None if verbatim else width),
-            paint,
-            scored=not result.listed,
-        )
-        for number, hit in enumerate(result.hits)
-    ]
-    return "\n\n".join(blocks)
+    room = None if verbatim else width
+    lines = _lines(report.head, paint, room, whole=whole) if report.head else []
+    indent = "  " if any(isinstance(part, str) and part for part in report.parts) else ""
+    for in_table, parts in groupby(report.parts, key=lambda part: isinstance(part, Item) and part.row):
+        if in_table:
+            items = [part for part in parts if isinstance(part, Item)]
+            lines += [indent + row for row in _table(items, width and width - len(indent))]
+            continue
+        for part in parts:
+            if isinstance(part, str):
+                lines.append(paint(line(part), _BOLD))
+                continue
+            block = _lines(part, paint, room, whole=whole)
+            if isinstance(part, Item) and part.quote:
+                lines += ["", *block] if lines else block
+            else:
+                lines += [indent * isinstance(part, Item) + one for one in block]
+    return "\n".join([*lines, *(["", line(report.foot)] if report.foot else [])]).strip("\n")
 
 
-def empty_handed(result: SearchResult) -> bool:
-    """Return whether no hit covers the query, so that only their refs are shown, unless scores were asked for."""
-    return result.verdict == "none" and not any(hit.trace for hit in result.hits)
+def notes(report: Report) -> list[str]:
+    """Return the notes of a report, for standard error."""
+    return [*map(line, report.notes)]
 
 
-def search_notes(result: SearchResult, *, offset: int, page: int, reworded: bool = False) -> list[str]:
-    """Return notes on an answer: its limits, the skipped bases, why nothing was found. Excludes `LEADING_NOTES`.
-
-    `offset` counts the hits before this page, `page` is its number, from 1, and `reworded` says whether other wordings
-    were given.
-    """
-    notes = [note for note in result.notes if note not in LEADING_NOTES]
-    near_only = NEAR_ONLY in result.notes
-    searched = ", ".join(result.searched)
-    if not result.hits and result.searched:
-        beyond = (
-            f" on page {page}, only {result.total} {'in total' if result.total_exact else 'listed'}"
-            if result.total
-            else ""
-        )
-        none = "Nothing found yet" if is_unfinished(result.notes) else "No hits"
-        notes.append(f"{none}{beyond}. Searched: {searched}.")
-    if result.unmatched and result.searched and not near_only:
-        notes.append(f"No document contains: {', '.join(result.unmatched)}.")
-    notes += [f"Not searched: {skipped.base}. {skipped.reason}" for skipped in result.skipped]
-    shown = offset + len(result.hits)
-    if result.hits and shown < result.total and not empty_handed(result):
-        notes.append(f"Showing hits {offset + 1} to {shown} of {total_of(result)}; `--page {page + 1}` shows more.")
-    unsure = result.searched and result.verdict in ("weak", "none")
-    if unsure and not (reworded or offset) and rewording_helps(result.notes):
-        notes.append('Try other wordings, as the documents may put it: `--also "WORDING"`, once for each.')
-    return notes
+def line(text: Text) -> str:
+    """Return a text on one line for a person."""
+    match text:
+        case str():
+            return visible_line(text)
+        case Name():
+            return visible_line(text.text)
+        case Names():
+            return visible_line(", ".join(text.names))
+        case Ref():
+            return visible_line(f"{text.ref}{text.part}")
+        case Call():
+            return f"`{visible_line(text.command)}`"
+        case Say():
+            return text.template.format(*map(line, text.parts))
 
 
-def read_text(
-    readings: Sequence[Reading], *, headers: bool, verbatim: bool, draw: Callable[[str], str] = neutralised
-) -> str:
-    """Return documents, or parts of them; with `headers`, each below a line with its name.
-
-    `verbatim` keeps the text as in the file, including control characters; otherwise `draw` lays it out.
-    """
-    blocks = []
-    for reading in readings:
-        text = f"{reading.text}\n" if reading.end_line >= reading.start_line else ""
-        lines = f"{reading.ref}:{reading.start_line}-{reading.end_line} of {reading.total_lines}"
-        header = visible_line(f"==> {lines}  {reading.docid}  {reading.title} <==") + "\n" if headers else ""
-        blocks.append(header + (text if verbatim else draw(text)))
-    return "\n".join(blocks) if headers else "".join(blocks)
+def _lines(part: Text | Item, paint: Painter, width: int | None, *, whole: bool) -> list[str]:
+    if not isinstance(part, Item):
+        return [line(part)]
+    ref = [paint(line(part.ref), _REF), paint(part.ref.docid, _DIM)] if part.ref else []
+    title, marks, details = line(part.title), [*map(line, part.marks)], [*map(line, part.details)]
+    label, warning = line(part.label), paint(line(part.warning), _WARNING)
+    if part.quote is None:
+        return [
+            _joined(part.score, " ".join(filter(None, (label, *ref[:1]))), *ref[1:], title, *marks, *details, warning),
+            *(f"    {line(one)}" for one in part.lines),
+        ]
+    lines = [_joined(part.score, *ref, *(paint(mark, _DIM) for mark in marks), warning)]
+    lines += [_INDENT + line for line in (paint(title, _BOLD), visible_line(part.trace)) if line]
+    lines += [f"{paint(_GUTTER, _DIM)}{line}".rstrip() for line in _quote_lines(part.quote, paint, width, whole=whole)]
+    return [*lines, *(_INDENT + paint(detail, _DIM) for detail in details)]
 
 
 def report_text(report: SyncReport) -> str:
@@ -278,61 +264,44 @@ def _grant_text(grant: Grant) -> str:
     return f"have its knowledge in {target}" + (", and agents may write there" if grant.writable else "")
 
 
-def _excerpt_lines(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool, width: int | None) -> list[str]:
-    text = (hit.excerpt if whole else excerpt(hit.excerpt, terms, OTHER_EXCERPT_CHARACTERS)[0]).strip("\n")
-    if width is None:
-        return _highlighted(text, terms, paint).split("\n")
-    # rich takes 80 ms to load, and a pipe gets the Markdown.
-    from kbhub.render.pages import drawn  # noqa: PLC0415
-
-    room = width - cell_width(_GUTTER)
-    return drawn(text, room, colour=paint.colour, terms=terms).split("\n")
+def _joined(*cells: str) -> str:
+    return "  ".join(filter(None, cells))
 
 
-def _place(hit: Hit, paint: Painter, *, scored: bool) -> str:
-    place = paint(visible_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
-    years = (hit.age_days or 0) // STALE_DAYS
-    age = f"  {counted(years, 'year')} old" if hit.stale and years else ""
-    ended = "  " + paint(visible_line(f"outdated: {hit.outdated}"), _WARNING) if hit.outdated else ""
-    score = f"{hit.score:.2f}  " if scored else ""
-    return f"{score}{place}  {paint(hit.docid + age, _DIM)}{ended}"
+def _quote_lines(quote: Quote, paint: Painter, width: int | None, *, whole: bool) -> list[str]:
+    terms, text = quote.terms or (), quote.text
+    if not whole and not quote.fenced and quote.terms is not None:
+        text, _ = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
+    text = text.strip("\n")
+    if width is not None:
+        # rich takes 80 ms to load, and a pipe gets the Markdown.
+        from kbhub.render.pages import drawn  # noqa: PLC0415
 
-
-def _hit_block(hit: Hit, text: Sequence[str], paint: Painter, *, scored: bool) -> str:
-    lines = [_place(hit, paint, scored=scored)]
-    lines.append(_INDENT + paint(visible_line(" › ".join(heading_path(hit.title, hit.headings))), _BOLD))
-    if hit.trace:
-        lines.append(_INDENT + _trace_text(hit.trace))
-    lines += [f"{paint(_GUTTER, _DIM)}{line}" for line in text]
-    if hit.also:
-        also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also)
-        lines.append(_INDENT + paint(f"also lines {also}", _DIM))
-    if hit.replaces:
-        lines.append(_INDENT + paint(visible_line(f"replaces {', '.join(hit.replaces)}"), _DIM))
-    if hit.duplicates:
-        lines.append(_INDENT + paint(visible_line(f"same text: {', '.join(hit.duplicates)}"), _DIM))
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _highlighted(text: str, terms: tuple[Term, ...], paint: Painter) -> str:
-    if not paint.colour:
-        return neutralised(text)
+        return drawn(text, width - cell_width(_GUTTER), colour=paint.colour, terms=terms).split("\n")
     parts, at = [], 0
-    for start, end in spans(text, terms):
+    for start, end in spans(text, terms) if paint.colour else ():
         # Colour each line separately, or a term across lines would colour the gutter, too.
         marked = "\n".join(paint(neutralised(piece), _TERM) for piece in text[start:end].split("\n"))
         parts += [neutralised(text[at:start]), marked]
         at = end
-    return "".join([*parts, neutralised(text[at:])])
+    return "".join([*parts, neutralised(text[at:])]).split("\n")
 
 
-def _trace_text(trace: Trace) -> str:
-    signals = [
-        f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
-        f"{f' ({signal.reason})' if signal.reason else ''}"
-        for signal in trace.signals
+def _table(items: Sequence[Item], width: int | None) -> list[str]:
+    """Align items in columns, of which empty ones are left out."""
+    rows = [
+        [
+            item.ref.docid if item.ref else "",
+            _joined(line(item.label), line(item.ref) if item.ref else ""),
+            shortened("  " * item.depth + line(item.title), TITLE_CHARACTERS),
+            item.score,
+            *(shortened(line(mark), TITLE_CHARACTERS) for mark in item.marks),
+            line(item.warning),
+        ]
+        for item in items
     ]
-    return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())
+    columns = [column for column in zip(*rows, strict=True) if any(column)]
+    return table([*zip(*columns, strict=True)], width=width) if columns else []
 
 
 def _bases_table(bases: Sequence[BaseStatus], now: datetime, paint: Painter, width: int | None) -> str:

@@ -50,8 +50,9 @@ from kbhub.render import pages
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
 from kbhub.render.layout import neutralised
 from kbhub.render.lists import status_listing
+from kbhub.render.search import read_text
 from kbhub.render.setup import summary_line
-from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
+from kbhub.render.terminal import Painter, init_text, status_text, trust_text
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.setup.init import make_knowledge, point_to

@@ -37,9 +37,9 @@ from kbhub.reading import neighbours
 from kbhub.reading import neighbours as tag_lists
 from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
 from kbhub.reading.reports import EDGE_KINDS
-from kbhub.render.edits import deleted_text, renamed_text, restored_text, trash_text, written_text
-from kbhub.render.graph import related_listing, related_text, tags_listing, tags_notes, tags_text
-from kbhub.types import Skipped
+from kbhub.render.documents import edit_report, related_report, tags_report, trash_report
+from kbhub.render.terminal import notes
+from kbhub.render.terminal import text as report_text
 
 
 class TrashResult(Model):
@@ -96,8 +96,8 @@ def write(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show_text(written_text(done))
-        _complain_all(done.warnings)
+        show_text(report_text(report := edit_report(done)))
+        _complain_all(notes(report))
     return 0
 
 
@@ -121,8 +121,8 @@ def delete(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show_text(deleted_text(done))
-        _complain_all(f"{link}: this link is broken now." for link in done.broken)
+        show_text(report_text(report := edit_report(done)))
+        _complain_all(notes(report))
     return 0
 
 
@@ -152,14 +152,14 @@ def restore(
         if common.json:
             show_json(done.model_dump_json(indent=2))
         else:
-            show_text(restored_text(done))
+            show_text(report_text(edit_report(done)))
         return 0
     removed = () if empty_older_than is None else editing.empty_trash(hub, older_than_days=empty_older_than)
     result = TrashResult(entries=editing.trash(hub) if list_ else (), removed=removed)
     if common.json:
         show_json(result.model_dump_json(indent=2))
     else:
-        show_text(trash_text(result.entries if list_ else result.removed, emptied=not list_))
+        show_text(report_text(trash_report(result.entries if list_ else result.removed, emptied=not list_)))
     return 0
 
 
@@ -188,8 +188,8 @@ def rename(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show_text(renamed_text(done))
-        _complain_all(f"{problem.subject}: {problem.message}" for problem in done.not_updated)
+        show_text(report_text(report := edit_report(done)))
+        _complain_all(notes(report))
         if done.links and not update_links:
             complain("The links were not changed. Use --update-links when renaming to update them.")
     return 1 if update_links and done.not_updated else 0
@@ -312,13 +312,15 @@ def related(
     hub = Hub(hub_options(formats))
     bring_in_step(hub)
     result = neighbours.related(hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit or RELATED_LIMIT)
+    report = related_report(result)
     present(
         formats,
-        lambda: related_listing(result),
-        lambda: related_text(result, width=terminal_width()),
+        report.rows,
+        lambda: report_text(report, width=terminal_width()),
         document=result.model_dump_json(indent=2),
     )
-    return _said(result.skipped)
+    complain_all(notes(report))
+    return 1 if result.skipped else 0
 
 
 def tags(
@@ -353,10 +355,11 @@ def tags(
     hub = Hub(hub_options(formats))
     bring_in_step(hub, bases)
     result = tag_lists.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
+    report = tags_report(result)
     present(
         formats,
-        lambda: tags_listing(result),
-        lambda: tags_text(result, width=terminal_width()),
+        report.rows,
+        lambda: report_text(report, width=terminal_width()),
         document=result.model_dump_json(indent=2),
     )
     if not hub.discovery().bases:
@@ -365,12 +368,5 @@ def tags(
         return 1
     if not names and not result.tags and not result.skipped:
         complain("No document has tags.")
-    complain_all(tags_notes(result))
-    return _said(result.skipped)
-
-
-def _said(skipped: Iterable[Skipped]) -> int:
-    """Complain about the bases that were not looked at; return 1 if there are any."""
-    messages = [f"Cannot read {base.base}. {base.reason}" for base in skipped]
-    complain_all(messages)
-    return 1 if messages else 0
+    complain_all(notes(report))
+    return 1 if result.skipped else 0

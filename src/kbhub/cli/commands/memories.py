@@ -38,16 +38,15 @@ from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.memory.transfer import move as move_memories
 from kbhub.render.memories import (
-    forgotten_text,
+    forgotten_report,
     imported_text,
-    memories_listing,
-    memories_text,
+    memories_report,
     moved_text,
-    recalled_text,
-    remembered_text,
+    remembered_report,
     trashed_text,
 )
 from kbhub.render.setup import inbox_text, settled_text, state_text
+from kbhub.render.terminal import text as text_of
 from kbhub.server.daemon.hook_client import run
 from kbhub.setup.hooks import hooked_clients
 from kbhub.workspace.files import expand
@@ -122,7 +121,7 @@ def remember(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show_text(remembered_text(done))
+        show_text(text_of(remembered_report(done)))
     return 0
 
 
@@ -155,10 +154,11 @@ def memories(
         namespace=namespace,
         limit=limit or LISTED,
     )
+    report = memories_report(found)
     present(
         formats,
-        lambda: memories_listing(found),
-        lambda: memories_text(found),
+        report.rows,
+        lambda: text_of(report),
         document=found.model_dump_json(indent=2),
     )
     for note in found.notes:
@@ -199,10 +199,11 @@ def recall(
         raise UsageError("Nothing to search for. Usage: kbhub recall WORDS; or list all memories: kbhub memories")
     hub = Hub(hub_options(formats))
     found = list_memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
+    report = memories_report(found, whole=True)
     present(
         formats,
-        lambda: memories_listing(found),
-        lambda: recalled_text(found),
+        report.rows,
+        lambda: text_of(report, whole=True),
         document=found.model_dump_json(indent=2),
     )
     if not found.memories and not formats.json:
@@ -244,7 +245,7 @@ def forget(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show_text(forgotten_text(done))
+        show_text(text_of(forgotten_report(done)))
     return 0
 
 

@@ -33,7 +33,9 @@ from kbhub.index.sqlite import noted_damage
 from kbhub.render import formats as listings
 from kbhub.render.formats import Listing
 from kbhub.render.layout import verdict_words
-from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter, search_notes, search_text
+from kbhub.render.search import search_notes, search_report
+from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter
+from kbhub.render.terminal import text as report_text
 from kbhub.search.llm_assistance import LlmOptions, search_assisted
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.search.search import search as search_bases
@@ -108,10 +110,10 @@ def search(
     )
     result, took = _found(hub, asked, hits)
     complain_all(_said_first(result, form))
-    _print(hub, result, hits, formats)
+    _print(hub, result, asked, hits, formats)
     if form != "json":  # which says all of it
         broken = [] if bases else broken_bases(hub)
-        notes = search_notes(result, offset=asked.offset, page=page, reworded=bool(asked.queries))
+        notes = search_notes(result, asked)
         complain_all(note for note in notes if note not in broken)
         complain_all(broken)
         if not result.searched and not result.skipped:
@@ -133,14 +135,14 @@ def _found(hub: Hub, query: Query, hits: Hits) -> tuple[SearchResult, float]:
     return result, time.perf_counter() - began
 
 
-def _print(hub: Hub, result: SearchResult, hits: Hits, formats: Formats) -> None:
+def _print(hub: Hub, result: SearchResult, query: Query, hits: Hits, formats: Formats) -> None:
     """Print the hits in the format that was asked for."""
     whole = hits.full or hits.around is not None
     present(
         formats,
         lambda: hits_listing(hub, result),
-        lambda: search_text(
-            result,
+        lambda: report_text(
+            search_report(result, query, full=whole),
             Painter(wants_colour(sys.stdout, os.environ)),
             whole=whole,
             verbatim=hits.line_numbers or hits.around is not None,

@@ -29,10 +29,11 @@ from kbhub.editing.audit import fix as fix_documents
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.render.audit import audit_listing, audit_text
+from kbhub.render.documents import audit_report
 from kbhub.render.memories import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
 from kbhub.render.setup import diagnosis_text
 from kbhub.render.terminal import Painter, report_text
+from kbhub.render.terminal import text as words_of
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead, is_used
 from kbhub.sync.comparison import SyncReport
@@ -219,8 +220,8 @@ def audit(
     shown = report.cut(most)
     present(
         formats,
-        lambda: audit_listing(shown),
-        lambda: audit_text(shown, Painter(wants_colour(sys.stdout, os.environ))),
+        audit_report(shown).rows,
+        lambda: words_of(audit_report(shown), Painter(wants_colour(sys.stdout, os.environ))),
         document=shown.model_dump_json(indent=2),
     )
     if form != "json":

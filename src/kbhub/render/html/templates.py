@@ -17,7 +17,8 @@ from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import terms_of
 from kbhub.memory.catalog import StoredMemory, all_known
 from kbhub.memory.results import MemoryList
-from kbhub.render.layout import contribution_of, heading_path, neutralised, passed_over_text
+from kbhub.render.layout import neutralised, passed_over_text
+from kbhub.render.report import contribution_of, heading_path
 from kbhub.search.memory_boost import FADING_DAYS, strength
 from kbhub.search.notes import LEADING_NOTES, is_unfinished
 from kbhub.types import Hit, SearchResult

@@ -15,7 +15,8 @@ from kbhub.memory.changes import forget, to_forget
 from kbhub.memory.lists import LISTED, memories
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
-from kbhub.render.memories import forgotten_answer, memories_answer, remembered_answer
+from kbhub.render import model
+from kbhub.render.memories import forgotten_report, memories_report, remembered_report
 from kbhub.server.extensions import shows_views, with_memories
 from kbhub.server.questions import confirm
 from kbhub.server.tools.calls import Calls, client_name
@@ -81,7 +82,7 @@ class Memories:
             )
         )
         await calls.run(calls.announcer.look)
-        return calls.result(remembered_answer(done), done)
+        return calls.result(*model.answer(remembered_report(done)))
 
     async def memories(
         self,
@@ -109,7 +110,7 @@ class Memories:
                 offset=offset,
             )
         )
-        told = calls.result(*memories_answer(result, offset))
+        told = calls.result(*model.answer(memories_report(result, offset)))
         return await calls.run(with_memories, told, calls.hub, result) if shows_views(context) else told
 
     async def forget(
@@ -141,7 +142,7 @@ class Memories:
                 raise WriteRefused("memories", "the user was asked and did not allow it; nothing was forgotten")
         done = await calls.run(partial(forget, calls.hub, **chosen))
         await calls.run(calls.announcer.look)
-        return calls.result(forgotten_answer(done), done)
+        return calls.result(*model.answer(forgotten_report(done)))
 
 
 def _question(count: int, scope: Scope | None) -> str:

@@ -1,6 +1,7 @@
 """The tools that look: documents, the graph, the state of bases, the audit."""
 
 from functools import partial
+from math import inf
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -17,8 +18,8 @@ from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Status, Tags
 from kbhub.render import lists, model
-from kbhub.render.audit import audit_for_model
-from kbhub.render.graph import related_answer, tags_answer
+from kbhub.render.documents import audit_report, related_report, tags_report
+from kbhub.render.search import read_answer
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.definitions import Names, as_list, brief, cleaned
 from kbhub.sync.base_suggestions import outside
@@ -68,7 +69,7 @@ class ReadTool:
             await calls.freshen(context, first_index=True)
             result = await calls.run(read_refs, calls.hub, wanted, options)
         await calls.run(self._note, result, client_name(context))
-        text = model.read_answer(result, wanted, line_numbers=line_numbers)
+        text = read_answer(result, wanted, line_numbers=line_numbers)
         return calls.result(text, result, is_error=not result.readings)
 
     def _note(self, result: ReadResult, client: str | None) -> None:
@@ -104,7 +105,7 @@ class GraphTools:
         result = await calls.run(
             partial(related, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit),
         )
-        return calls.result(*related_answer(result))
+        return calls.result(*model.answer(related_report(result)))
 
     async def tags(
         self,
@@ -128,7 +129,7 @@ class GraphTools:
         result = await calls.run(
             partial(tags, calls.hub, cleaned_names, bases=chosen, hops=hops, limit=limit, everything=everything)
         )
-        return calls.result(*tags_answer(result, whole=everything))
+        return calls.result(*model.answer(tags_report(result), inf if everything else model.ANSWER_BYTES))
 
 
 SHOWN = 50
@@ -187,4 +188,4 @@ class AuditTool:
         report = await calls.run(
             partial(audit, calls.hub, chosen, checks=cleaned(checks), limit=limit, progress=progress)
         )
-        return calls.result(*audit_for_model(report))
+        return calls.result(*model.answer(audit_report(report), model.FULL_ANSWER_BYTES))

@@ -12,7 +12,7 @@ from pydantic import Field
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
-from kbhub.render import model
+from kbhub.render.search import search_answer
 from kbhub.search.llm_assistance import search_assisted
 from kbhub.server.extensions import shows_views, with_hits
 from kbhub.server.tools.calls import Calls, client_name
@@ -117,7 +117,7 @@ class Searching:
     def _answer(self, asked: Query, options: SearchOptions, client: str | None, views: bool) -> CallToolResult:
         found = self._found(asked.model_copy(update={"explain": asked.explain or views}), options, client)
         result = without_traces(found) if views and not asked.explain else found
-        answer = model.search_answer(
+        answer = search_answer(
             result,
             asked,
             lambda offset: make_cursor(asked, offset),

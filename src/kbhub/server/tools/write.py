@@ -14,7 +14,8 @@ from kbhub.editing import Deleted, Renamed, Restored, Written, delete_document, 
 from kbhub.editing.documents import WriteMode
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.render.edits import deleted_answer, renamed_answer, restored_answer, written_answer
+from kbhub.render import model
+from kbhub.render.documents import edit_report
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.definitions import brief
 
@@ -84,7 +85,7 @@ class Writing:
             )
         )
         await calls.run(calls.announcer.look)
-        return calls.result(written_answer(done), done)
+        return calls.result(*model.answer(edit_report(done)))
 
     async def delete_document(
         self,
@@ -99,8 +100,8 @@ class Writing:
         else:
             done = Removal(deleted=await calls.run(delete_document, calls.hub, ref, based_on))
         await calls.run(calls.announcer.look)
-        text = deleted_answer(done.deleted) if done.deleted else restored_answer(done.restored) if done.restored else ""
-        return calls.result(text, done)
+        one = done.deleted or done.restored
+        return calls.result(model.answer(edit_report(one))[0] if one else "", done)
 
     async def rename_document(
         self,
@@ -112,7 +113,7 @@ class Writing:
         calls = self._calls
         done = await calls.run(partial(rename, calls.hub, ref, to, update_links=update_links))
         await calls.run(calls.announcer.look)
-        return calls.result(renamed_answer(done), done)
+        return calls.result(*model.answer(edit_report(done)))
 
 
 def _check_size(text: str, front_matter: dict[str, Any]) -> None:

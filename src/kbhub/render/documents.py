@@ -1,0 +1,298 @@
+"""Documents in words: lists of them, what joins them, what is wrong with them, and what an edit did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from kbhub.editing import Deleted, Renamed, Restored, TrashEntry, Written
+from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TaggedDocument, Tags
+from kbhub.render.formats import Listing, records
+from kbhub.render.layout import passed_over_text
+from kbhub.render.report import (
+    ERROR_BYTES,
+    NAME_BYTES,
+    SENTENCE_BYTES,
+    Bare,
+    Call,
+    Item,
+    Line,
+    Name,
+    Names,
+    Ref,
+    Report,
+    Text,
+    say,
+)
+from kbhub.types import Skipped
+from kbhub.values import counted
+
+if TYPE_CHECKING:
+    from kbhub.editing.audit import AuditFinding, AuditReport
+
+MOST_NOTES = 20
+"""Warnings of an edit, or notes on an audit, that a model gets."""
+
+HEADINGS: dict[EdgeKind, str] = {
+    "link": "Links to",
+    "backlink": "Linked from",
+    "related": "Related by front matter",
+    "tag": "Shares tags with",
+    "near": "Similar in meaning",
+}
+"""Heading for each kind of neighbours."""
+
+_NARROWER = "pass a single one of `checks` or `bases` to see more, or fix what is shown"
+"""How a model gets the findings that do not fit."""
+
+_SEVERITIES = {"error": "Errors", "warning": "Warnings", "info": "To review"}
+_LEFT_WORDS = {"broken": "Broken links", "outside": "Links out of every base", "file": "Links to other files"}
+
+
+def edit_report(done: Written | Deleted | Restored | Renamed) -> Report:
+    """Return what an edit did, and in the notes what it leaves to do."""
+    later = () if done.indexed else ("searches find this after the next sync",)
+    if isinstance(done, Written):
+        lines = (f"lines {done.start_line}-{done.end_line}",) if done.start_line else ()
+        marks = (f"hash {done.hash}", *lines, *later)
+        head = Item(Ref(done.ref, done.docid, both=True), label=done.action.capitalize(), marks=marks)
+        return Report(head, notes=_labelled("Worth fixing", done.warnings), most_notes=MOST_NOTES, data=done)
+    if isinstance(done, Deleted):
+        call = Call("delete_document", {"ref": done.trash, "restore": True}, f"kbhub restore {done.trash}")
+        marks = (say("{} restores it", call), *later)
+        head = Item(Ref(done.ref, done.docid), label="Deleted", marks=marks)
+        return Report(head, notes=_labelled("Broken now", done.broken), most_notes=MOST_NOTES, data=done)
+    if isinstance(done, Restored):
+        return Report(Item(Ref(done.ref), label="Restored", marks=(f"hash {done.hash}", *later)), data=done)
+    head = Item(
+        Ref(done.ref, done.docid, both=True),
+        label=say("Renamed {} to", Name(done.before, NAME_BYTES)),
+        marks=(f"hash {done.hash}", *later),
+    )
+    effect = "updated" if done.updated else "broken now"
+    links = [
+        Item(
+            label=say(f"{{}}{f':{link.line}' if link.line else ''}:", Bare(link.ref, NAME_BYTES)),
+            title=say("{} → {}", Name(link.before, NAME_BYTES), Name(link.after, NAME_BYTES)),
+        )
+        for link in done.links
+    ]
+    parts: list[Text | Item] = [f"{counted(len(links), 'link')} {effect}:", *links] if links else []
+    failed = [f"{problem.subject}: {problem.message}" for problem in done.not_updated]
+    notes = _labelled("Not updated", failed)
+    return Report(head, parts, notes=notes, most_notes=MOST_NOTES, advice="`audit` lists broken links", data=done)
+
+
+def _labelled(label: str, sentences: Sequence[str]) -> list[Text]:
+    return [say(f"{label}: {{}}", Line(sentence, SENTENCE_BYTES)) for sentence in sentences]
+
+
+def trash_report(entries: Sequence[TrashEntry], *, emptied: bool) -> Report:
+    """Return the entries of the trash, or how many were removed from it."""
+    if emptied or not entries:
+        return Report(f"Deleted {counted(len(entries), 'document')} for good." if emptied else "The trash is empty.")
+    return Report(
+        parts=[
+            Item(
+                label=Name(entry.id),
+                marks=(entry.deleted[:16].replace("T", " "), Name(entry.ref), f"{entry.bytes} bytes"),
+                row=True,
+            )
+            for entry in entries
+        ]
+    )
+
+
+def related_report(result: Related) -> Report:
+    """Return the neighbours of a document, grouped by kind, and the links that lead to none."""
+    tags = (Bare(" ".join(f"#{tag}" for tag in result.tags), SENTENCE_BYTES),) if result.tags else ()
+    parts: list[Text | Item] = []
+    for kind in EDGE_KINDS:
+        neighbours = [neighbour for neighbour in result.neighbours if neighbour.kind == kind]
+        if total := result.totals.get(kind, 0):
+            shown = len({neighbour.ref for neighbour in neighbours})
+            share = f"{shown} of {total}" if 0 < shown < total else str(total)
+            parts += ["", f"{HEADINGS[kind]} ({share})", *map(_neighbour, neighbours)]
+    for status, words in _LEFT_WORDS.items():
+        if links := [link for link in result.left if link.status == status]:
+            parts += ["", f"{words} ({len(links)})", *map(_left, links)]
+    if not parts and not result.skipped:
+        parts = ["Nothing related: no links, no shared tags, nothing similar in meaning."]
+    fields = ("kind", "direction", "hop", "docid", "ref", "base", "title", "line", "via", "context", "score", "count")
+    return Report(
+        Item(Ref(result.ref, result.docid, both=True), Name(result.title), marks=tags),
+        parts,
+        notes=[_unread(skip) for skip in result.skipped],
+        advice="pass fewer kinds or hops",
+        data=result,
+        lists=("neighbours", "left"),
+        rows=lambda: records("neighbour", fields, result.neighbours),
+    )
+
+
+def tags_report(result: Tags) -> Report:
+    """Return tags, or the documents with some tags."""
+    fields = ("docid", "ref", "base", "title", "kind", "tags", "hop", "via", "edge")
+    if result.names:
+        names = say(" or ".join(["{}"] * len(result.names)), *map(Name, result.names))
+        joined = result.total - result.tagged
+        linked = f", and {joined} linked with them" if joined else ""
+        head = say(f"{counted(result.tagged, 'document')} tagged {{}}{linked}", names)
+        parts = [*map(_tagged, result.documents)]
+    else:
+        head = say(f"{counted(result.total, 'tag')} on {counted(result.tagged, 'document')} (documents of each)")
+        parts = [
+            Item(title=Bare(f"#{tag.tag} ({tag.count})"), depth=tag.depth, row=True, of=tag) for tag in result.tags
+        ]
+    notes = [
+        say(
+            f"No document {'indexed so far ' if result.skipped else ''}has the tag {{}}."
+            + (" Did you mean {}?" if near else ""),
+            Name(name),
+            *([Names(near)] if near else []),
+        )
+        for name, near in result.unknown.items()
+    ]
+    if len(parts) < result.total:
+        notes.append(say(f"{len(parts)} of {counted(result.total, 'document' if result.names else 'tag')} shown."))
+    return Report(
+        parts=parts,
+        summary=lambda _: [head],
+        notes=[*notes, *(_unread(skip) for skip in result.skipped)],
+        advice="pass fewer tags, or a larger limit",
+        data=result,
+        lists=("documents",) if result.names else ("tags",),
+        rows=lambda: (
+            records("document", fields, result.documents)
+            if result.names
+            else records("tag", ("tag", "count", "own"), result.tags)
+        ),
+    )
+
+
+def _neighbour(neighbour: Neighbour) -> Item:
+    inwards, named = neighbour.direction == "in", neighbour.kind == "related"
+    line = f"line {neighbour.line}" if neighbour.line and not inwards and not named else ""
+    # The context of `related` is its own name.
+    text = "" if named or not neighbour.context else Name(neighbour.context)
+    context = Bare(neighbour.context) if neighbour.kind == "tag" else text
+    via = say(f"hop {neighbour.hop} via {{}}", Name(neighbour.via, NAME_BYTES)) if neighbour.via else ""
+    other = ", ".join(neighbour.ambiguous)
+    return Item(
+        Ref(neighbour.ref, neighbour.docid, f":{neighbour.line}" if neighbour.line and inwards else ""),
+        Name(neighbour.title),
+        marks=(
+            ("names it" if inwards else "named by it") if named else "",
+            line,
+            "" if neighbour.score is None else f"{neighbour.score:.2f}",
+            context,
+            say("at {}", Name(neighbour.heading)) if neighbour.heading else "",
+            f"{neighbour.count} links" if neighbour.count > 1 else "",
+            via,
+            say("ambiguous, or {}", Name(other, NAME_BYTES)) if other else "",
+        ),
+        row=True,
+        of=neighbour,
+    )
+
+
+def _left(link: LeftLink) -> Item:
+    line = f"line {link.line}" if link.line else "front matter"
+    marks = (line, say(f"{link.kind} {{}}", Name(link.target, NAME_BYTES)), Bare(link.why, NAME_BYTES))
+    return Item(marks=marks, row=True, of=link)
+
+
+def _tagged(document: TaggedDocument) -> Item:
+    tags = Bare(" ".join(f"#{tag}" for tag in document.tags)) if document.tags else ""
+    way = say(f"hop {document.hop}, {document.edge} via {{}}", Name(document.via or "", NAME_BYTES))
+    marks = (tags, way if document.hop else "")
+    return Item(Ref(document.ref, document.docid), Name(document.title), marks=marks, row=True, of=document)
+
+
+def _unread(skip: Skipped) -> Text:
+    return say("Could not read: {}: {}", Name(skip.base), Bare(skip.reason, SENTENCE_BYTES))
+
+
+def audit_report(report: AuditReport) -> Report:
+    """Return the findings by severity, each with its remedy, the fixes, and the totals per check."""
+    parts: list[Text | Item] = []
+    for severity, findings in groupby(report.findings, key=lambda finding: finding.severity):
+        parts += ["", _SEVERITIES[severity], *map(_finding, findings)]
+    if report.fixed:
+        changes = [
+            Item(
+                Ref(change.ref, part="" if change.line is None else f":{change.line}"),
+                say("{} → {}", Name(change.before, NAME_BYTES), Name(change.after, NAME_BYTES)),
+            )
+            for change in report.fixed.changes
+        ]
+        verb = "would be made" if report.fixed.dry_run else "made"
+        parts = [f"{counted(len(changes), 'change')} {verb}.", *changes, *parts]
+
+    def summary(shown: int) -> list[Text]:
+        larger = "" if shown < len(report.findings) else "pass a larger `limit`, or "
+        return [_summary(report, shown, larger + _NARROWER)]
+
+    passed = [Line(f"{name}: {passed_over_text(counts)}", ERROR_BYTES) for name, counts in report.passed_over.items()]
+    skipped = [Line(f"{skip.base}: {skip.reason}", ERROR_BYTES) for skip in report.skipped]
+    return Report(
+        parts=parts,
+        foot=say(_summary(report, len(report.findings), "use `--limit` to see more")),
+        summary=summary,
+        notes=[*(Line(note, ERROR_BYTES) for note in report.notes), *skipped, *passed],
+        most_notes=MOST_NOTES,
+        data=report,
+        lists=("findings",),
+        rows=lambda: _audit_rows(report),
+    )
+
+
+def _finding(finding: AuditFinding) -> Item:
+    part = "" if finding.line is None else f":{finding.line}"
+    message, remedy = Line(f"{finding.check}: {finding.message}", ERROR_BYTES), Line(finding.remedy, ERROR_BYTES)
+    return Item(Ref(finding.ref, finding.docid, part), marks=(message,), lines=(remedy,), of=finding)
+
+
+def _audit_rows(report: AuditReport) -> Listing:
+    fields = (
+        "severity",
+        "check",
+        "ref",
+        "line",
+        "message",
+        "remedy",
+        "docid",
+        "base",
+        "path",
+        "others",
+        "before",
+        "after",
+    )
+    rows = [
+        {
+            **finding.model_dump(mode="json", exclude={"fix", "others"}),
+            "others": list(finding.others),
+            "before": finding.fix.before if finding.fix else None,
+            "after": finding.fix.after if finding.fix else None,
+            "context": finding.message,
+        }
+        for finding in report.findings
+    ]
+    return Listing("finding", fields, rows)
+
+
+def _summary(report: AuditReport, shown: int, more: str) -> str:
+    """Return the totals, how many findings are not shown, and how to see more of them."""
+    scope = f"{counted(report.documents, 'document')} in {counted(len(report.bases), 'base')}"
+    if not report.total:
+        return f"{scope}: no problems found."
+    sums = {noun: sum(getattr(count, f"{noun}s") for count in report.counts) for noun in ("error", "warning")}
+    infos = sum(count.infos for count in report.counts)
+    parts = [counted(number, noun) for noun, number in sums.items() if number]
+    parts += [f"{infos} to review"] if infos else []
+    checks = ", ".join(f"{count.check} {count.total}" for count in report.counts)
+    text = f"{scope}: {', '.join(parts)} ({checks})."
+    if report.total > shown:
+        text += f" Not shown: {report.total - shown}; {more}."
+    return text + (f" `kbhub audit --fix` can fix {report.fixable}." if report.fixable else "")

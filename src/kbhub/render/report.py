@@ -1,0 +1,169 @@
+"""What a result says, for every writer: its head, its items, the notes on it, and the next calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from kbhub.documents.safe_text import TITLE_BYTES
+from kbhub.errors import UsageError
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from kbhub.index.query.parser import Term
+    from kbhub.render.formats import Listing
+    from kbhub.types import SearchResult, Signal
+
+NAME_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 260, 1_500
+"""UTF-8 bytes that a model sees of a path, of a note or reason, and of an error."""
+
+
+@struct
+class Name:
+    """Text that documents or people wrote, within a line; a model gets at most `limit` bytes of it, in quotes."""
+
+    text: str
+    limit: int = TITLE_BYTES
+
+
+class Bare(Name):
+    """A name without quotes around it."""
+
+
+class Line(Name):
+    """A sentence, which keeps the quotes in it."""
+
+
+@struct
+class Names:
+    """Several names; a model gets as many as fit in a sentence, and the number of the others."""
+
+    names: Sequence[str]
+
+
+@struct
+class Ref:
+    """A document to be read. A model gets the docid instead of a ref that cannot stand in a call."""
+
+    ref: str
+    docid: str = ""
+    part: str = ""
+    """Of the document, as `read` takes it: `:3-5`."""
+    both: bool = False
+    """Whether a model gets the docid beside the ref, too."""
+
+
+@struct
+class Call:
+    """What to do next: a tool call for a model, a command for a person."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    command: str = ""
+
+
+@struct
+class Say:
+    """A sentence of ours with `{}` for what documents and people wrote."""
+
+    template: str
+    parts: tuple[Text, ...]
+
+
+Text = Union[str, Name, Names, Ref, Call, Say]  # noqa: UP007 - `|` needs the classes when this is run
+
+
+def say(template: str, *parts: Text) -> Say:
+    """Return a sentence with parts in place of each `{}`."""
+    return Say(template, parts)
+
+
+@struct
+class Quote:
+    """Text of a document."""
+
+    text: str
+    limit: int
+    """UTF-8 bytes of it for a model."""
+    fenced: bool = True
+    """Whether a model gets its lines as they are; otherwise it gets one line."""
+    terms: tuple[Term, ...] | None = None
+    """Those of the query, to be marked, and around which a quote that is not fenced is cut."""
+    lines: tuple[int, int, int] | None = None
+    """Its first line, and the first and last one of the chunk it is from, which a model is told how to read."""
+
+
+@struct
+class Item:
+    """One of the things that a result has: on a line, or above a quote."""
+
+    ref: Ref | None = None
+    title: Text = ""
+    score: str = ""
+    marks: tuple[Text, ...] = ()
+    """What else is on its line; in a table, the cells after the title, some of them empty."""
+    warning: Text = ""
+    details: tuple[Text, ...] = ()
+    """Further marks that people see below the quote."""
+    lines: tuple[Text, ...] = ()
+    """Below it for people; a model gets them on the same line."""
+    trace: str = ""
+    """How its score is made."""
+    label: Text = ""
+    """Before the ref."""
+    number: int = 0
+    """For a model; people see no number."""
+    depth: int = 0
+    """In a tree."""
+    context: Text = ""
+    """About its place, for a model; only where the item above has another."""
+    quote: Quote | None = None
+    row: bool = False
+    """Whether people see it in a table with those above and below it."""
+    of: Any = None
+    """The part of the result that it is."""
+
+
+def _no_rows() -> Listing:
+    raise UsageError("This result has no rows.")
+
+
+@struct
+class Report:
+    """A result in words. A part that is text is a heading; an empty one is an empty line for people."""
+
+    head: Text | Item = ""
+    parts: Sequence[Text | Item] = ()
+    foot: Text = ""
+    """The last line, for people."""
+    summary: Callable[[int], Sequence[Text]] | None = None
+    """Returns the first lines for a model, given the number of items that it gets."""
+    calls: Callable[[int], Sequence[Text]] | None = None
+    """Returns what a model can do next, given the number of items that it gets."""
+    notes: Sequence[Text] = ()
+    """What limits the result; people get it on standard error."""
+    most_notes: int = 4
+    """Maximum of notes of a kind that are written out for a model; the rest are counted."""
+    advice: str = ""
+    """What a model does to see the items that do not fit."""
+    data: Any = None
+    """The result itself."""
+    lists: tuple[str, ...] = ()
+    """Its fields of which a model gets only what is in the text (`Item.of`)."""
+    rows: Callable[[], Listing] = _no_rows
+    """Returns the result as records."""
+
+
+def heading_path(title: str, headings: Sequence[str]) -> list[str]:
+    """Return a document's title and the headings below it, without repeating a first heading that is the title."""
+    return [title, *(headings[1:] if tuple(headings[:1]) == (title,) else headings)]
+
+
+def contribution_of(signal: Signal) -> str:
+    """Return a signal's contribution to the score, with its sign; never `-0.0000`."""
+    return f"{round(signal.contribution, 4) + 0.0:+.4f}"
+
+
+def total_of(result: SearchResult) -> str:
+    """Return the total number of hits, with `at least` if there may be more."""
+    return str(result.total) if result.total_exact else f"at least {result.total}"

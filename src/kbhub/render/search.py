@@ -1,0 +1,272 @@
+"""What a search and `read` found, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING
+
+from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced
+from kbhub.index.query.parser import terms_of
+from kbhub.render import model, terminal
+from kbhub.render.layout import neutralised, visible_line
+from kbhub.render.report import (
+    ERROR_BYTES,
+    NAME_BYTES,
+    SENTENCE_BYTES,
+    Bare,
+    Call,
+    Item,
+    Line,
+    Name,
+    Names,
+    Quote,
+    Ref,
+    Report,
+    Text,
+    contribution_of,
+    heading_path,
+    say,
+    total_of,
+)
+from kbhub.search.hits import STALE_DAYS
+from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
+from kbhub.types import Hit, Query, SearchResult, Skipped, Trace
+from kbhub.values import counted
+
+if TYPE_CHECKING:
+    from kbhub.reading.reports import Reading, ReadResult
+
+EXCERPT_BYTES = 2_600
+"""UTF-8 bytes of the first hit's excerpt for a model; excerpts of Latin or Chinese text are shorter."""
+
+GLANCE_BYTES = 480
+"""UTF-8 bytes of the line for each other hit."""
+
+NEAREST = 3
+"""Refs shown if no hit covers the query."""
+
+SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
+"""Query fields in the tool's `options` that affect which hits there are."""
+
+
+def search_answer(
+    result: SearchResult, query: Query, cursor: Callable[[int], str], *, full: bool = False
+) -> tuple[str, SearchResult]:
+    """Return the answer to a search for a model, and the result of only the hits that fit.
+
+    `cursor` returns the cursor for an offset; `full` quotes every hit in full.
+    """
+    report = search_report(result, query, cursor, full=full)
+    text, shown = model.answer(report, model.FULL_ANSWER_BYTES if full else model.ANSWER_BYTES)
+    end = query.offset + len(shown.hits)
+    if shown.hits and end < result.total and (full or not empty_handed(result)):
+        return text, shown.model_copy(update={"cursor": cursor(end)})
+    return text, shown
+
+
+def search_report(
+    result: SearchResult, query: Query, cursor: Callable[[int], str] = str, *, full: bool = False
+) -> Report:
+    """Return the hits of a search: the first one quoted, or all with `full`; only refs if none covers the query."""
+    leading = [note for note in result.notes if note in LEADING_NOTES]
+    nearest = empty_handed(result) and not full
+    if nearest:  # without excerpts, which a model would take for an answer
+        hits = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits[:NEAREST])
+        result = result.model_copy(update={"hits": hits})
+    terms, items = terms_of(result.terms), list[Item]()
+    for number, hit in enumerate(result.hits):
+        limit = model.FULL_ANSWER_BYTES if full else GLANCE_BYTES
+        if number == 0:
+            limit = model.FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES
+        # `read` would return nothing more of a whole memory.
+        whole = hit.kind == "memory" and hit.whole and cut(hit.excerpt, limit) == hit.excerpt
+        lines = None if whole else (hit.excerpt_line, hit.start_line, hit.end_line)
+        quote = None if nearest else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
+        items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
+
+    def summary(count: int) -> list[Text]:
+        return [_heading(result, query, count), *(["", *leading] if leading else []), *([""] if items else [])]
+
+    return Report(
+        parts=items,
+        summary=summary,
+        calls=lambda count: _calls(result, query, count, cursor, full=full),
+        notes=_notes(result),
+        data=result,
+        lists=("hits",),
+    )
+
+
+def empty_handed(result: SearchResult) -> bool:
+    """Return whether no hit covers the query, so that only refs are shown, unless scores were asked for."""
+    return result.verdict == "none" and not any(hit.trace for hit in result.hits)
+
+
+def search_notes(result: SearchResult, query: Query) -> list[str]:
+    """Return notes on a search for a person: its limits, why nothing was found, what to do next."""
+    notes, page = _notes(result), query.offset // query.limit + 1
+    if not result.hits and result.searched:
+        none = "Nothing found yet" if is_unfinished(result.notes) else "No hits"
+        counts = f"only {result.total} {'in total' if result.total_exact else 'listed'}"
+        beyond = f" on page {page}, {counts}" if result.total else ""
+        notes.insert(0, say(f"{none}{beyond}. Searched: {{}}.", Names(result.searched)))
+    end = query.offset + len(result.hits)
+    if result.hits and end < result.total and not empty_handed(result):
+        of = total_of(result)
+        notes.append(f"Showing hits {query.offset + 1} to {end} of {of}; `--page {page + 1}` shows more.")
+    unsure = result.searched and result.verdict in ("weak", "none")
+    if unsure and not (query.queries or query.offset) and rewording_helps(result.notes):
+        notes.append(reworded("search", {}, '--also "WORDING"'))
+    return [*map(terminal.line, notes)]
+
+
+def _notes(result: SearchResult) -> list[Text]:
+    """Return what limits a result, except for what is said before the hits."""
+    notes: list[Text] = [Line(note, SENTENCE_BYTES) for note in result.notes if note not in LEADING_NOTES]
+    if result.unmatched and result.searched and NEAR_ONLY not in result.notes:
+        notes.append(say("No document contains: {}.", Names(result.unmatched)))
+    return [*notes, *(not_searched(skip) for skip in result.skipped)]
+
+
+def not_searched(skip: Skipped) -> Text:
+    """Return that a base was not searched, and why."""
+    return say("Not searched: {}. {}", Bare(skip.base), Line(skip.reason, SENTENCE_BYTES))
+
+
+def reworded(tool: str, question: Mapping[str, object], command: str) -> Text:
+    """Return the next step after a weak answer: the call with other wordings to fill in."""
+    call = Call(tool, {**question, "queries": ["…", "…"]}, command)
+    return say("Try other wordings, as the documents may put it: {}", call)
+
+
+def _heading(result: SearchResult, query: Query, shown: int) -> Text:
+    question, where = Name(query.text), Names(result.searched)
+    if not result.searched:
+        return say("No hits for {}: no base could be searched.", question)
+    if not result.hits:
+        more = "more " if query.offset else ""
+        none = f"Nothing {more}found yet" if is_unfinished(result.notes) else f"No {more}hits"
+        return say(f"{none} for {{}} in {{}} ({result.mode}).", question, where)
+    first, order = query.offset + 1, "newest first" if result.listed else result.mode
+    range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
+    return say(f"{range_} of {total_of(result)} for {{}} in {{}} ({order})", question, where)
+
+
+def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
+    years = (hit.age_days or 0) // STALE_DAYS
+    names = " › ".join(name[:TITLE_BYTES] for name in heading_path(hit.title, hit.headings))
+    also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also)
+    return Item(
+        Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
+        Name(names),
+        f"{hit.score:.2f}" if scored else "",
+        marks=(f"{counted(years, 'year')} old",) if hit.stale and years else (),
+        warning=Bare(f"outdated: {hit.outdated}") if hit.outdated else "",
+        details=(
+            *((f"also lines {also}",) if also else ()),
+            *((say("replaces {}", Line(", ".join(hit.replaces), NAME_BYTES)),) if hit.replaces else ()),
+            *((say("same text: {}", Line(", ".join(hit.duplicates), NAME_BYTES)),) if hit.duplicates else ()),
+        ),
+        trace=_trace(hit.trace) if hit.trace else "",
+        number=number,
+        context=Name(" › ".join(hit.contexts), SENTENCE_BYTES) if hit.contexts else "",
+        quote=quote,
+        of=hit,
+    )
+
+
+def _trace(trace: Trace) -> str:
+    signals = [
+        f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
+        f"{f' ({signal.reason})' if signal.reason else ''}"
+        for signal in trace.signals
+    ]
+    return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())
+
+
+def _calls(
+    result: SearchResult, query: Query, shown: int, cursor: Callable[[int], str], *, full: bool
+) -> Sequence[Text]:
+    """Return what a model does next."""
+    asked, status = reworded("search", {"query": query.text}, ""), "`status` lists the bases and what is indexed."
+    if result.hits and (full or not empty_handed(result)):
+        calls: list[Text] = []
+        if shown > 1 and not full:
+            call = Call("read", {"refs": _item(result.hits[1], 0, None, scored=False).ref})
+            calls.append(say("To open another hit: {}; same for every ref above.", call))
+        if query.offset + shown < result.total:
+            calls.append(say("Next page: {}", _search_call(query, cursor(query.offset + shown), full=full)))
+        weak = result.verdict == "weak" and not query.queries and not query.offset
+        return [*calls, asked] if weak else calls
+    if not result.searched:
+        return ["`status` shows indexing progress and problems."]
+    if query.offset:
+        return [f"There are {total_of(result)} hits in total; search without `cursor` for the first."]
+    if is_unfinished(result.notes):
+        return ["Search again in a moment; `status` shows how far indexing is."]
+    return [asked, status] if rewording_helps(result.notes) else [status]
+
+
+def _search_call(query: Query, cursor: str, *, full: bool) -> Call:
+    options = query.model_dump(mode="json", include=set(SEARCH_OPTIONS), exclude_defaults=True)
+    options = {name: value for name, value in {**options, "full": full, "hyde": query.passage}.items() if value}
+    given = {"query": query.text, "queries": query.queries, "bases": ",".join(query.bases), "mode": query.mode}
+    arguments = {name: value for name, value in {**given, "options": options}.items() if value or name == "query"}
+    return Call("search", {**arguments, "cursor": cursor})
+
+
+def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:
+    """Return the answer to `read`: each document below a line with its name, then what could not be read.
+
+    `refs` are the requested ones, for the call for the next page.
+    """
+    parts = [_reading(reading, line_numbers=line_numbers) for reading in result.readings]
+    for unread in result.unread:
+        message = say("Not read: {}: {}", Name(unread.ref, NAME_BYTES), Line(unread.message, ERROR_BYTES))
+        parts.append(model.line(message))
+    if result.cursor:
+        numbers = {"line_numbers": True} if line_numbers else {}
+        call = Call("read", {"refs": refs if isinstance(refs, str) else [*refs], **numbers, "cursor": result.cursor})
+        parts.append(model.line(say(f"Next page, of {result.total} documents: {{}}", call)))
+    return "\n\n".join(parts)
+
+
+def _reading(reading: Reading, *, line_numbers: bool) -> str:
+    lines = f"lines {reading.start_line}-{reading.end_line} of {reading.total_lines}"
+    if reading.offset:
+        lines += f", from character {reading.offset + 1} of line {reading.start_line}"
+    marks = (reading.docid, lines if reading.total_lines else "empty", Name(reading.title))
+    head = Item(Ref(reading.ref), marks=(*marks, f"hash {reading.hash}") if reading.hash else marks)
+    about = Name(" › ".join(reading.contexts), SENTENCE_BYTES)
+    parts: list[Text] = [say("context: {}", about)] if reading.contexts else []
+    parts += [Line(f"note: {reading.deleted}", SENTENCE_BYTES)] if reading.deleted else []
+    text, _ = model.answer(Report(head, parts), inf)
+    text += "\n" + fenced(numbered(reading) if line_numbers else reading.text)
+    if reading.rest is None:
+        return text
+    rest = Ref(reading.ref, reading.docid, reading.rest.removeprefix(reading.ref))
+    return f"{text}\n{model.line(say('continues: {}', Call('read', {'refs': rest})))}"
+
+
+def numbered(reading: Reading) -> str:
+    """Return the text of a reading with the line number in the document before each line."""
+    width = len(str(reading.end_line))
+    lines = reading.text.split("\n") if reading.end_line >= reading.start_line else []
+    return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, reading.start_line))
+
+
+def read_text(
+    readings: Sequence[Reading], *, headers: bool, verbatim: bool, draw: Callable[[str], str] = neutralised
+) -> str:
+    """Return documents, or parts of them; with `headers`, each below a line with its name.
+
+    `verbatim` keeps the text as in the file, including control characters; otherwise `draw` lays it out.
+    """
+    blocks = []
+    for reading in readings:
+        text = f"{reading.text}\n" if reading.end_line >= reading.start_line else ""
+        lines = f"{reading.ref}:{reading.start_line}-{reading.end_line} of {reading.total_lines}"
+        header = visible_line(f"==> {lines}  {reading.docid}  {reading.title} <==") + "\n" if headers else ""
+        blocks.append(header + (text if verbatim else draw(text)))
+    return "\n".join(blocks) if headers else "".join(blocks)
