@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import inf
 
 import pytest
 from pydantic import ValidationError
@@ -16,7 +17,8 @@ from kbhub.answers.question import NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
-from kbhub.render.answers import answer_for_model, answer_markdown, answer_notes, answer_text
+from kbhub.render import model, terminal
+from kbhub.render.search import answer_markdown, answer_notes, answer_report
 from ollama_server import running_ollama
 
 CITED = "Roll back first [1]. It takes ninety seconds [1]. The moon is cheese. So it is [9]."
@@ -45,9 +47,14 @@ def with_ollama(environment, server, **env):
     return opened
 
 
+def answer_for_model(answer):
+    return model.answer(answer_report(answer), inf)[0]
+
+
 def shown(answer):
     """Every form of an answer, without what depends on where the test runs."""
-    forms = [answer_for_model(answer), answer_text(answer), answer_markdown(answer), "\n".join(answer_notes(answer))]
+    text = terminal.text(answer_report(answer, whole=False))
+    forms = [answer_for_model(answer), text, answer_markdown(answer), "\n".join(answer_notes(answer))]
     return re.sub(r"#[0-9a-f]{6,16}\b", "#docid", "\n\n=====\n\n".join(forms))
 
 

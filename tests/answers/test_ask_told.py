@@ -8,7 +8,8 @@ from ask_documents import passage, prepared
 from kbhub.answers import AskOptions, ask, prepare
 from kbhub.answers.extractive import extract
 from kbhub.models.embedding import packaged_embedder
-from kbhub.render.answers import answer_for_model, answer_text
+from kbhub.render import model, terminal
+from kbhub.render.search import answer_report
 
 STATUSES = """\
 | Status | When |
@@ -196,7 +197,7 @@ def test_nothing_is_told_twice(linked):
 
     assert quoted
     assert quoted.isdisjoint(one.number for one in answer.passages)
-    assert answer_for_model(answer).count("Roll back a release by its tag") == 1
+    assert model.answer(answer_report(answer))[0].count("Roll back a release by its tag") == 1
 
 
 # Nothing found
@@ -215,7 +216,7 @@ def test_an_empty_handed_answer_shows_the_nearest_passage_and_is_short(environme
     hub = environment.hub()
     hub.sync()
     answer = ask(hub, "too many requests quota zebra", options=AskOptions(threshold=1.0, direct_threshold=1.0))
-    told, shown = answer_for_model(answer), answer_text(answer)
+    told, shown = model.answer(answer_report(answer))[0], terminal.text(answer_report(answer))
 
     assert (answer.outcome, len(answer.passages), len(answer.references)) == ("not_covered", 1, 3)
     assert "No document contains: quota, zebra." in told

@@ -11,7 +11,7 @@ from kbhub.documents.safe_text import fenced, one_line
 from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unread
 from kbhub.render import lists, model, search
 from kbhub.search.notes import NEAR_ONLY
-from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
+from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Skipped, Span, Workspace
 
 HOSTILE = [
     "two\nlines\r\nthree\u2028four\x85five",
@@ -226,14 +226,6 @@ def test_a_page_past_the_end_is_told_from_no_hits():
 
     assert "No more hits" in text
     assert "12 hits in total" in text
-
-
-def test_explain_adds_one_line_per_hit():
-    """The trace names each signal's rank, value and contribution."""
-    trace = Trace(signals=(Signal(name="keyword", rank=2, value=7.25, contribution=0.5),), factors={"weight": 0.5})
-    text = answer([hit(0, trace=trace), hit(1, trace=trace)])
-
-    assert text.count("   trace: keyword #2 (7.25) +0.5000 × weight 0.5") == 2
 
 
 def reading(text="a\nb", **changes):

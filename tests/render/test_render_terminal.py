@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.reading.reports import BaseStatus, Reading, Status
-from kbhub.render.layout import json_escaped, neutralised, table, visible_line
+from kbhub.render.layout import json_escaped, neutralised, visible_line
 from kbhub.render.search import read_text, search_notes, search_report
 from kbhub.render.terminal import (
     Painter,
@@ -24,7 +24,6 @@ from kbhub.render.terminal import (
     text,
     trust_text,
 )
-from kbhub.search.notes import NEAR_ONLY
 from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 from kbhub.workspace.trust import Grant
@@ -175,11 +174,6 @@ def test_notes_say_why_nothing_was_found():
         "No document contains: zebra.",
         "Not searched: old. Its folder is gone.",
     ]
-
-
-def test_a_warning_that_stands_before_the_hits_is_not_repeated_after_them():
-    """Neither are the words, if it was said that none of them occurs."""
-    assert search_notes(result(hit(), notes=(NEAR_ONLY, "Late."), unmatched=("zebra",)), Query(text="x")) == ["Late."]
 
 
 @pytest.mark.parametrize(("verdict", "said"), [("strong", 0), ("weak", 1), ("none", 1)])
@@ -365,11 +359,3 @@ def test_sizes_have_units(count, text):
 )
 def test_ages_have_units(seconds, text):
     assert ago_text(seconds) == text
-
-
-def test_tables_align_by_the_width_on_the_screen():
-    """Two columns for a wide character, none for a combining one."""
-    assert table([("日本", "x", "1"), ("e\u0301", "y", "22")], right=frozenset({2})) == [
-        "日本  x   1",
-        "e\u0301     y  22",
-    ]

@@ -60,13 +60,13 @@ def answer(report: Report, limit: float = ANSWER_BYTES) -> tuple[str, Any]:
         top = [*map(line, report.summary(count))] if report.summary else []
         tail = [*notes, *map(line, report.calls(count) if report.calls else ())]
         gap = [""] if items and "" in top and tail else []
-        return [*top, *_lines(report.head, "", None)], [*gap, *tail]
+        return [*top, *_lines(report.head, None, listed=False)], [*gap, *tail]
 
     longest = max(sum(map(size_of, chain(*around(count)))) for count in {len(items), max(len(items) - 1, 0)})
     room = limit - longest - (SENTENCE_BYTES if report.advice else SLACK_BYTES)
     body, count = list[str](), 0
     for number, part in enumerate(report.parts):
-        lines = _lines(part, "- ", items[count - 1] if count else None)
+        lines = _lines(part, items[count - 1] if count else None, listed=True)
         room -= sum(map(size_of, lines))
         if room < 0:
             left = counted(len(report.parts) - number, "more line")
@@ -130,11 +130,13 @@ def _notes(notes: Iterable[Text], most: int) -> list[str]:
     return lines
 
 
-def _lines(part: Text | Item, bullet: str, above: Item | None) -> list[str]:
+def _lines(part: Text | Item | Quote, above: Item | None, *, listed: bool) -> list[str]:
+    if isinstance(part, Quote):
+        return _quote_lines(part, None)
     if not isinstance(part, Item):
         return [line(part)] if part else []
     ref = line(part.ref) if part.ref else ""
-    bullet = "  " * part.depth + (f"{part.number}. " if part.number else bullet)
+    bullet = "  " * part.depth + (f"{part.number}. " if part.number else part.bullet) if listed else ""
     label = f"{line(part.label)} " if part.label else ""
     odd = part.ref and part.ref.docid and not plain_ref(part.ref.ref)
     path = f"path {quoted(part.ref.ref, NAME_BYTES)}" if part.ref and odd else ""

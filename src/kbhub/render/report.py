@@ -111,6 +111,8 @@ class Item:
     """How its score is made."""
     label: Text = ""
     """Before the ref."""
+    bullet: str = "- "
+    """Before it, for a model."""
     number: int = 0
     """For a model; people see no number."""
     depth: int = 0
@@ -133,7 +135,7 @@ class Report:
     """A result in words. A part that is text is a heading; an empty one is an empty line for people."""
 
     head: Text | Item = ""
-    parts: Sequence[Text | Item] = ()
+    parts: Sequence[Text | Item | Quote] = ()
     foot: Text = ""
     """The last line, for people."""
     summary: Callable[[int], Sequence[Text]] | None = None

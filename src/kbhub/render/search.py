@@ -1,15 +1,16 @@
-"""What a search and `read` found, in words."""
+"""What a search, `read` and `ask` found, in words."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced
+from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark
 from kbhub.index.query.parser import terms_of
 from kbhub.render import model, terminal
-from kbhub.render.layout import neutralised, visible_line
+from kbhub.render.layout import neutralised, verdict_words, visible_line
 from kbhub.render.report import (
     ERROR_BYTES,
     NAME_BYTES,
@@ -35,6 +36,8 @@ from kbhub.types import Hit, Query, SearchResult, Skipped, Trace
 from kbhub.values import counted
 
 if TYPE_CHECKING:
+    from kbhub.answers.answer import Answer, Source, Support
+    from kbhub.index.query.parser import Term
     from kbhub.reading.reports import Reading, ReadResult
 
 EXCERPT_BYTES = 2_600
@@ -45,6 +48,17 @@ GLANCE_BYTES = 480
 
 NEAREST = 3
 """Refs shown if no hit covers the query."""
+
+OTHERS = 3
+"""Maximum of uncited sources that are listed."""
+
+WRITERS = {
+    "sampling": "your own model",
+    "ollama": "Ollama",
+    "extractive": "kbhub, from sentences of the documents",
+    "none": "nobody",
+}
+"""Writer → name shown to the reader."""
 
 SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
 """Query fields in the tool's `options` that affect which hits there are."""
@@ -270,3 +284,95 @@ def read_text(
         header = visible_line(f"==> {lines}  {reading.docid}  {reading.title} <==") + "\n" if headers else ""
         blocks.append(header + (text if verbatim else draw(text)))
     return "\n".join(blocks) if headers else "".join(blocks)
+
+
+def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool = True) -> Report:
+    """Return an answer with its sources: the cited ones, then the best of the others.
+
+    `terms` are marked in quotes; `whole` adds the passages that the answer was written from.
+    """
+    question, passages = Name(answer.question), [_source(one, one.readable, terms) for one in answer.passages]
+    notes: list[Text] = [Line(why, SENTENCE_BYTES) for why in answer.why]
+    notes += [f"Removed {counted(answer.removed, 'invalid citation')}."] if answer.removed else []
+    notes += [f"Removed {counted(len(answer.dropped), 'sentence')} without a source."] if answer.dropped else []
+    notes += [*(Line(note, SENTENCE_BYTES) for note in answer.notes), *map(not_searched, answer.skipped)]
+    if answer.outcome == "passages":
+        number = counted(len(passages), "passage")
+        head = say(f"{number} for {{}}, best first. Write the answer from them, and cite refs.", question)
+        return Report(parts=passages, summary=lambda _: [head], notes=notes, data=answer)
+    if answer.outcome == "not_covered":
+        parts: list[Text | Item | Quote] = [say(answer.text)]
+        if answer.unmatched:
+            parts = [say(f"{answer.text} No document contains: {{}}.", Names(answer.unmatched))]
+        if answer.references:
+            rest = [_source(source) for source in answer.references[len(passages) :]]
+            parts += ["", "Not an answer, but the nearest passages:", *passages, *rest]
+        calls = [reworded("ask", {"question": answer.question}, "")] if answer.searched else []
+        return Report(parts=parts, calls=lambda _: calls, notes=notes, data=answer)
+    parts = [Quote(answer.text, sys.maxsize, terms=terms)]
+    summary = [say("Answer to {}, written by {}; [n] is a source below.", question, _writer(answer))]
+    if answer.outcome == "not_answered":
+        summary, parts = [], [say("According to {}, the nearest passages do not answer this.", _writer(answer))]
+    parts += passages if whole else []
+    cited = [source for source in answer.references if source.cited] if answer.outcome == "written" else []
+    others = [source for source in answer.references if source not in cited]
+    support = sorted(answer.support, key=lambda one: one.overlap, reverse=True) if answer.model else []
+    for label, sources in (("Sources:", cited), ("Also found:" if cited else "Sources:", others[:OTHERS])):
+        if sources:
+            quotes = [next((one for one in support if one.number == source.number), None) for source in sources]
+            parts += ["", label, *(_source(source, of=quote) for source, quote in zip(sources, quotes, strict=True))]
+    parts += [f"… and {len(others) - OTHERS} more"] if len(others) > OTHERS else []
+    return Report(parts=parts, summary=lambda _: summary, notes=notes, data=answer)
+
+
+def answer_notes(answer: Answer) -> list[str]:
+    """Return who wrote an answer and why, what was removed from it, and what limits it."""
+    written = [say("Written by {}.", _writer(answer))] if answer.outcome in ("written", "not_answered") else []
+    verdict = [verdict_words(answer.verdict)] if answer.verdict else []
+    return [*map(terminal.line, written), *verdict, *terminal.notes(answer_report(answer))]
+
+
+def answer_markdown(answer: Answer) -> str:
+    """Return an answer as a Markdown document: the text, then a table of sources."""
+    parts = [f"# {one_line(answer.question, TITLE_BYTES)}", *([answer.text] if answer.text else [])]
+    if answer.outcome == "passages":
+        parts += [f"## [{one.number}] {_place(one)}\n\n{fenced(one.readable)}" for one in answer.passages]
+    rows = ["| # | ref | score | tier | reason | sent |", "|---|---|---|---|---|---|"]
+    for source in answer.references:
+        score = "" if source.score is None else f"{source.score:.2f}"
+        reason = source.reason + (f"; {outdated_mark(source.outdated)}" if source.outdated else "")
+        cells = (_place(source), score, source.tier, _cell(reason), "yes" if source.sent else "no")
+        rows.append(f"| {source.number} | {' | '.join(cells)} |")
+    return "\n\n".join([*parts, "\n".join(rows)] if answer.references else parts)
+
+
+def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Support | None = None) -> Item:
+    same = Line(", ".join(source.duplicates[:2]), NAME_BYTES)
+    reason = "" if text else Line(source.reason, SENTENCE_BYTES)
+    return Item(
+        Ref(source.ref, source.docid, f":{source.start_line}-{source.end_line}", both=True),
+        Name(" › ".join(heading_path(source.title, source.headings))),
+        marks=(
+            say("same text: {}", same) if source.duplicates else "",
+            reason,
+            say(f"line {of.line}: {{}}", Name(of.quote, NAME_BYTES)) if of else "",
+        ),
+        warning=Bare(f"outdated: {source.outdated}") if source.outdated else "",
+        label=f"[{source.number}]",
+        bullet="",
+        quote=Quote(text, sys.maxsize, terms=terms) if text else None,
+    )
+
+
+def _writer(answer: Answer) -> Text:
+    return (
+        say(f"{WRITERS[answer.written_by]} ({{}})", Line(answer.model)) if answer.model else WRITERS[answer.written_by]
+    )
+
+
+def _place(source: Source) -> str:
+    return f"{_cell(source.ref)}:{source.start_line}-{source.end_line}"
+
+
+def _cell(text: str) -> str:
+    return one_line(text, NAME_BYTES).replace("|", "\\|").replace("`", "'")

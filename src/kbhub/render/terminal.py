@@ -90,6 +90,9 @@ def text(
             if isinstance(part, str):
                 lines.append(paint(line(part), _BOLD))
                 continue
+            if isinstance(part, Quote):
+                lines += _quote_lines(part, paint, room, whole=True)
+                continue
             block = _lines(part, paint, room, whole=whole)
             if isinstance(part, Item) and part.quote:
                 lines += ["", *block] if lines else block
@@ -126,12 +129,13 @@ def _lines(part: Text | Item, paint: Painter, width: int | None, *, whole: bool)
     ref = [paint(line(part.ref), _REF), paint(part.ref.docid, _DIM)] if part.ref else []
     title, marks, details = line(part.title), [*map(line, part.marks)], [*map(line, part.details)]
     label, warning = line(part.label), paint(line(part.warning), _WARNING)
+    named = " ".join(filter(None, (label, *ref[:1])))
     if part.quote is None:
         return [
-            _joined(part.score, " ".join(filter(None, (label, *ref[:1]))), *ref[1:], title, *marks, *details, warning),
+            _joined(part.score, named, *ref[1:], title, *marks, *details, warning),
             *(f"    {line(one)}" for one in part.lines),
         ]
-    lines = [_joined(part.score, *ref, *(paint(mark, _DIM) for mark in marks), warning)]
+    lines = [_joined(part.score, named, *ref[1:], *(paint(mark, _DIM) for mark in marks), warning)]
     lines += [_INDENT + line for line in (paint(title, _BOLD), visible_line(part.trace)) if line]
     lines += [f"{paint(_GUTTER, _DIM)}{line}".rstrip() for line in _quote_lines(part.quote, paint, width, whole=whole)]
     return [*lines, *(_INDENT + paint(detail, _DIM) for detail in details)]

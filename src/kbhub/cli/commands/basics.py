@@ -47,12 +47,12 @@ from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import BaseStatus, DaemonStatus, MemorySummary, Status, TagUse
 from kbhub.render import pages
-from kbhub.render.answers import answer_markdown, answer_notes, answer_text
 from kbhub.render.layout import neutralised
 from kbhub.render.lists import status_listing
-from kbhub.render.search import read_text
+from kbhub.render.search import answer_markdown, answer_notes, answer_report, read_text
 from kbhub.render.setup import summary_line
 from kbhub.render.terminal import Painter, init_text, status_text, trust_text
+from kbhub.render.terminal import text as text_of
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.setup.init import make_knowledge, point_to
@@ -374,21 +374,13 @@ def ask(
         # A file gets what the documents say; a terminal would act upon some of it.
         show(neutralised(written) if sys.stdout.isatty() else written)
     else:
-        show_text(answer_text(answer, _drawn_answer(text)))
+        terms = tuple(term for term in parsed(text).terms if not STOP_WORDS.issuperset(term.tokens))
+        paint = Painter(wants_colour(sys.stdout, os.environ))
+        show_text(text_of(answer_report(answer, terms=terms, whole=False), paint, width=terminal_width()))
     if not common.json:
         complain_all(answer_notes(answer))
     flush()
     return 0 if answer.outcome == "written" or (answer.outcome == "passages" and answer.passages) else 1
-
-
-def _drawn_answer(question: str) -> Callable[[str, int], str] | None:
-    """Return a layout for a terminal that highlights the words of the question, or None elsewhere."""
-    width = terminal_width()
-    if width is None:
-        return None
-    colour = wants_colour(sys.stdout, os.environ)
-    terms = tuple(term for term in parsed(question).terms if not STOP_WORDS.issuperset(term.tokens))
-    return lambda text, indent: pages.drawn(text, width - indent, colour=colour, terms=terms)
 
 
 LOOPBACK = "127.0.0.1"

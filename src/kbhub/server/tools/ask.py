@@ -1,6 +1,7 @@
 """The tool `ask`."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import Annotated, Any
 
 import anyio
@@ -24,7 +25,8 @@ from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, c
 from kbhub.answers.citations import request_of
 from kbhub.answers.question import FORCED, ModelText, finish_written
 from kbhub.documents.safe_text import one_line
-from kbhub.render.answers import answer_for_model
+from kbhub.render import model
+from kbhub.render.search import answer_report
 from kbhub.server.questions import is_stateless, offers_model
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.definitions import Names, Wordings, brief, cleaned
@@ -180,11 +182,11 @@ class Asking:
     async def _without_client(self, prepared: Prepared, why: Sequence[str] = ()) -> CallToolResult:
         calls = self._calls
         answer = await calls.run(answer_without_client, calls.hub, prepared, why)
-        return calls.result(answer_for_model(answer), answer)
+        return calls.result(*model.answer(answer_report(answer), inf))
 
     def _told(self, answer: Answer) -> CallToolResult:
         calls = self._calls
-        return calls.result(answer_for_model(counted(calls.hub, answer)), answer)
+        return calls.result(model.answer(answer_report(counted(calls.hub, answer)), inf)[0], answer)
 
 
 def _prepare(
