@@ -16,7 +16,7 @@ from kbhub.hub import HubOptions
 from kbhub.memory.changes import forget
 from kbhub.memory.files import new_file, slug
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import id_of, remember
+from kbhub.memory.remember import ids_of, remember
 from kbhub.search.memory_boost import timestamp
 from kbhub.types import Query
 
@@ -43,7 +43,7 @@ def prepare(top: Path, count: int) -> tuple[Hub, float, float]:
     started = time.perf_counter()
     for number in range(count - 1):
         body = text(number)
-        name = id_of(body)
+        name = next(ids_of(body))
         fields = {
             "id": name,
             "title": body[:60],

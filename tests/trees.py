@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 
@@ -12,13 +11,7 @@ def snapshot(folder: Path, *, leaving_out: tuple[Path, ...] = ()) -> dict[str, t
     found = {}
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if Path(parent, name) not in leaving_out]
-        for name in (*folders, *files):
-            path = Path(parent, name)
-            state = path.lstat()
-            content: object = None
-            if stat.S_ISLNK(state.st_mode):
-                content = path.readlink()
-            elif stat.S_ISREG(state.st_mode):
-                content = path.read_bytes()
-            found[str(path)] = (state.st_mode, content)
+        for path in (Path(parent, name) for name in (*folders, *files)):
+            content = path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else None
+            found[str(path)] = (path.lstat().st_mode, content)
     return found

@@ -18,8 +18,8 @@ from kbhub.hooks.sessions import KEPT_DAYS, SessionLog, delivery_counts, may_spe
 from kbhub.hub import Hub
 from kbhub.index.catalogue import content_hashes, front_matter_of, paths_beginning
 from kbhub.index.references import ref_of
-from kbhub.memory.catalog import StoredMemory, all_known, ref
-from kbhub.memory.files import read
+from kbhub.memory.catalog import all_known, ref
+from kbhub.memory.files import MemoryFile, read
 from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query
 from kbhub.values import struct
@@ -42,10 +42,10 @@ class Concerned:
     """Whether it names a symbol that the tool works on."""
     weight: float
     """Strength of a memory; 0 for a document."""
-    memory: StoredMemory | None = None
+    memory: MemoryFile | None = None
 
 
-def may_be_delivered(hub: Hub, memory: StoredMemory, *, own_only: bool) -> bool:
+def may_be_delivered(hub: Hub, memory: MemoryFile, *, own_only: bool) -> bool:
     """Return whether a memory may reach an agent unasked.
 
     An agent's memory may come from what it read in a clone, so it counts only in the project that it was written in,
@@ -383,9 +383,9 @@ def _about(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> lis
     return parts
 
 
-def _memory_part(memory: StoredMemory, name: str, about: str = "", *, limit: int = MEMORY_BYTES) -> _Part:
+def _memory_part(memory: MemoryFile, name: str, about: str = "", *, limit: int = MEMORY_BYTES) -> _Part:
     stored = read(memory.shelf, memory.path)
-    text = stored.content.body if stored else memory.title
+    text = stored.body if stored else memory.title
     said = as_data(text, limit)
     rest = len(" ".join(text.split()).encode()) > limit
     subject = f", about {named(about, 80)}" if about else ""

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.markdown import parse_document, section
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, MemoryNotFound, UsageError
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import ref_of
-from kbhub.index.usage import Use
-from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, in_namespace, read, title_of
+from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, in_namespace, read
 from kbhub.memory.results import ChangedSubject, Memory
-from kbhub.search.memory_boost import Facts, facts_of, strength, timestamp, uses_of
+from kbhub.search.memory_boost import Facts, facts_of, timestamp, uses_of
 from kbhub.types import Base
-from kbhub.values import struct
 from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, Scope, identify, shelf_for_writing, shelves
 
 if TYPE_CHECKING:
@@ -30,29 +29,6 @@ if TYPE_CHECKING:
 
 SHOWN_CHARACTERS = 400
 """Length of a memory's text in a list; `read` returns all of it."""
-
-
-@struct
-class StoredMemory:
-    """A memory with its location and usage."""
-
-    shelf: MemoryFolder
-    path: str
-    """Path in the base."""
-    title: str
-    facts: Facts
-    written: float
-    """Modification time of the file, seconds since the epoch."""
-    use: Use | None
-
-    def last_use(self) -> float:
-        """Return when it was last used or changed, or else written; seconds since the epoch."""
-        moments = (self.use.last if self.use else None, self.facts.updated, self.facts.created)
-        return max((moment for moment in moments if moment is not None), default=self.written)
-
-    def strength(self, now: float) -> float:
-        """Return its strength at the given time, seconds since the epoch."""
-        return strength(self.facts.source, self.use.uses if self.use else 0, self.last_use(), now)
 
 
 def active_shelves(hub: Hub, scope: Scope | None = None) -> list[MemoryFolder]:
@@ -86,12 +62,12 @@ def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
     return shelves[0]
 
 
-def known(hub: Hub, shelf: MemoryFolder) -> list[StoredMemory]:
+def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
     """Return the memories of a folder, by path, as their files are now."""
     files, indexed = _listed(hub, shelf)
     index = hub.index(shelf.base)
     uses = uses_of(hub).all(shelf.place)
-    memories: dict[str, StoredMemory] = {}
+    memories: dict[str, MemoryFile] = {}
     try:
         with index.snapshot():
             rows = memory_rows(index, shelf.prefix) if indexed else []
@@ -100,10 +76,10 @@ def known(hub: Hub, shelf: MemoryFolder) -> list[StoredMemory]:
     for row in rows:
         if row.path in indexed:
             facts = facts_of(row.path, row.front_matter, row.tags)
-            memories[row.path] = StoredMemory(shelf, row.path, row.title, facts, row.mtime_ns / 1e9, uses.get(facts.id))
+            memories[row.path] = MemoryFile(shelf, row.path, row.title, facts, row.mtime_ns / 1e9, uses.get(facts.id))
     for path in files - memories.keys():
-        if stored := read(shelf, path):
-            memories[path] = known_as_stored(hub, stored, uses)
+        if stored := read(shelf, path, uses):
+            memories[path] = stored
     return [memories[path] for path in sorted(memories)]
 
 
@@ -135,7 +111,7 @@ def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
     return set(files), {path for path, stamp in files.items() if times.get(path) == stamp}
 
 
-def all_known(hub: Hub, scope: Scope | None = None) -> list[StoredMemory]:
+def all_known(hub: Hub, scope: Scope | None = None) -> list[MemoryFile]:
     """Return the memories of all active folders; folders that cannot be listed are skipped."""
     memories = []
     for shelf in active_shelves(hub, scope):
@@ -146,9 +122,7 @@ def all_known(hub: Hub, scope: Scope | None = None) -> list[StoredMemory]:
     return memories
 
 
-def located(
-    hub: Hub, name: str, scope: Scope | None = None, among: Sequence[StoredMemory] | None = None
-) -> StoredMemory:
+def located(hub: Hub, name: str, scope: Scope | None = None, among: Sequence[MemoryFile] | None = None) -> MemoryFile:
     """Look up a memory by id, ref or file name; raise `MemoryNotFound` if none matches, or several do.
 
     `among`, a result of `all_known`, saves listing the folders for several lookups.
@@ -169,12 +143,12 @@ def located(
 
 
 def matching(
-    memories: Iterable[StoredMemory],
+    memories: Iterable[MemoryFile],
     *,
     tags: Iterable[str] = (),
     namespace: str | None = None,
     before: float | None = None,
-) -> list[StoredMemory]:
+) -> list[MemoryFile]:
     """Filter memories: with all of the tags, in the namespace, and last used before a moment."""
     folded = {tag.casefold() for tag in tags}
     return [
@@ -186,38 +160,28 @@ def matching(
     ]
 
 
-def described(hub: Hub, one: StoredMemory, *, text: str = "", score: float | None = None) -> Memory:
+def described(hub: Hub, one: MemoryFile, *, text: str = "", score: float | None = None) -> Memory:
     """Build the public description of a memory."""
-    facts, use = one.facts, one.use
     return Memory(
-        id=facts.id,
         ref=ref(hub, one),
         scope=one.shelf.scope,
         title=one.title,
         text=text,
-        tags=facts.tags,
-        namespace=facts.namespace,
         strength=round(one.strength(hub.options.clock()), 3),
-        uses=use.uses if use else 0,
-        last_use=timestamp(use.last) if use else None,
-        created=timestamp(facts.created) if facts.created is not None else None,
-        updated=timestamp(facts.updated) if facts.updated is not None else None,
-        author=facts.author,
-        by=facts.by,
-        source=facts.source,
-        project=facts.project,
-        commit=facts.commit,
-        origin=facts.origin,
-        session=facts.session,
-        about=facts.about,
-        refers=facts.refers,
-        supersedes=facts.supersedes,
-        superseded_by=facts.superseded_by,
         score=score,
+        **public_facts(one, without="about_hash"),
     )
 
 
-def ref(hub: Hub, one: StoredMemory) -> str:
+def public_facts(one: MemoryFile, *, without: str) -> dict[str, Any]:
+    """Return the front matter and the uses of a memory under their public names, except one; times as ISO 8601."""
+    facts = {spec.name: getattr(one.facts, spec.name) for spec in fields(Facts) if spec.name != without}
+    times = {"created": one.facts.created, "updated": one.facts.updated, "last_use": one.use.last if one.use else None}
+    written = {name: None if moment is None else timestamp(moment) for name, moment in times.items()}
+    return {**facts, **written, "uses": one.use.uses if one.use else 0}
+
+
+def ref(hub: Hub, one: MemoryFile) -> str:
     """Return the ref of a memory."""
     return ref_of(one.shelf.base, one.path, hub.discovery().bases)
 
@@ -227,7 +191,7 @@ def shortened(text: str, characters: int = SHOWN_CHARACTERS) -> str:
     return text if len(text) <= characters else f"{text[:characters].rsplit(maxsplit=1)[0]} …"
 
 
-def count_uses(hub: Hub, memories: Iterable[StoredMemory]) -> bool:
+def count_uses(hub: Hub, memories: Iterable[MemoryFile]) -> bool:
     """Count one use of each memory; return whether all counts could be written."""
     by_place: dict[str, list[str]] = {}
     for memory in memories:
@@ -246,8 +210,7 @@ def count_refs(hub: Hub, refs: Iterable[str]) -> None:
         shelf = places.get(base_id if mark else "project")
         target = path if mark else name
         if shelf and target.startswith(shelf.prefix) and (stored := read(shelf, target)):
-            memory = known_as_stored(hub, stored)
-            memories[shelf.place, memory.facts.id] = memory
+            memories[shelf.place, stored.facts.id] = stored
     if memories:
         count_uses(hub, memories.values())
 
@@ -255,14 +218,6 @@ def count_refs(hub: Hub, refs: Iterable[str]) -> None:
 def count_read(hub: Hub, result: ReadResult) -> None:
     """Count one use of each memory that was read."""
     count_refs(hub, (reading.ref.partition(":")[0] for reading in result.readings))
-
-
-def known_as_stored(hub: Hub, stored: MemoryFile, uses: Mapping[str, Use] | None = None) -> StoredMemory:
-    """Describe a memory by its file alone; `uses` are those of its folder, if already loaded."""
-    content = stored.content
-    use = (uses_of(hub).all(stored.shelf.place) if uses is None else uses).get(content.facts.id)
-    title = content.title or title_of(content.body)
-    return StoredMemory(stored.shelf, stored.path, title, content.facts, stored.written, use)
 
 
 HASH_DIGITS = 16

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.memory.catalog import (
-    StoredMemory,
     all_known,
     count_uses,
     described,
     hashes_of,
-    known_as_stored,
     located,
     matching,
     ref,
@@ -65,14 +63,14 @@ class MemoryInput:
     about: Mapping[str, str]
     """Subject → hash."""
     namespace: str
-    supersedes: tuple[StoredMemory, ...]
+    supersedes: tuple[MemoryFile, ...]
     fields: Mapping[str, Any]
     """Additional front matter, such as author and origin."""
 
 
-def change(hub: Hub, old: StoredMemory, wanted: MemoryInput) -> Remembered:
+def change(hub: Hub, old: MemoryFile, wanted: MemoryInput) -> Remembered:
     """Update the memory that was named, or confirm it if nothing changes."""
-    if any(_file(older) == _file(old) for older in wanted.supersedes):
+    if any(older.key == old.key for older in wanted.supersedes):
         raise UsageError(f"The memory {old.facts.id!r} cannot supersede itself.")
 
     def fields(facts: Facts) -> dict[str, Any]:
@@ -96,10 +94,9 @@ def change(hub: Hub, old: StoredMemory, wanted: MemoryInput) -> Remembered:
     return _counted(hub, old, wanted.supersedes, "updated" if changed else "confirmed", changed=changed)
 
 
-def strengthen(hub: Hub, same: MemoryFile, wanted: MemoryInput) -> Remembered:
+def strengthen(hub: Hub, memory: MemoryFile, wanted: MemoryInput) -> Remembered:
     """Count a use of a memory with the same wording, and merge in new tags, subjects and supersessions."""
-    memory = known_as_stored(hub, same)
-    others = [older for older in wanted.supersedes if _file(older) != _file(memory)]
+    others = [older for older in wanted.supersedes if older.key != memory.key]
 
     def fields(facts: Facts) -> dict[str, Any]:
         changes: dict[str, Any] = {}
@@ -123,8 +120,8 @@ def strengthen(hub: Hub, same: MemoryFile, wanted: MemoryInput) -> Remembered:
 
 def _counted(
     hub: Hub,
-    memory: StoredMemory,
-    older: Iterable[StoredMemory],
+    memory: MemoryFile,
+    older: Iterable[MemoryFile],
     did: Did,
     *,
     changed: bool,
@@ -143,7 +140,7 @@ def _counted(
     )
 
 
-def rewrite(hub: Hub, one: StoredMemory, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
+def rewrite(hub: Hub, one: MemoryFile, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
     """Edit a memory's file under its lock, leaving the rest of the file as it is.
 
     `fields` maps the current facts to the front matter fields to change. An empty `text` keeps the current one. Raises
@@ -153,17 +150,17 @@ def rewrite(hub: Hub, one: StoredMemory, fields: Callable[[Facts], Mapping[str, 
         stored = read(one.shelf, one.path)
         if stored is None:
             raise MemoriesUnavailable(one.shelf.base.path / one.path, "the file is gone")
-        if stored.content.problem:
-            raise MemoriesUnavailable(one.shelf.base.path / one.path, stored.content.problem.rstrip("."))
-        changes = dict(fields(stored.content.facts))
-        if text and text != stored.content.body:
+        if stored.problem:
+            raise MemoriesUnavailable(one.shelf.base.path / one.path, stored.problem.rstrip("."))
+        changes = dict(fields(stored.facts))
+        if text and text != stored.body:
             # Keep a title that somebody chose; one derived from the text follows it.
-            if stored.content.title in ("", title_of(stored.content.body)):
+            if stored.title == title_of(stored.body):
                 changes["title"] = title_of(text)
-            if stored.content.facts.about and "about" not in changes:
-                changes["about_hash"] = _hashes_of_existing(hub, stored.content.facts.about)
+            if stored.facts.about and "about" not in changes:
+                changes["about_hash"] = _hashes_of_existing(hub, stored.facts.about)
         changes["updated"] = timestamp(hub.options.clock())
-        replace(stored, changed_file(ref(hub, one), stored.content, changes, text or None))
+        replace(stored, changed_file(ref(hub, one), stored, changes, text or None))
 
 
 def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
@@ -176,17 +173,17 @@ def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
     return hashes
 
 
-def supersede(hub: Hub, older: Iterable[StoredMemory], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def supersede(hub: Hub, older: Iterable[MemoryFile], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Mark older memories as superseded, each in its own file; return the marked ids, and messages about the others."""
     marked, notes = list[str](), list[str]()
     for memory in older:
         with locked(hub.data, memory.shelf.place):
             stored = read(memory.shelf, memory.path)
-            if stored is None or stored.content.problem:
+            if stored is None or stored.problem:
                 continue
-            marks = _joined(stored.content.facts.superseded_by, (successor,))
+            marks = _joined(stored.facts.superseded_by, (successor,))
             try:
-                replace(stored, changed_file(ref(hub, memory), stored.content, {"superseded_by": marks}))
+                replace(stored, changed_file(ref(hub, memory), stored, {"superseded_by": marks}))
             except WriteRefused as error:
                 notes.append(str(error))
                 continue
@@ -208,18 +205,14 @@ def bring_in_step(hub: Hub, shelf: MemoryFolder, *, max_age: float | None = 0) -
 
 def as_it_is(hub: Hub, shelf: MemoryFolder, path: str) -> Memory:
     """Return a memory with its full text, as its file is now."""
-    stored = read(shelf, path)
+    stored = read(shelf, path, uses_of(hub).all(shelf.place))
     if stored is None:
         raise MemoriesUnavailable(shelf.base.path / path, "it was deleted just now")
-    return described(hub, known_as_stored(hub, stored), text=stored.content.body)
+    return described(hub, stored, text=stored.body)
 
 
 def _joined(old: Sequence[str], new: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*old, *new)))
-
-
-def _file(memory: StoredMemory) -> tuple[str, str]:
-    return memory.shelf.place, memory.path
 
 
 def forget(
@@ -264,7 +257,7 @@ def to_forget(
     scope: Scope | None = None,
     older_than: float | None = None,
     everything: bool = False,
-) -> list[StoredMemory]:
+) -> list[MemoryFile]:
     """Return the memories that `forget` would forget; arguments and errors are the same."""
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
@@ -275,7 +268,7 @@ def to_forget(
     if names:
         every = all_known(hub, scope)
         named = [located(hub, name, scope, every) for name in names]
-        return list({(memory.shelf.place, memory.path): memory for memory in named}.values())
+        return list({memory.key: memory for memory in named}.values())
     return _filtered(hub, tags, namespace, scope, older_than, filtered=filtered, everything=everything)
 
 
@@ -288,7 +281,7 @@ def _filtered(
     *,
     filtered: bool,
     everything: bool,
-) -> list[StoredMemory]:
+) -> list[MemoryFile]:
     if older_than is not None and older_than < 0:
         raise UsageError(f"{older_than} is not a valid number of days. Nothing was forgotten.")
     every = all_known(hub, scope or "project")
@@ -305,17 +298,17 @@ def _filtered(
     return chosen
 
 
-def _discarded(hub: Hub, chosen: Sequence[StoredMemory]) -> Forgotten:
+def _discarded(hub: Hub, chosen: Sequence[MemoryFile]) -> Forgotten:
     data, now = hub.data, hub.options.clock()
     days = hub.config().settings.memory.trash_days
     forgotten: list[Memory] = []
     trash: Path | None = None
     for memory in chosen:
         with locked(data, memory.shelf.place):
-            stored = read(memory.shelf, memory.path)
+            stored = read(memory.shelf, memory.path, uses_of(hub).all(memory.shelf.place))
             if stored is None:
                 continue  # another process was faster
-            forgotten.append(described(hub, known_as_stored(hub, stored), text=shortened(stored.content.body)))
+            forgotten.append(described(hub, stored, text=shortened(stored.body)))
             trash = discard(stored, data, now)
     unreleased = _release(hub, chosen)
     for place in {memory.shelf.place for memory in chosen}:
@@ -328,7 +321,7 @@ def _discarded(hub: Hub, chosen: Sequence[StoredMemory]) -> Forgotten:
     return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 
 
-def _release(hub: Hub, forgotten: Iterable[StoredMemory]) -> list[str]:
+def _release(hub: Hub, forgotten: Iterable[MemoryFile]) -> list[str]:
     """Unmark memories whose successor is gone; return why others could not be."""
     notes: list[str] = []
     lost = {memory.facts.id for memory in forgotten}
@@ -339,10 +332,10 @@ def _release(hub: Hub, forgotten: Iterable[StoredMemory]) -> list[str]:
         if memory.facts.id in older and lost & set(memory.facts.superseded_by):
             with locked(hub.data, memory.shelf.place):
                 stored = read(memory.shelf, memory.path)
-                if stored and not stored.content.problem:
-                    left = tuple(name for name in stored.content.facts.superseded_by if name not in lost)
+                if stored and not stored.problem:
+                    left = tuple(name for name in stored.facts.superseded_by if name not in lost)
                     try:
-                        replace(stored, changed_file(ref(hub, memory), stored.content, {"superseded_by": left}))
+                        replace(stored, changed_file(ref(hub, memory), stored, {"superseded_by": left}))
                     except WriteRefused as error:
                         notes.append(str(error))
     return notes

@@ -23,12 +23,15 @@ from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
 from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
-from kbhub.search.memory_boost import Facts, Source, facts_of
+from kbhub.index.usage import Use
+from kbhub.search.memory_boost import Facts, Source, facts_of, strength
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, write_atomically
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
 from kbhub.workspace.memory_folders import USER_ID, MemoryFolder, memories_folder, project_folders
+
+NO_USES: Mapping[str, Use] = {}
 
 MAX_TEXT_BYTES = 100_000
 """Limit of a memory's text: issue "Memories"."""
@@ -107,19 +110,39 @@ FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fi
 
 
 @struct
-class MemoryText:
-    """The parsed text of a memory's file."""
+class MemoryFile:
+    """A memory: its file, as it was read or as the index describes it."""
 
-    data: bytes
-    """The file's bytes; if longer than `MAX_FILE_BYTES`, only the beginning."""
-    body: str
-    """The remembered text."""
-    facts: Facts
-    values: Mapping[str, Any]
-    """The front matter, JSON-safe."""
+    shelf: MemoryFolder
+    path: str
+    """Path in the base."""
     title: str
-    problem: str | None
+    """The title of its front matter, else its first line."""
+    facts: Facts
+    written: float
+    """Modification time, seconds since the epoch."""
+    use: Use | None = None
+    """How often it was used; None if never, or if nobody asked."""
+    data: bytes = b""
+    """The file's bytes; if longer than `MAX_FILE_BYTES`, only the beginning. Empty if only the index was read."""
+    body: str = ""
+    """The remembered text. Empty if only the index was read."""
+    problem: str | None = None
     """Why the front matter could not be parsed, or None."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from all others."""
+        return self.shelf.place, self.path
+
+    def last_use(self) -> float:
+        """Return when it was last used or changed, or else written; seconds since the epoch."""
+        moments = (self.use.last if self.use else None, self.facts.updated, self.facts.created)
+        return max((moment for moment in moments if moment is not None), default=self.written)
+
+    def strength(self, now: float) -> float:
+        """Return its strength at the given time, seconds since the epoch."""
+        return strength(self.facts.source, self.use.uses if self.use else 0, self.last_use(), now)
 
 
 def checked_text(text: str) -> str:
@@ -201,25 +224,22 @@ def new_file(fields: Mapping[str, Any], body: str) -> str:
     return f"---\n{front}---\n\n{body}\n"
 
 
-def parse_memory(name: str, data: bytes) -> MemoryText:
+def parse_memory(
+    shelf: MemoryFolder, path: str, data: bytes, written: float, uses: Mapping[str, Use] = NO_USES
+) -> MemoryFile:
     """Parse a memory's file; the id comes from its name if the front matter has none.
 
-    `data` is the whole file, or slightly more than `MAX_FILE_BYTES` of a longer one.
+    `data` is the whole file, or slightly more than `MAX_FILE_BYTES` of a longer one; `uses` are those of its folder.
     """
-    text = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
+    lines = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n").split("\n")
     front = read_front_matter(lines)
-    return MemoryText(
-        data=data,
-        body="\n".join(lines[front.body :]).strip(),
-        facts=facts_of(name, front.values, front.tags),
-        values=front.values,
-        title=front.title,
-        problem=front.problem,
-    )
+    body = "\n".join(lines[front.body :]).strip()
+    facts = facts_of(path, front.values, front.tags)
+    title = front.title or title_of(body)
+    return MemoryFile(shelf, path, title, facts, written, uses.get(facts.id), data, body, front.problem)
 
 
-def changed_file(ref: str, memory: MemoryText, fields: Mapping[str, Any], body: str | None = None) -> bytes:
+def changed_file(ref: str, memory: MemoryFile, fields: Mapping[str, Any], body: str | None = None) -> bytes:
     """Return a memory's file with some fields and the text replaced, and everything else untouched.
 
     An empty value removes its key; a body of None keeps the text. Raises `WriteRefused` if the file is too long or not
@@ -253,18 +273,6 @@ _UNFINISHED = re.compile(r"\.[^.].*\.md\.[a-z0-9_]{8}\.tmp")
 """Temporary names used by `create` and `replace`."""
 
 
-@struct
-class MemoryFile:
-    """A memory's file with its current content."""
-
-    shelf: MemoryFolder
-    path: str
-    """Path in the base."""
-    content: MemoryText
-    written: float
-    """Modification time, seconds since the epoch."""
-
-
 @contextmanager
 def locked(data: Path, place: str) -> Iterator[None]:
     """Lock a memory folder, a `MemoryFolder.place`, against other processes.
@@ -289,16 +297,14 @@ def locked(data: Path, place: str) -> Iterator[None]:
         lock.release()
 
 
-def read(shelf: MemoryFolder, path: str) -> MemoryFile | None:
+def read(shelf: MemoryFolder, path: str, uses: Mapping[str, Use] = NO_USES) -> MemoryFile | None:
     """Read a memory's file, or return None if it does not exist; raise `PathNotContained` if it is outside the base."""
     if shelf.files:
-        if (file_of := shelf.files.read(path)) is None:
-            return None
-        return MemoryFile(shelf, path, parse_memory(path, file_of[0]), file_of[1])
+        file_of = shelf.files.read(path)
+        return parse_memory(shelf, path, *file_of, uses) if file_of else None
     try:
         with open_contained(shelf.base, path) as file:
-            content = parse_memory(path, file.read(MAX_FILE_BYTES + 1))
-            return MemoryFile(shelf, path, content, os.fstat(file.fileno()).st_mtime)
+            return parse_memory(shelf, path, file.read(MAX_FILE_BYTES + 1), os.fstat(file.fileno()).st_mtime, uses)
     except OSError:
         return None
 
@@ -321,7 +327,7 @@ def with_id(shelf: MemoryFolder, name: str) -> MemoryFile | None:
     except OSError:
         return None
     files = (read(shelf, f"{shelf.prefix}{file_name}") for file_name in names)
-    return next((stored for stored in files if stored and stored.content.facts.id == name), None)
+    return next((stored for stored in files if stored and stored.facts.id == name), None)
 
 
 def taken_ids(data: Path, shelves: Iterable[MemoryFolder] = ()) -> set[str]:

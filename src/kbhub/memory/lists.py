@@ -11,33 +11,28 @@ from typing import TYPE_CHECKING
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.usage import Use
 from kbhub.memory.catalog import (
-    StoredMemory,
     active_shelves,
     all_known,
     described,
-    known_as_stored,
     matching,
     shelf_to_write,
     shortened,
 )
 from kbhub.memory.changes import as_it_is, bring_in_step
 from kbhub.memory.files import (
-    MAX_FILE_BYTES,
     TRASH,
-    MemoryText,
+    MemoryFile,
     checked_namespace,
     create,
     label_of,
     locked,
-    parse_memory,
     read,
-    title_of,
     with_id,
 )
 from kbhub.memory.results import Memory, MemoryList, Trashed
 from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.search.search import search
-from kbhub.types import Hit, Query
+from kbhub.types import Base, Hit, Query
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.memory_folders import (
     USER_ID,
@@ -147,28 +142,24 @@ def _hits(hub: Hub, query: str, bases: tuple[str, ...]) -> list[Hit]:
 
 def _fits(shelf: MemoryFolder, path: str, tags: tuple[str, ...], namespace: str | None) -> bool:
     stored = read(shelf, path)
-    if stored is None:
-        return False
-    memory = StoredMemory(shelf, path, "", stored.content.facts, 0, None)
-    return bool(matching([memory], tags=tags, namespace=namespace))
+    return bool(stored and matching([stored], tags=tags, namespace=namespace))
 
 
 def _described_hits(hub: Hub, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
     uses: dict[str, Mapping[str, Use]] = {}
     described_hits = []
     for shelf, hit in hits:
-        if stored := read(shelf, hit.path):
-            if shelf.place not in uses:
-                uses[shelf.place] = uses_of(hub).all(shelf.place)
-            memory = known_as_stored(hub, stored, uses[shelf.place])
-            text = stored.content.body if whole else shortened(stored.content.body)
-            described_hits.append(described(hub, memory, text=text, score=hit.score))
+        if shelf.place not in uses:
+            uses[shelf.place] = uses_of(hub).all(shelf.place)
+        if stored := read(shelf, hit.path, uses[shelf.place]):
+            text = stored.body if whole else shortened(stored.body)
+            described_hits.append(described(hub, stored, text=text, score=hit.score))
     return described_hits
 
 
-def _text(memory: StoredMemory, *, whole: bool) -> str:
+def _text(memory: MemoryFile, *, whole: bool) -> str:
     stored = read(memory.shelf, memory.path)
-    text = stored.content.body if stored else ""
+    text = stored.body if stored else ""
     return text if whole else shortened(text)
 
 
@@ -180,17 +171,17 @@ def trashed(hub: Hub) -> tuple[Trashed, ...]:
     """Return the forgotten memories of this project and its user, the latest first."""
     found = []
     for name, (scope, file) in _files(hub).items():
-        content = _content(file)
-        found.append(
-            Trashed(
-                name=name,
-                id=content.facts.id,
-                scope=scope,
-                title=content.title or title_of(content.body),
-                text=shortened(content.body),
-                forgotten=timestamp(file.stat().st_mtime),
+        if forgotten := read(MemoryFolder(scope, Base(id="trash", path=file.parent, origin="memory")), file.name):
+            found.append(
+                Trashed(
+                    name=name,
+                    id=forgotten.facts.id,
+                    scope=scope,
+                    title=forgotten.title,
+                    text=shortened(forgotten.body),
+                    forgotten=timestamp(forgotten.written),
+                )
             )
-        )
     return tuple(sorted(found, key=lambda one: (one.forgotten, one.name), reverse=True))
 
 
@@ -249,7 +240,3 @@ def _labels(hub: Hub) -> dict[str, Scope]:
     if identity and (folder := project_folder(data, identity)):
         labels[folder.name] = "project"
     return labels | {label_of(shelf): shelf.scope for shelf in active_shelves(hub)}
-
-
-def _content(file: Path) -> MemoryText:
-    return parse_memory(file.name, file.read_bytes()[: MAX_FILE_BYTES + 1])

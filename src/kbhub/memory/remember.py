@@ -27,7 +27,6 @@ from kbhub.index.references import embedded_text
 from kbhub.memory.catalog import (
     active_shelves,
     hashes_of,
-    known_as_stored,
     located,
     ref,
     shelf_to_write,
@@ -109,7 +108,7 @@ def ids_of(text: str) -> Iterator[str]:
 def filed(shelf: MemoryFolder, text: str) -> MemoryFile | None:
     """Return the memory of a folder with the wording of a text under one of its ids, or None; needs no index."""
     words = wording(text)
-    return next((one for one in with_ids(shelf, set(ids_of(text))) if wording(one.content.body) == words), None)
+    return next((one for one in with_ids(shelf, set(ids_of(text))) if wording(one.body) == words), None)
 
 
 def _word(part: str) -> str:
@@ -135,8 +134,8 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
         for shelf in shelves:
             for path, similarity in sorted(_near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items()):
                 with suppress(PathNotContained):
-                    if (stored := read(shelf, path)) and not stored.content.facts.superseded_by:
-                        matches[shelf.place, path] = stored, similarity
+                    if (stored := read(shelf, path)) and not stored.facts.superseded_by:
+                        matches[stored.key] = stored, similarity
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []
     return sorted(matches.values(), key=lambda match: -match[1])
@@ -256,7 +255,7 @@ def _new(hub: Hub, wanted: MemoryInput, scope: Scope) -> Remembered:
             return strengthen(hub, same, wanted)
         indexed = (memory for memory, _ in near if memory.shelf.place == other.place)
         for memory in chain(indexed, unindexed(hub, other)):
-            if wording(memory.content.body) == words:
+            if wording(memory.body) == words:
                 return strengthen(hub, memory, wanted)
     stored, is_new = _store(hub, shelves, wanted.text, fields)
     # If it is not new, another process has just stored the same.
@@ -265,15 +264,11 @@ def _new(hub: Hub, wanted: MemoryInput, scope: Scope) -> Remembered:
 
 def _stored(hub: Hub, stored: MemoryFile, wanted: MemoryInput, near: Sequence[tuple[MemoryFile, float]]) -> Remembered:
     """Build the result for a new memory, with the near memories that it may replace."""
-    name = stored.content.facts.id
+    name = stored.facts.id
     superseded, unmarked = supersede(hub, wanted.supersedes, name)
     bring_in_step(hub, stored.shelf)
-    replaced = {(memory.shelf.place, memory.path) for memory in wanted.supersedes}
-    offered = [
-        _near(hub, memory, similarity)
-        for memory, similarity in near
-        if (memory.shelf.place, memory.path) not in replaced
-    ]
+    replaced = {memory.key for memory in wanted.supersedes}
+    offered = [_near(hub, memory, similarity) for memory, similarity in near if memory.key not in replaced]
     advice: tuple[str, ...] = ()
     if offered:
         others = ", ".join(other.id for other in offered)
@@ -314,7 +309,7 @@ def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping
                 path = create(shelf, _name(text, name), whole)
             except FileExistsError:
                 continue
-            return MemoryFile(shelf, path, parse_memory(path, whole.encode()), hub.options.clock()), True
+            return parse_memory(shelf, path, whole.encode(), hub.options.clock()), True
     raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
 
 
@@ -342,10 +337,7 @@ def _project(hub: Hub) -> str:
 
 
 def _near(hub: Hub, stored: MemoryFile, similarity: float) -> Near:
-    memory = known_as_stored(hub, stored)
-    return Near(
-        id=memory.facts.id, ref=ref(hub, memory), text=shortened(stored.content.body), similarity=round(similarity, 3)
-    )
+    return Near(id=stored.facts.id, ref=ref(hub, stored), text=shortened(stored.body), similarity=round(similarity, 3))
 
 
 def _name(text: str, name: str) -> str:

@@ -17,7 +17,7 @@ from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
 from kbhub.index.usage import Use
-from kbhub.memory.catalog import active_shelves, all_known, known_as_stored, located, ref, shelf_to_write
+from kbhub.memory.catalog import active_shelves, all_known, located, public_facts, ref, shelf_to_write
 from kbhub.memory.changes import as_it_is, bring_in_step
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
@@ -201,34 +201,11 @@ def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) 
     """
     records = []
     for memory in all_known(hub, scope):
-        if stored := read(memory.shelf, memory.path):
-            facts, use = stored.content.facts, known_as_stored(hub, stored).use
-            title, body = stored.content.title, stored.content.body
-            records.append(
-                Record(
-                    id=facts.id,
-                    scope=memory.shelf.scope,
-                    text=body if allow_secret else masked(body),
-                    title="" if title == title_of(body) else title,
-                    tags=facts.tags,
-                    namespace=facts.namespace,
-                    created=_iso(facts.created),
-                    updated=_iso(facts.updated),
-                    by=facts.by,
-                    source=facts.source,
-                    project=facts.project,
-                    commit=facts.commit,
-                    session=facts.session,
-                    origin=facts.origin,
-                    about=facts.about,
-                    about_hash=dict(facts.about_hash or {}),
-                    refers=facts.refers,
-                    supersedes=facts.supersedes,
-                    superseded_by=facts.superseded_by,
-                    uses=use.uses if use else 0,
-                    last_use=_iso(use.last if use else None),
-                )
-            )
+        if stored := read(memory.shelf, memory.path, uses_of(hub).all(memory.shelf.place)):
+            title = "" if stored.title == title_of(stored.body) else stored.title
+            text = stored.body if allow_secret else masked(stored.body)
+            own = public_facts(stored, without="author") | {"about_hash": dict(stored.facts.about_hash or {})}
+            records.append(Record(scope=memory.shelf.scope, text=text, title=title, **own))
     records.sort(key=lambda record: (record.scope, record.id))
     return Exported(format="kbhub-memories", version=1, memories=tuple(records))
 
@@ -322,13 +299,13 @@ def _take(hub: Hub, shelf: MemoryFolder, record: Record, taken: set[str]) -> tup
     own = [record.id] if is_kbhub_id else []
     with locked(hub.data, shelf.place):
         for existing in (*(with_id(shelf, name) for name in own if name in taken), filed(shelf, text)):
-            if existing and wording(existing.content.body) == wording(text):
-                return existing.content.facts.id, ""
+            if existing and wording(existing.body) == wording(text):
+                return existing.facts.id, ""
         for name in chain(own, ids_of(text)):
             if name in taken or with_id(shelf, name):
                 continue
             file, whole = f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text)
-            if parse_memory(file, whole.encode()).problem:
+            if parse_memory(shelf, file, whole.encode(), 0).problem:
                 raise UsageError("Its tags, subjects and other fields are too long to be read back. Shorten them.")
             try:
                 path = create(shelf, file, whole)
@@ -346,23 +323,13 @@ def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
     # kept as they are.
     facts = facts_of("", record.model_dump(include={"created", "updated", "namespace"}), ())
     created = _iso(facts.created) or now
-    return {
+    return record.model_dump(exclude={"id", "scope", "text", "origin", "uses", "last_use"}) | {
         "title": " ".join(record.title.split()) or title_of(text),
         "created": created,
         "updated": _iso(facts.updated) or created,
-        "by": record.by,
-        "source": record.source,
-        "project": record.project,
-        "commit": record.commit,
         "from": record.origin,
-        "session": record.session,
         "tags": tuple(dict.fromkeys(" ".join(tag.split()) for tag in record.tags if tag.strip())),
         "namespace": facts.namespace,
-        "about": record.about,
-        "about_hash": record.about_hash,
-        "refers": record.refers,
-        "supersedes": record.supersedes,
-        "superseded_by": record.superseded_by,
     }
 
 
@@ -382,9 +349,9 @@ def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[s
     for shelf, path in files:
         with locked(hub.data, shelf.place):
             stored = read(shelf, path)
-            if stored is None or stored.content.problem:
+            if stored is None or stored.problem:
                 continue
-            facts = stored.content.facts
+            facts = stored.facts
             changes = {
                 field: tuple(names.get(name, name) for name in old)
                 for field, old in (("supersedes", facts.supersedes), ("superseded_by", facts.superseded_by))
@@ -393,7 +360,7 @@ def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[s
             if not changes:
                 continue
             try:
-                replace(stored, changed_file(ref(hub, known_as_stored(hub, stored)), stored.content, changes))
+                replace(stored, changed_file(ref(hub, stored), stored, changes))
             except WriteRefused:  # its front matter cannot be edited safely; the memory works without
                 continue
 
@@ -418,7 +385,7 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
         if with_id(shelf, old.facts.id):
             raise UsageError(f"The scope {scope!r} already has a memory {old.facts.id}.")
         file = old.path.rpartition("/")[2]
-        path = create(shelf, file, stored.content.data.decode("utf-8", "surrogateescape"))
+        path = create(shelf, file, stored.data.decode("utf-8", "surrogateescape"))
     uses_of(hub).put(shelf.place, {old.facts.id: old.use} if old.use else {})
     with locked(data, old.shelf.place):
         remove(stored)
@@ -456,9 +423,7 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
     data, uses, now = hub.data, uses_of(hub), hub.options.clock()
     counted = uses.all(source.place)
     paths = sorted(entry.name for entry in target.folder.glob(f"*{MARKDOWN_SUFFIX}"))
-    wordings = {
-        memory.content.facts.id: wording(memory.content.body) for path in paths if (memory := read(target, path))
-    }
+    wordings = {memory.facts.id: wording(memory.body) for path in paths if (memory := read(target, path))}
     ids = {words: name for name, words in wordings.items()}
     others = {memory.facts.id for memory in all_known(hub) if memory.shelf.place != target.place}
     duplicates = renamed = 0
@@ -469,12 +434,12 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
             stored = read(source, file)
         if stored is None:
             continue
-        old, words = stored.content.facts.id, wording(stored.content.body)
+        old, words = stored.facts.id, wording(stored.body)
         name, duplicate = old, ids.get(words)
         if duplicate is not None:
             name = duplicate
         elif old in wordings or old in others:
-            name = next((name for name in ids_of(stored.content.body) if name not in wordings.keys() | others), old)
+            name = next((name for name in ids_of(stored.body) if name not in wordings.keys() | others), old)
         names |= {old: name} if name != old else {}
         use = counted.get(old)
         uses.put(target.place, {name: use} if use else {})
@@ -483,10 +448,10 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
                 discard(stored, data, now)
                 duplicates += 1
                 continue
-            if name != old and not stored.content.problem:
-                replace(stored, changed_file(file, stored.content, {"id": name}))
+            if name != old and not stored.problem:
+                replace(stored, changed_file(file, stored, {"id": name}))
                 renamed += 1
-                free = _free_name(target, f"{slug(stored.content.body)}-{name}.md")
+                free = _free_name(target, f"{slug(stored.body)}-{name}.md")
             else:
                 free = _free_name(target, file)
             (source.folder / file).rename(target.folder / free)

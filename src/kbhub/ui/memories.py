@@ -11,10 +11,10 @@ import numpy as np
 from starlette.responses import RedirectResponse
 
 from kbhub.errors import UsageError, WriteRefused
-from kbhub.memory.catalog import StoredMemory, active_shelves, all_known, described, located, matching, subjects_changed
+from kbhub.memory.catalog import active_shelves, all_known, described, located, matching, subjects_changed
 from kbhub.memory.catalog import ref as ref_of_known
 from kbhub.memory.changes import forget
-from kbhub.memory.files import read
+from kbhub.memory.files import MemoryFile, read
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.remember import NEAR_SHOWN, NEAR_SIMILARITY, nearest, remember
 from kbhub.memory.results import ChangedSubject
@@ -94,7 +94,7 @@ def memory_page(request: Request) -> Response:
     hub, every = site.hub, all_known(site.hub)
     memory = located(hub, request.query_params.get("id", ""), None, every)
     stored = read(memory.shelf, memory.path)
-    text = stored.content.body if stored else ""
+    text = stored.body if stored else ""
     shelves = active_shelves(hub)
     near = [
         (described(hub, other), similarity)
@@ -122,7 +122,7 @@ def merge_page(request: Request) -> Response:
     """Show the memory that would replace some others, to be edited and written."""
     site, ids = site_of(request), request.query_params.getlist("id")
     chosen = _to_merge(site.hub, ids)
-    texts = dict.fromkeys(stored.content.body for memory in chosen if (stored := read(memory.shelf, memory.path)))
+    texts = dict.fromkeys(stored.body for memory in chosen if (stored := read(memory.shelf, memory.path)))
     return site.page(
         request,
         "merge.html",
@@ -180,7 +180,7 @@ def _merge(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
     return done.memory.ref
 
 
-def _to_merge(hub: Hub, ids: list[str]) -> list[StoredMemory]:
+def _to_merge(hub: Hub, ids: list[str]) -> list[MemoryFile]:
     every = all_known(hub)
     chosen = list(
         {(one.shelf.place, one.path): one for one in (located(hub, name, None, every) for name in ids)}.values()
@@ -200,7 +200,7 @@ def _joined(lists: Iterable[Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(item for items in lists for item in items))
 
 
-def _changed_subjects(hub: Hub, every: Iterable[StoredMemory]) -> list[ChangedSubject]:
+def _changed_subjects(hub: Hub, every: Iterable[MemoryFile]) -> list[ChangedSubject]:
     """Return the changed subjects, except those of replaced memories."""
     replaced = {memory.facts.id for memory in every if memory.facts.superseded_by}
     return [one for one in subjects_changed(hub) if one.id not in replaced]
@@ -238,7 +238,7 @@ def _scope(name: str) -> Scope | None:
     return name or None
 
 
-def alike(hub: Hub, memories: Iterable[StoredMemory]) -> list[tuple[StoredMemory, StoredMemory, float]]:
+def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, MemoryFile, float]]:
     """Return pairs of memories near in meaning, nearest first, without superseded ones; uses indexes as they are."""
     current = [memory for memory in memories if not memory.facts.superseded_by]
     vectors: dict[int, NDArray[np.float32]] = {}

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.usage import QueryLog, State, Topic
-from kbhub.memory.catalog import StoredMemory, active_shelves, known
+from kbhub.memory.catalog import active_shelves, known
 from kbhub.memory.changes import bring_in_step, forget, rewrite
-from kbhub.memory.files import read
+from kbhub.memory.files import MemoryFile, read
 from kbhub.memory.remember import remember
 from kbhub.usage.log import key_of
 from kbhub.usage.questions import (
@@ -127,7 +127,7 @@ def follow(hub: Hub, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], lis
     return followed, withdrawn
 
 
-def _adopt(hub: Hub, log: QueryLog, memories: Mapping[str, StoredMemory]) -> None:
+def _adopt(hub: Hub, log: QueryLog, memories: Mapping[str, MemoryFile]) -> None:
     """Track promoted memories that were imported, moved here, or restored from the trash."""
     topics = {topic.memory: topic for topic in log.topics("promotion")}
     for name, memory in memories.items():
@@ -135,17 +135,17 @@ def _adopt(hub: Hub, log: QueryLog, memories: Mapping[str, StoredMemory]) -> Non
         if memory.facts.source != "promoted" or not memory.facts.refers or (topic and topic.state != "forgotten"):
             continue
         stored = read(memory.shelf, memory.path)
-        question = stored.content.body.partition("\n")[0] if stored else ""
+        question = stored.body.partition("\n")[0] if stored else ""
         now, key = hub.options.clock(), topic.key if topic else topic_key(key_of(question))
         if question:
             kept = Topic(topic_id("promotion", key), "promotion", key, question, "promoted", now, last=now, memory=name)
             log.put(replace(kept, ref=memory.facts.refers), before=topic.state if topic else None)
 
 
-def _is_changed(memory: StoredMemory, topic: Topic) -> bool:
+def _is_changed(memory: MemoryFile, topic: Topic) -> bool:
     """Return whether somebody edited a promoted memory."""
     stored = read(memory.shelf, memory.path)
-    return stored is None or stored.content.body != promoted_text(topic.question, memory.facts.refers)
+    return stored is None or stored.body != promoted_text(topic.question, memory.facts.refers)
 
 
 def _target_now(hub: Hub, topic: Topic, target: str) -> str | None:
@@ -171,7 +171,7 @@ def _withdraw(hub: Hub, log: QueryLog, topic: Topic) -> None:
         return
 
 
-def _point_to(hub: Hub, memory: StoredMemory, question: str, target: str) -> None:
+def _point_to(hub: Hub, memory: MemoryFile, question: str, target: str) -> None:
     rewrite(hub, memory, lambda _: {"refers": target}, promoted_text(question, target))
     bring_in_step(hub, memory.shelf)
 

@@ -192,5 +192,5 @@ def _answer(hub: Hub, question: str, bases: tuple[str, ...]) -> LoggedAnswer:
 def _is_promoted(hub: Hub, hit: Hit) -> bool:
     for shelf in active_shelves(hub):
         if shelf.base.id == hit.base and (stored := read(shelf, hit.path)):
-            return stored.content.facts.source == "promoted"
+            return stored.facts.source == "promoted"
     return False

@@ -15,7 +15,8 @@ from markupsafe import Markup, escape
 
 from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import terms_of
-from kbhub.memory.catalog import StoredMemory, all_known
+from kbhub.memory.catalog import all_known
+from kbhub.memory.files import MemoryFile
 from kbhub.memory.results import MemoryList
 from kbhub.render.layout import neutralised, passed_over_text
 from kbhub.render.report import contribution_of, heading_path
@@ -139,7 +140,7 @@ class Column:
     total: int
 
 
-def strength_curve(memory: StoredMemory, now: float) -> Curve:
+def strength_curve(memory: MemoryFile, now: float) -> Curve:
     """Return how the strength of a memory falls after its last use, if it is not used again."""
     last, uses = memory.last_use(), memory.use.uses if memory.use else 0
 
