@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hook_events import claude_log, event
-from kbhub.errors import UsageError
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.inbox import waiting
 from kbhub.memory.remember import remember
@@ -48,13 +47,3 @@ def test_a_session_is_replayed_event_by_event_and_nothing_is_noted(shop, environ
     assert waiting(shop) == ()
     assert not (environment.home.parent / "data" / "hooks").exists()
     assert found[1][2].text == deliver(shop, event("prompt", environment.project, prompt=TURNS[0][1])).text
-
-
-@pytest.mark.parametrize("content", ["", "no json", '{"type": "other"}\n'])
-def test_what_is_no_log_of_a_session_is_refused(shop, tmp_path, replays, content):
-    (tmp_path / "x.jsonl").write_text(content)
-
-    with pytest.raises(UsageError, match="contains no session"):
-        replays.transcript_of(shop, tmp_path / "x.jsonl")
-    with pytest.raises(UsageError, match="Cannot read"):
-        replays.transcript_of(shop, tmp_path / "none.jsonl")

@@ -73,6 +73,20 @@ def test_a_memory_changes_its_scope_with_its_id_and_uses(environment):
         refile(hub, made.id, "user")
 
 
+def test_a_file_of_any_bytes_is_moved_forgotten_and_restored_whole(environment):
+    """Also one that is longer than what is read of a memory, or not UTF-8."""
+    hub = environment.hub()
+    file = environment.home.parent / "data" / remember(hub, "The xylophone is tuned.", scope="user").memory.ref
+    (folder,) = {path.parent for path in (environment.home.parent / "data").rglob(f"*{file.name.rpartition('@')[2]}")}
+    (folder / "long.md").write_bytes(whole := b"Sm\xf8rrebr\xf8d " * 20_000)
+
+    refile(hub, "long", "project")
+    forget(hub, ["long"])
+    restore(hub, trashed(hub)[0].name)
+
+    assert [path.read_bytes() for path in folder.parent.rglob("long*.md")] == [whole]
+
+
 def test_read_only_restores_and_moves_nothing(environment):
     """As it forgets nothing."""
     hub = environment.hub()

@@ -23,9 +23,9 @@ from kbhub.memory.files import (
     checked_namespace,
     discard,
     empty_trash,
+    files_of,
     locked,
     read,
-    replace,
     title_of,
 )
 from kbhub.memory.results import Forgotten, Memory, Remembered
@@ -160,7 +160,7 @@ def rewrite(hub: Hub, one: MemoryFile, fields: Callable[[Facts], Mapping[str, An
             if stored.facts.about and "about" not in changes:
                 changes["about_hash"] = _hashes_of_existing(hub, stored.facts.about)
         changes["updated"] = timestamp(hub.options.clock())
-        replace(stored, changed_file(ref(hub, one), stored, changes, text or None))
+        files_of(stored.shelf).replace(stored.path, changed_file(ref(hub, one), stored, changes, text or None))
 
 
 def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
@@ -183,7 +183,9 @@ def supersede(hub: Hub, older: Iterable[MemoryFile], successor: str) -> tuple[tu
                 continue
             marks = _joined(stored.facts.superseded_by, (successor,))
             try:
-                replace(stored, changed_file(ref(hub, memory), stored, {"superseded_by": marks}))
+                files_of(stored.shelf).replace(
+                    stored.path, changed_file(ref(hub, memory), stored, {"superseded_by": marks})
+                )
             except WriteRefused as error:
                 notes.append(str(error))
                 continue
@@ -335,7 +337,9 @@ def _release(hub: Hub, forgotten: Iterable[MemoryFile]) -> list[str]:
                 if stored and not stored.problem:
                     left = tuple(name for name in stored.facts.superseded_by if name not in lost)
                     try:
-                        replace(stored, changed_file(ref(hub, memory), stored, {"superseded_by": left}))
+                        files_of(stored.shelf).replace(
+                            stored.path, changed_file(ref(hub, memory), stored, {"superseded_by": left})
+                        )
                     except WriteRefused as error:
                         notes.append(str(error))
     return notes

@@ -6,12 +6,10 @@ import errno
 import hashlib
 import os
 import re
-import shutil
-import time
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import filelock
@@ -26,10 +24,10 @@ from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.index.usage import Use
 from kbhub.search.memory_boost import Facts, Source, facts_of, strength
 from kbhub.values import DAY_SECONDS, struct
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, write_atomically
+from kbhub.workspace.atomic_writes import Folder, open_folder, write_atomically
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
-from kbhub.workspace.memory_folders import USER_ID, MemoryFolder, memories_folder, project_folders
+from kbhub.workspace.memory_folders import USER_ID, Files, MemoryFolder, memories_folder, project_folders
 
 NO_USES: Mapping[str, Use] = {}
 
@@ -269,9 +267,6 @@ TRASH = "trash"
 _NUMBERED = re.compile(r"-\d{1,3}$")
 """Suffix that `memories move` appends to a name that is taken."""
 
-_UNFINISHED = re.compile(r"\.[^.].*\.md\.[a-z0-9_]{8}\.tmp")
-"""Temporary names used by `create` and `replace`."""
-
 
 @contextmanager
 def locked(data: Path, place: str) -> Iterator[None]:
@@ -297,22 +292,69 @@ def locked(data: Path, place: str) -> Iterator[None]:
         lock.release()
 
 
+class FolderFiles:
+    """The files of a memory folder on disk; nothing is written outside its base, or left half written."""
+
+    def __init__(self, shelf: MemoryFolder) -> None:
+        self._shelf = shelf
+
+    def names(self) -> list[str]:
+        """Return the names of the folder's entries."""
+        return os.listdir(self._shelf.folder)  # noqa: PTH208
+
+    def read(self, path: str, limit: int) -> tuple[bytes, float] | None:
+        """Return at most `limit` bytes of a file and its modification time; None if there is none."""
+        try:
+            with open_contained(self._shelf.base, path) as file:
+                return file.read(limit), os.fstat(file.fileno()).st_mtime
+        except OSError:
+            return None
+
+    def author(self) -> str:
+        """Return nothing: whoever writes files of a folder is not known."""
+        return ""
+
+    def create(self, path: str, data: bytes) -> None:
+        """Write a new file; raise `FileExistsError` if the path is taken."""
+        private_directory(self._shelf.folder)
+        with self._opened(path) as (folder, name):
+            folder.sweep()
+            folder.create(name, data, 0o600)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Overwrite a file, keeping its mode."""
+        with self._opened(path) as (folder, name):
+            if not folder.replace(name, data, folder.read(name)):
+                raise OSError(errno.EAGAIN, "another program has just changed it", path)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        with self._opened(path) as (folder, name):
+            if not folder.remove(name, folder.read(name)):
+                raise OSError(errno.EAGAIN, "another program has just changed it", path)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[Folder, str]]:
+        *folders, name = path.split("/")
+        with open_folder(self._shelf.base, folders) as folder:
+            yield folder, name
+
+
+def files_of(shelf: MemoryFolder) -> Files:
+    """Return the files of a shelf. Whoever writes them holds its lock; what fails leaves the old content."""
+    return shelf.files or FolderFiles(shelf)
+
+
 def read(shelf: MemoryFolder, path: str, uses: Mapping[str, Use] = NO_USES) -> MemoryFile | None:
     """Read a memory's file, or return None if it does not exist; raise `PathNotContained` if it is outside the base."""
-    if shelf.files:
-        file_of = shelf.files.read(path)
-        return parse_memory(shelf, path, *file_of, uses) if file_of else None
-    try:
-        with open_contained(shelf.base, path) as file:
-            return parse_memory(shelf, path, file.read(MAX_FILE_BYTES + 1), os.fstat(file.fileno()).st_mtime, uses)
-    except OSError:
-        return None
+    found = files_of(shelf).read(path, MAX_FILE_BYTES + 1)
+    return parse_memory(shelf, path, *found, uses) if found else None
 
 
 def with_ids(shelf: MemoryFolder, ids: Collection[str]) -> Iterator[MemoryFile]:
     """Yield the memories whose file names have one of some ids, by name."""
     try:
-        names = sorted(name for name in _names(shelf) if _id_in(name) in ids)
+        names = sorted(name for name in files_of(shelf).names() if _id_in(name) in ids)
     except OSError:
         return
     for name in names:
@@ -323,7 +365,7 @@ def with_ids(shelf: MemoryFolder, ids: Collection[str]) -> Iterator[MemoryFile]:
 def with_id(shelf: MemoryFolder, name: str) -> MemoryFile | None:
     """Find a memory by the id in its file name, or return None if no file name has it."""
     try:
-        names = sorted(file for file in _names(shelf) if f"-{file}".endswith(f"-{name}.md"))
+        names = sorted(file for file in files_of(shelf).names() if f"-{file}".endswith(f"-{name}.md"))
     except OSError:
         return None
     files = (read(shelf, f"{shelf.prefix}{file_name}") for file_name in names)
@@ -338,51 +380,12 @@ def taken_ids(data: Path, shelves: Iterable[MemoryFolder] = ()) -> set[str]:
             every += [entry.name for entry in entries]
     for shelf in shelves:
         with suppress(OSError):
-            every += _names(shelf)
+            every += files_of(shelf).names()
     return {_id_in(name) for name in every}
 
 
 def _id_in(name: str) -> str:
     return _NUMBERED.sub("", name.removesuffix(MARKDOWN_SUFFIX)).rpartition("-")[2]
-
-
-def _names(shelf: MemoryFolder) -> list[str]:
-    if shelf.files:
-        return shelf.files.names()
-    with os.scandir(shelf.folder) as entries:
-        return [entry.name for entry in entries]
-
-
-def create(shelf: MemoryFolder, name: str, text: str) -> str:
-    """Write a new file and return its path in the base; the caller holds the lock.
-
-    Raises `FileExistsError` if the name is taken. A failed write leaves nothing behind.
-    """
-    if shelf.files:
-        shelf.files.create(name, text.encode())
-        return name
-    write_atomically(private_directory(shelf.folder) / name, text, new=True)
-    return f"{shelf.prefix}{name}"
-
-
-def sweep(shelf: MemoryFolder) -> None:
-    """Delete half-written files of killed processes, except recent ones that may still be in use."""
-    with suppress(OSError), os.scandir(shelf.folder) as entries:
-        for entry in entries:
-            if not _UNFINISHED.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
-                continue
-            with suppress(OSError):  # already deleted, or owned by another user
-                if time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED_SECONDS:
-                    Path(entry).unlink()
-
-
-def replace(stored: MemoryFile, data: bytes) -> None:
-    """Overwrite a file, keeping its mode; the caller holds the lock. A failed write leaves the old content intact."""
-    if stored.shelf.files:
-        stored.shelf.files.replace(stored.path, data)
-        return
-    path = _contained(stored)
-    write_atomically(path, data, mode=path.stat().st_mode & 0o777)
 
 
 def label_of(shelf: MemoryFolder) -> str:
@@ -392,28 +395,17 @@ def label_of(shelf: MemoryFolder) -> str:
 
 def discard(stored: MemoryFile, data: Path, now: float) -> Path:
     """Move a file to the trash and return its folder there; the caller holds the lock. On failure, the file stays."""
-    path, files = _contained(stored), stored.shelf.files
+    files, name = files_of(stored.shelf), PurePath(stored.path)
     folder = private_directory(Path(os.path.realpath(data)) / TRASH / label_of(stored.shelf))
-    target, number = folder / f"{path.stem}.{int(now)}{path.suffix}", 0
+    target, number = folder / f"{name.stem}.{int(now)}{name.suffix}", 0
     while target.exists():
         number += 1
-        target = folder / f"{path.stem}.{int(now)}-{number}{path.suffix}"
-    if files:
-        content = files.read(stored.path)
-        write_atomically(target, content[0] if content else b"")
-        files.remove(stored.path)
-    else:
-        shutil.move(path, target)
+        target = folder / f"{name.stem}.{int(now)}-{number}{name.suffix}"
+    content = files.read(stored.path, -1)
+    write_atomically(target, content[0] if content else b"")
+    files.remove(stored.path)
     os.utime(target, (now, now))  # it expires from now on
     return folder
-
-
-def remove(stored: MemoryFile) -> None:
-    """Delete a file that has been written elsewhere; the caller holds the lock."""
-    if stored.shelf.files:
-        stored.shelf.files.remove(stored.path)
-    else:
-        _contained(stored).unlink()
 
 
 def empty_trash(data: Path, days: int, now: float) -> None:
@@ -427,12 +419,3 @@ def empty_trash(data: Path, days: int, now: float) -> None:
                 expired = not days or file.lstat().st_mtime < now - days * DAY_SECONDS
                 if expired and file.suffix.lower() in MARKDOWN_SUFFIXES:
                     file.unlink()
-
-
-def _contained(stored: MemoryFile) -> Path:
-    """Return the path of a memory's file, checking that its folder is in the base when links are resolved."""
-    path = stored.shelf.base.path / stored.path
-    parent = Path(os.path.realpath(path.parent))
-    if not parent.is_relative_to(stored.shelf.base.path):
-        raise OSError(errno.EPERM, f"{stored.path} leads out of the base")
-    return parent / path.name

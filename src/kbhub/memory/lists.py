@@ -23,7 +23,7 @@ from kbhub.memory.files import (
     TRASH,
     MemoryFile,
     checked_namespace,
-    create,
+    files_of,
     label_of,
     locked,
     read,
@@ -212,10 +212,11 @@ def restore(hub: Hub, name: str) -> Memory:
 def _created(shelf: MemoryFolder, file: Path) -> str:
     match = _NAME.fullmatch(file.name)
     stem = match["stem"] if match else file.stem
-    text = file.read_bytes().decode("utf-8", "surrogateescape")
     for number in range(1, 100):
+        path = f"{shelf.prefix}{stem}{f'-{number}' if number > 1 else ''}{MARKDOWN_SUFFIX}"
         try:
-            return create(shelf, f"{stem}{f'-{number}' if number > 1 else ''}{MARKDOWN_SUFFIX}", text)
+            files_of(shelf).create(path, file.read_bytes())
+            return path
         except FileExistsError:
             continue
     raise FileExistsError(file.name)

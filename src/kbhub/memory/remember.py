@@ -39,13 +39,12 @@ from kbhub.memory.files import (
     checked_namespace,
     checked_tags,
     checked_text,
-    create,
+    files_of,
     locked,
     new_file,
     parse_memory,
     read,
     slug,
-    sweep,
     taken_ids,
     title_of,
     with_ids,
@@ -297,7 +296,6 @@ def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping
     shelf = shelves[0]
     # The lock of all folders, since no two may give the same id.
     with locked(hub.data, "folders"), locked(hub.data, shelf.place):
-        sweep(shelf)
         if same := next(filter(None, (filed(other, text) for other in shelves)), None):
             return same, False
         taken = taken_ids(hub.data, active_shelves(hub))
@@ -306,7 +304,8 @@ def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping
                 continue
             whole = new_file({**fields, "id": name}, text)
             try:
-                path = create(shelf, _name(text, name), whole)
+                path = f"{shelf.prefix}{_name(text, name)}"
+                files_of(shelf).create(path, whole.encode())
             except FileExistsError:
                 continue
             return parse_memory(shelf, path, whole.encode(), hub.options.clock()), True

@@ -38,7 +38,7 @@ class TeamFiles:
         except IndexUnavailable:
             return []
 
-    def read(self, path: str) -> tuple[bytes, float] | None:
+    def read(self, path: str, limit: int) -> tuple[bytes, float] | None:  # noqa: ARG002 - the database limits files
         """Return the bytes of a file and when it was written (seconds since the epoch); None if there is none."""
         index = self._index()
         with index.snapshot():
@@ -49,9 +49,9 @@ class TeamFiles:
         """Return the user's role in the database."""
         return self._index().server.session().role
 
-    def create(self, name: str, data: bytes) -> None:
-        """Write a new file; raise `FileExistsError` if the name is taken."""
-        self._write(name, data, new=True)
+    def create(self, path: str, data: bytes) -> None:
+        """Write a new file; raise `FileExistsError` if the path is taken."""
+        self._write(path, data, new=True)
 
     def replace(self, path: str, data: bytes) -> None:
         """Overwrite a file; raise `WriteRefused` if it is somebody else's."""

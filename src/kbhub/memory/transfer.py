@@ -25,14 +25,12 @@ from kbhub.memory.files import (
     MAX_TAGS,
     changed_file,
     checked_text,
-    create,
     discard,
+    files_of,
     locked,
     new_file,
     parse_memory,
     read,
-    remove,
-    replace,
     slug,
     taken_ids,
     title_of,
@@ -308,7 +306,8 @@ def _take(hub: Hub, shelf: MemoryFolder, record: Record, taken: set[str]) -> tup
             if parse_memory(shelf, file, whole.encode(), 0).problem:
                 raise UsageError("Its tags, subjects and other fields are too long to be read back. Shorten them.")
             try:
-                path = create(shelf, file, whole)
+                path = f"{shelf.prefix}{file}"
+                files_of(shelf).create(path, whole.encode())
             except FileExistsError:
                 continue
             uses_of(hub).put(shelf.place, {name: use} if (use := _use(record)) else {})
@@ -360,7 +359,7 @@ def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[s
             if not changes:
                 continue
             try:
-                replace(stored, changed_file(ref(hub, stored), stored, changes))
+                files_of(stored.shelf).replace(stored.path, changed_file(ref(hub, stored), stored, changes))
             except WriteRefused:  # its front matter cannot be edited safely; the memory works without
                 continue
 
@@ -378,17 +377,17 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
     with locked(data, "folders"):
         shelf = shelf_to_write(hub, scope)
     with locked(data, old.shelf.place):
-        stored = read(old.shelf, old.path)
+        stored = files_of(old.shelf).read(old.path, -1)
     if stored is None:
         raise MemoryNotFound(name, [])
     with locked(data, shelf.place):
         if with_id(shelf, old.facts.id):
             raise UsageError(f"The scope {scope!r} already has a memory {old.facts.id}.")
-        file = old.path.rpartition("/")[2]
-        path = create(shelf, file, stored.data.decode("utf-8", "surrogateescape"))
+        path = f"{shelf.prefix}{old.path.rpartition('/')[2]}"
+        files_of(shelf).create(path, stored[0])
     uses_of(hub).put(shelf.place, {old.facts.id: old.use} if old.use else {})
     with locked(data, old.shelf.place):
-        remove(stored)
+        files_of(old.shelf).remove(old.path)
     uses_of(hub).forget(old.shelf.place, [old.facts.id])
     for changed in (old.shelf, shelf):
         hub.rediscover()
@@ -449,7 +448,7 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
                 duplicates += 1
                 continue
             if name != old and not stored.problem:
-                replace(stored, changed_file(file, stored, {"id": name}))
+                files_of(stored.shelf).replace(stored.path, changed_file(file, stored, {"id": name}))
                 renamed += 1
                 free = _free_name(target, f"{slug(stored.body)}-{name}.md")
             else:

@@ -268,15 +268,15 @@ COMPLETIONS_ID = "completions"
 
 
 class Files(Protocol):
-    """The files of a shelf that are in no folder; see `memory.team.TeamFiles`."""
+    """The files of a shelf, by path in the base: in a folder (`memory.files`), or in a database (`memory.team`)."""
 
     def names(self) -> list[str]: ...  # noqa: D102
 
-    def read(self, path: str) -> tuple[bytes, float] | None: ...  # noqa: D102
+    def read(self, path: str, limit: int) -> tuple[bytes, float] | None: ...  # noqa: D102
 
     def author(self) -> str: ...  # noqa: D102
 
-    def create(self, name: str, data: bytes) -> None: ...  # noqa: D102
+    def create(self, path: str, data: bytes) -> None: ...  # noqa: D102
 
     def replace(self, path: str, data: bytes) -> None: ...  # noqa: D102
 
