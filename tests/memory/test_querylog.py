@@ -12,7 +12,6 @@ import apsw
 import numpy as np
 import pytest
 
-import kbhub.index.usage
 import kbhub.sync.background
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
@@ -260,7 +259,7 @@ def test_the_journal_stays_short_however_many_processes_write(tmp_path):
 
 def test_a_reader_does_not_hold_up_who_writes(tmp_path, monkeypatch):
     """The journal is taken in another time then, and nothing is lost; to wait for the reader would be to hang."""
-    monkeypatch.setattr(kbhub.index.usage, "BUSY_MS", 3_600_000)
+    monkeypatch.setattr(QueryLog, "busy_ms", 3_600_000)
     log = QueryLog(tmp_path / "data" / "log.db")
     asked = Asked(0.0, "text", "subject", "key", "hybrid", ("project",), "strong", 0.9, "user", ("a.md",))
     log.write([asked])

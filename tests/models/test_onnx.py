@@ -15,7 +15,7 @@ from filelock import FileLock
 
 import kbhub.models.onnx
 from kbhub.errors import EmbedderError
-from kbhub.index.transformer_vectors import TransformerVectors
+from kbhub.index.side_files import TransformerVectors
 from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
 from kbhub.models.onnx import MiniLMEmbedder, installed_model, minilm
 from kbhub.search.rerank_transformer import SIGNAL, mix, share

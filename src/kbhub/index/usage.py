@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any, Literal
 
 import apsw
 import filelock
 
 from kbhub.errors import QueryLogUnavailable
-from kbhub.index.sqlite.schema import BUSY_MS, set_aside
+from kbhub.index.side_files import DAMAGED, SideFile
+from kbhub.index.sqlite.schema import set_aside
 from kbhub.values import struct
 from kbhub.workspace.files import private_directory
 
@@ -77,14 +76,13 @@ CREATE TABLE state(key TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
 """
 
 
-class QueryLog:
-    """The query log of one project; the file need not exist.
+class QueryLog(SideFile):
+    """The query log of one project.
 
     All methods raise QueryLogUnavailable if the file cannot be read or written; a damaged file is set aside.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    tables = _TABLES
 
     def exists(self) -> bool:
         """Return whether anything was ever logged."""
@@ -138,7 +136,7 @@ class QueryLog:
 
     def count(self) -> int:
         """Return the number of queries."""
-        return int(self._rows("SELECT count(*) FROM asked", default=((0,),))[0][0])
+        return sum(number for (number,) in self._rows("SELECT count(*) FROM asked"))
 
     def verdicts(self, since: float) -> Mapping[str | None, int]:
         """Count the queries since a time by verdict; None for those without a verdict."""
@@ -220,23 +218,12 @@ class QueryLog:
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
-        """Yield a connection in a transaction, which is committed on success."""
-        with self._translated(), closing(self._opened()) as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._translated(), super()._writing() as connection:
             yield connection
-            connection.execute("COMMIT")
-            self._shorten_journal(connection)
 
-    def _shorten_journal(self, connection: apsw.Connection) -> None:
-        # The write is done; if this fails, for example because of a reader, the next process tries again.
-        with suppress(OSError, apsw.Error):
-            if self.path.with_name(f"{self.path.name}-wal").stat().st_size > JOURNAL_BYTES:
-                connection.set_busy_timeout(0)
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    def _rows(self, statement: str, *values: apsw.SQLiteValue, default: Sequence[Any] = ()) -> Sequence[Any]:
+    def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
         if not self.exists():
-            return default
+            return []
         with self._translated(), closing(self._opened()) as connection:
             return connection.execute(statement, values).fetchall()
 
@@ -244,7 +231,7 @@ class QueryLog:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (apsw.NotADBError, apsw.CorruptError) as error:
+        except DAMAGED as error:
             raise QueryLogUnavailable(
                 self.path, f"it was damaged; the damaged file was moved to {set_aside(self.path)}"
             ) from error
@@ -255,29 +242,24 @@ class QueryLog:
 
     def _opened(self) -> apsw.Connection:
         if self.path.exists() and self.path.stat().st_size:
-            return self._connected()
+            return super()._opened()
         private_directory(self.path.parent)
         # Concurrent creators of a file would not wait for each other when they set the journal mode.
         with filelock.FileLock(self.path.with_suffix(".new.lock"), mode=0o600):
-            # Created here with the right mode, so that no other user can ever read it.
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            return self._connected()
+            return super()._opened()
 
-    def _connected(self) -> apsw.Connection:
-        connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
-            connection.set_busy_timeout(BUSY_MS)
-            # Checkpoint only a long journal, not at every close, which would wait for the disk.
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON").fetchall()
-            connection.wal_autocheckpoint(0)
-            self._check(connection)
-        except BaseException:
-            connection.close(force=True)
-            raise
-        return connection
+    def _committed(self, connection: apsw.Connection) -> None:
+        # The write is done; if this fails, for example because of a reader, the next process tries again.
+        with suppress(OSError, apsw.Error):
+            if self.path.with_name(f"{self.path.name}-wal").stat().st_size > JOURNAL_BYTES:
+                connection.set_busy_timeout(0)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _check(self, connection: apsw.Connection) -> None:
+    def _prepare(self, connection: apsw.Connection) -> None:
+        # Checkpoint only a long journal, not at every close, which would wait for the disk.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON").fetchall()
+        connection.wal_autocheckpoint(0)
         application, version = (connection.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version"))
         if (application, version) == (APPLICATION_ID, VERSION):
             return
@@ -285,7 +267,7 @@ class QueryLog:
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
         application, version = (connection.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version"))
         if not tables:
-            connection.execute(_TABLES)
+            connection.execute(self.tables)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}").fetchall()
         elif application != APPLICATION_ID:
             raise QueryLogUnavailable(self.path, "it is not a query log of kbhub")
@@ -422,17 +404,6 @@ class Topic:
     """When an answered gap was opened again."""
 
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS use(
-  place TEXT NOT NULL,
-  memory TEXT NOT NULL,
-  uses INTEGER NOT NULL,
-  last REAL NOT NULL,
-  PRIMARY KEY(place, memory)
-) WITHOUT ROWID
-"""
-
-
 @struct
 class Use:
     """How often and when a memory was used."""
@@ -442,25 +413,22 @@ class Use:
     """Seconds since the epoch."""
 
 
-class UseCounts:
-    """Use counts by place (a folder of memories) and memory id. Safe for concurrent processes.
+class UseCounts(SideFile):
+    """Use counts by place (a folder of memories) and memory id."""
 
-    The file need not exist.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    tables = """
+CREATE TABLE IF NOT EXISTS use(
+  place TEXT NOT NULL,
+  memory TEXT NOT NULL,
+  uses INTEGER NOT NULL,
+  last REAL NOT NULL,
+  PRIMARY KEY(place, memory)
+) WITHOUT ROWID
+"""
 
     def all(self, place: str) -> Mapping[str, Use]:
         """Return the uses of a place's memories by id; empty if the file cannot be read."""
-        if not self.path.exists():
-            return {}
-        try:
-            with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-                connection.set_busy_timeout(BUSY_MS)
-                rows = connection.execute("SELECT memory, uses, last FROM use WHERE place = ?", (place,)).fetchall()
-        except apsw.Error:
-            return {}
+        rows = self._rows("SELECT memory, uses, last FROM use WHERE place = ?", place)
         return {str(memory): Use(int(str(uses)), float(str(last))) for memory, uses, last in rows}
 
     def count(self, place: str, memories: Iterable[str], now: float) -> bool:
@@ -495,22 +463,3 @@ class UseCounts:
                 "DELETE FROM use WHERE place = ? AND memory IN (SELECT value FROM json_each(?))", (place, ids)
             )
         )
-
-    def _write(self, change: Callable[[apsw.Connection], object]) -> bool:
-        for first_try in (True, False):
-            try:
-                private_directory(self.path.parent)
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-                with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
-                    connection.set_busy_timeout(BUSY_MS)
-                    connection.execute("BEGIN IMMEDIATE")
-                    connection.execute(_TABLE)
-                    change(connection)
-                    connection.execute("COMMIT")
-                return True
-            except (apsw.NotADBError, apsw.CorruptError):
-                if first_try:
-                    set_aside(self.path)
-            except (apsw.Error, OSError):
-                return False
-        return False

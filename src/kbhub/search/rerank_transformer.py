@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError
 from kbhub.index.bm25 import Ranking, keys_of
 from kbhub.index.rows import Key
+from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import quantise, similarity
-from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.search.scores import Fused, SignalPart, best_first
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from kbhub.errors import BaseNotFound, IndexUnavailable, KbhubError
 from kbhub.index.engine import Index
 from kbhub.index.references import embedded_text
 from kbhub.index.rows import title_above
-from kbhub.index.transformer_vectors import TransformerVectors
+from kbhub.index.side_files import TransformerVectors
 from kbhub.models.onnx import MINILM, installed_model, minilm
 from kbhub.sync.freshness import Freshness, StaleBase, freshen, sync
 from kbhub.types import Base, Problem

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError, ModelUnavailable
+from kbhub.index.side_files import SUFFIX as TRANSFORMER
 from kbhub.index.sqlite import probe
 from kbhub.index.sqlite.schema import DAMAGED
-from kbhub.index.transformer_vectors import SUFFIX as TRANSFORMER
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
 from kbhub.models.inference import Deadline
 from kbhub.models.ollama import Ollama
