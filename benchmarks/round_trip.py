@@ -38,7 +38,7 @@ SEARCHES_ONLY = """
 import json, os, sys
 from pathlib import Path
 from kbhub.hub import Hub, HubOptions
-from kbhub.search.llm_assistance import search_assisted
+from kbhub.search.search import search_assisted
 from kbhub.types import Query
 from kbhub.workspace.child_processes import serve_frugally
 

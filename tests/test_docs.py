@@ -10,10 +10,10 @@ import pytest
 
 from kbhub.documents.chunking import CHUNK_WORDS
 from kbhub.search.evidence import AMOUNTS
-from kbhub.search.find import HALF_LIFE_DAYS
-from kbhub.search.rerank_text import LOOKED_AT
+from kbhub.search.judge import STRONG, WEAK
+from kbhub.search.memory_boost import HALF_LIFE_DAYS
+from kbhub.search.plan import EXAMINED
 from kbhub.search.retrieval import SEMANTIC_SHARE
-from kbhub.search.scores import STRONG, WEAK
 from kbhub.setup.clients import CLIENTS
 from kbhub.workspace.jsonc import read_jsonc
 
@@ -109,7 +109,7 @@ def test_numbers_that_pages_explain_are_those_of_the_code():
         ],
         "docs/explanation/architecture.md": [
             f"{1 - SEMANTIC_SHARE:.0%} words and {SEMANTIC_SHARE:.0%} vectors".replace("%", " %"),
-            f"best {LOOKED_AT} chunks",
+            f"best {EXAMINED} chunks",
             f"over {CHUNK_WORDS} words",
         ],
         "docs/explanation/glossary.md": [

@@ -24,7 +24,7 @@ from kbhub.documents.walk import scan
 from kbhub.errors import IndexUnavailable
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.index.sqlite.schema import open_reader, open_writer
-from kbhub.search.notes import LEADING_NOTES
+from kbhub.search.judge import LEADING_NOTES
 from kbhub.server.server import create_server, instructions
 from kbhub.types import Base, Query
 from kbhub.workspace.git import main_worktree

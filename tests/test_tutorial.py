@@ -108,7 +108,7 @@ class Reader:
 
 
 def verdict_of(score: re.Match[str]) -> str:
-    """Give what a score means, as `kbhub.search.scores` has it; digits differ between processors."""
+    """Give what a score means, as `kbhub.search.judge` has it; digits differ between processors."""
     value = float(score[0])
     return "STRONG" if value >= 0.7 else "NONE" if value < 0.2 else "WEAK"
 

@@ -12,7 +12,7 @@ from kbhub.search.memory_boost import (
     strength,
     strength_factor,
 )
-from kbhub.search.scores import RRF_K
+from kbhub.search.retrieval import RRF_K
 from kbhub.values import DAY_SECONDS
 
 

@@ -18,8 +18,8 @@ from kbhub.errors import EmbedderError
 from kbhub.index.side_files import TransformerVectors
 from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
 from kbhub.models.onnx import MiniLMEmbedder, installed_model, minilm
-from kbhub.search.rerank_transformer import SIGNAL, mix, share
-from kbhub.search.scores import Fused, SignalPart
+from kbhub.search.plan import Candidate, SignalPart
+from kbhub.search.transformer import SECOND_LOOK, mix, share
 from kbhub.sync.background import Background, embed_ahead, embedded, machine_is_free
 from kbhub.types import Query
 
@@ -51,7 +51,7 @@ def without_the_extra(monkeypatch):
 
 def chunk(number, *amounts, factor=1.0):
     parts = tuple(SignalPart(f"signal{place}", amount, amount) for place, amount in enumerate(amounts))
-    return Fused((0, number), number, parts).times("weight", factor)
+    return Candidate((0, number), number, parts, (("weight", factor),))
 
 
 # The model
@@ -241,24 +241,24 @@ def test_where_nothing_can_be_stored_nothing_fails(tmp_path):
 def test_the_parts_still_add_up_to_the_score():
     """The score is a mean of the old one and of the cosine's, and the trace's parts and factors give it."""
     fused = [chunk(1, 0.5, 0.3), chunk(2, 0.6, factor=0.5), chunk(3, 0.2)]
-    mixed = {one.key: one for one in mix(fused, {(0, 1): 0.1, (0, 2): 0.9, (0, 3): 0.5}, 0.4)}
+    mix(fused, {(0, 1): 0.1, (0, 2): 0.9, (0, 3): 0.5}, 0.4)
 
     # The cosines stretched from .1 … .9 to .2 … .8 are .2, .8 and .5.
-    assert [mixed[0, number].score for number in (1, 2, 3)] == pytest.approx(
+    assert [one.score for one in fused] == pytest.approx(
         [0.6 * 0.8 + 0.4 * 0.2, 0.5 * (0.6 * 0.6 + 0.4 * 0.8), 0.6 * 0.2 + 0.4 * 0.5]
     )
-    assert [part.signal for part in mixed[0, 1].parts] == ["signal0", "signal1", SIGNAL]
-    assert mixed[0, 2].parts[-1].value == 0.9
+    assert [part.signal for part in fused[0].parts] == ["signal0", "signal1", SECOND_LOOK]
+    assert fused[1].parts[-1].value == 0.9
 
 
 def test_what_is_no_candidate_keeps_score_and_place():
     """Chunks below all candidates stay below them; one without a value is neither raised nor lowered."""
     fused = [chunk(number, 1 - number / 10) for number in range(10)]
-    mixed = mix(fused, {(0, 0): 0.7, (0, 2): 0.1, (0, 3): 0.9}, 0.4)
-    places = [one.key[1] for one in mixed]
+    mix(fused, {(0, 0): 0.7, (0, 2): 0.1, (0, 3): 0.9}, 0.4)
+    places = [one.key[1] for one in sorted(fused, key=lambda one: -one.score)]
 
     assert places[-6:] == [4, 5, 6, 7, 8, 9]
-    assert next(one for one in mixed if one.key == (0, 1)) == fused[1]
+    assert fused[1].score == 0.9
     assert places.index(3) < places.index(2)
 
 
@@ -266,8 +266,9 @@ def test_what_is_no_candidate_keeps_score_and_place():
 def test_cosines_that_tell_nothing_apart_change_nothing(values):
     """None, one or equal values leave the ranking as it is."""
     fused = [chunk(1, 0.8), chunk(2, 0.6)]
+    mix(fused, values, 0.4)
 
-    assert mix(fused, values, 0.4) == fused
+    assert [one.score for one in fused] == [0.8, 0.6]
 
 
 def test_the_less_a_query_is_covered_the_more_the_transformer_counts():
@@ -406,7 +407,7 @@ def test_a_search_is_reranked_where_the_vectors_are(reranked):
     for hit in result.hits:
         total = sum(signal.contribution for signal in hit.trace.signals)
         assert hit.score == pytest.approx(total * np.prod(list(hit.trace.factors.values())), abs=1e-4)
-    cosines = {hit.path: signal for hit in result.hits for signal in hit.trace.signals if signal.name == SIGNAL}
+    cosines = {hit.path: signal for hit in result.hits for signal in hit.trace.signals if signal.name == SECOND_LOOK}
     assert cosines["rollback.md"].value > cosines["lunch.md"].value
     assert result.notes == ()
     assert embedded(hub, hub.discovery().bases[0]) == 2
@@ -415,14 +416,14 @@ def test_a_search_is_reranked_where_the_vectors_are(reranked):
 
 @installed
 @pytest.mark.parametrize(
-    "changes", [{"mode": "keyword"}, {"mode": "semantic"}, {"without": (SIGNAL,)}, {"text": "release with --no-track"}]
+    "changes", [{"mode": "keyword"}, {"mode": "semantic"}, {"without": (SECOND_LOOK,)}, {"text": "release --no-track"}]
 )
 def test_it_is_part_of_hybrid_search_without_names(reranked, changes):
     """Words or meaning alone, the signal left out, and names of programs, which the model does not know."""
     result = reranked.hub().search(Query(**{"text": QUESTION, "explain": True, **changes}))
 
     assert result.hits
-    assert SIGNAL not in json.dumps(result.model_dump(mode="json")["hits"])
+    assert SECOND_LOOK not in json.dumps(result.model_dump(mode="json")["hits"])
 
 
 @installed
@@ -431,7 +432,7 @@ def test_joined_words_are_no_names(reranked, text):
     """They switch nothing off."""
     result = reranked.hub().search(Query(text=text, explain=True))
 
-    assert SIGNAL in json.dumps(result.model_dump(mode="json")["hits"])
+    assert SECOND_LOOK in json.dumps(result.model_dump(mode="json")["hits"])
 
 
 @installed
@@ -440,7 +441,7 @@ def test_it_can_be_switched_off(reranked):
     off = reranked.hub(env={**reranked.env, "KBHUB_SEARCH__SECOND_LOOK": "false"})
     result = off.search(Query(text=QUESTION, explain=True))
 
-    assert SIGNAL not in json.dumps(result.model_dump(mode="json"))
+    assert SECOND_LOOK not in json.dumps(result.model_dump(mode="json"))
     assert [base.reranked for base in off.status().bases] == [None]
 
 
@@ -450,7 +451,7 @@ def test_a_base_without_vectors_is_searched_as_ever(project):
     minilm.cache_clear()
     result = project.hub().search(Query(text=QUESTION, explain=True))
 
-    assert SIGNAL not in json.dumps(result.model_dump(mode="json"))
+    assert SECOND_LOOK not in json.dumps(result.model_dump(mode="json"))
     assert minilm()._model is None
 
 

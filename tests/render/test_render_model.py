@@ -10,7 +10,7 @@ import pytest
 from kbhub.documents.safe_text import fenced, one_line
 from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unread
 from kbhub.render import lists, model, search
-from kbhub.search.notes import NEAR_ONLY
+from kbhub.search.judge import NEAR_ONLY
 from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Skipped, Span, Workspace
 
 HOSTILE = [

@@ -12,8 +12,8 @@ import pytest
 
 from kbhub.reading.read import make_cursor
 from kbhub.render.search import search_answer
-from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
-from kbhub.search.retrieval import RANKED
+from kbhub.search.judge import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
+from kbhub.search.plan import RANKED
 from kbhub.types import Query
 
 MATCHING, OTHERS = 260, 40

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.search.scores import MODELS, STRONG, WEAK, ChunkSupport, confidence, verdict
+from kbhub.search.judge import MODELS, STRONG, WEAK, ChunkSupport, confidence, verdict
 
 shares = st.floats(0, 1)
 models = st.sampled_from([None, "ollama/unknown", *MODELS])

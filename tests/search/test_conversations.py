@@ -10,8 +10,8 @@ import pytest
 from conftest import DAY, Clock
 from kbhub.index.rows import ChunkRow, DocumentRow
 from kbhub.memory.remember import remember
-from kbhub.search.conversations import SIGNALS, is_conversation
-from kbhub.search.days import asked_time, written_day
+from kbhub.search.conversations import AMOUNTS, is_conversation
+from kbhub.search.dates import asked_time, written_day
 from kbhub.types import Query
 
 NOW = datetime(2026, 11, 23, 18, tzinfo=UTC)  # a Monday
@@ -245,7 +245,7 @@ def test_signals_of_conversations_are_for_conversations(environment):
     hub.sync()
     hits = hub.search(Query(text="rollback of a release", explain=True)).hits
 
-    assert not [name for hit in hits for name in names(hit) if name in SIGNALS]
+    assert not [name for hit in hits for name in names(hit) if name in AMOUNTS]
     environment.write("knowledge/a.md", "# Chat\n\nAnn: Is it out?\nBen: The rollback of the release is.\nAnn: Good.\n")
     environment.write("knowledge/b.md", "# Chat\n\nAnn: When is the release?\nBen: On Friday.\nAnn: Good.\n")
     hub.sync()

@@ -16,9 +16,9 @@ from kbhub.errors import UsageError
 from kbhub.index.query.parser import parse_query
 from kbhub.models.inference import Deadline, Prompt, fence_mark, quoted, without_thinking
 from kbhub.models.ollama import KEPT_FILES, MOST_FILES, Ollama
-from kbhub.search.llm import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, is_strong, plain_words
-from kbhub.search.llm_assistance import LlmOptions, search_assisted
-from kbhub.types import Query, SearchResult
+from kbhub.search.llm import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, plain_words
+from kbhub.search.search import LlmOptions, search_assisted
+from kbhub.types import Query
 from kbhub.workspace.settings import ExpansionSettings
 from ollama_server import running_ollama
 
@@ -520,9 +520,3 @@ def test_a_search_goes_on_without_its_model(hub, environment, server):
     assert [note for note in result.notes if note.startswith("Not expanded: ")] == [
         f"Not expanded: Ollama at {server.url} has no model 'qwen3:0.6b'. Fetch it with `ollama pull qwen3:0.6b`."
     ]
-
-
-def test_only_a_strong_verdict_with_hits_is_strong():
-    """The decision is about the result alone."""
-    assert not is_strong(SearchResult(query="x", mode="keyword", verdict="strong"))
-    assert not is_strong(SearchResult(query="x", mode="keyword"))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index.bm25 import Ranking
+from kbhub.search.plan import Candidate, SignalPart
 from kbhub.search.retrieval import MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, semantic_share
 from kbhub.search.retrieval import fuse as fuse_rankings
-from kbhub.search.scores import Fused, SignalPart, best_first
 
 
 def candidate(number: int, value: float, base: int = 0) -> tuple[tuple[int, int], int, float]:
@@ -103,12 +103,11 @@ def test_a_chunk_without_a_vector_is_judged_by_its_words():
 
 def test_factors_multiply_and_a_factor_of_one_is_not_told():
     """The weight of a base moves its hits, and the trace names only what changed something."""
-    one = Fused((0, 1), 1, (SignalPart("keyword", 3.0, 0.5, 1),))
-    other = Fused((1, 2), 2, (SignalPart("keyword", 2.0, 0.4, 2),))
+    one = Candidate((0, 1), 1, (SignalPart("keyword", 3.0, 0.5, 1),))
+    one.multiply("recency", 1.0)
+    one.multiply("weight", 0.5)
 
-    assert [one.key for one in best_first([one.times("weight", 0.5), other.times("weight", 1.0)])] == [(1, 2), (0, 1)]
-    assert other.times("weight", 1.0).factors == ()
-    assert one.times("weight", 0.5).score == pytest.approx(0.25)
+    assert (one.factors, one.score) == ((("weight", 0.5),), 0.25)
 
 
 def test_meaning_decides_where_no_chunk_has_the_words():

@@ -278,10 +278,9 @@ def test_pages_are_cut_from_one_ranking(hub, server):
     """A better hit of the second page is on the first."""
     grades_by(server, lambda content: int("Note 6\n" in content) * 3)
     query = Query(text="backup", mode="keyword", limit=12)
-    whole = search_reranked(hub, query, SETTINGS)
-    pages = [
-        search_reranked(hub, query.model_copy(update={"limit": 6, "offset": offset}), SETTINGS) for offset in (0, 6)
-    ]
+    whole = search_reranked(hub.search, hub, SETTINGS, query)
+    halves = [query.model_copy(update={"limit": 6, "offset": offset}) for offset in (0, 6)]
+    pages = [search_reranked(hub.search, hub, SETTINGS, half) for half in halves]
 
     assert [ref for page in pages for ref in refs(page)] == refs(whole)
     assert {page.total for page in pages} == {whole.total}

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from mcp.server import MCPServer
 
-import kbhub.search.answer
+import kbhub.search.pipeline
 import kbhub.server.tools.calls
 import kbhub.sync.background
 from kbhub.server.server import create_server
@@ -133,7 +133,7 @@ def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypa
     environment.env["KBHUB_TOOLS"] = "all"
     environment.hub().sync()
     monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
-    answer, looked, early = kbhub.search.answer.answer, threading.Event(), []
+    answer, looked, early = kbhub.search.pipeline.search, threading.Event(), []
 
     def searched(*arguments, **options):
         background = server._opened().calls.background
@@ -141,7 +141,7 @@ def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypa
             early.append(background._untidy)
         return answer(*arguments, **options)
 
-    monkeypatch.setattr(kbhub.search.answer, "answer", searched)
+    monkeypatch.setattr(kbhub.search.pipeline, "search", searched)
     monkeypatch.setattr(kbhub.server.tools.calls, "maintain", lambda *_, **__: looked.set() or Maintained(ran=True))
     server = create_server(environment.hub())
 

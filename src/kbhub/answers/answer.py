@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import AliasChoices, ConfigDict, Field
 
 from kbhub.frozen import Model
-from kbhub.search.scores import STRONG, WEAK
+from kbhub.search.judge import STRONG, WEAK
 from kbhub.types import Skipped, Verdict
 
 WORD_LETTERS = 5

@@ -14,8 +14,8 @@ from kbhub.index.references import outdated
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import Neighbour
-from kbhub.search.evidence import Evidence, QueryTerms
-from kbhub.search.rerank_text import same_text
+from kbhub.search.evidence import QueryTerms, same_text
+from kbhub.search.plan import Evidence
 from kbhub.sync.deleted_texts import DeletedTexts, deleted_words, is_gone
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct

@@ -27,10 +27,10 @@ from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
 from kbhub.models.inference import Deadline, Prompt
 from kbhub.models.ollama import Ollama
-from kbhub.search.llm_assistance import search_assisted
-from kbhub.search.notes import LEADING_NOTES, is_unfinished
-from kbhub.search.search import term_weights
-from kbhub.types import Query, SearchResult
+from kbhub.search.judge import LEADING_NOTES, is_unfinished
+from kbhub.search.plan import TermWeights
+from kbhub.search.search import search_assisted
+from kbhub.types import Query
 from kbhub.usage.log import record
 from kbhub.values import struct
 from kbhub.workspace.settings import DEFAULT_OLLAMA_MODEL
@@ -230,7 +230,8 @@ def prepare(
         granularity="chunk",
     )
     began = time.perf_counter()
-    result = search_assisted(hub, query)
+    weights = TermWeights(" ".join((question, *queries)))
+    result = search_assisted(hub, query, weights=weights)
     if asker:
         record(hub, result, query, asker, took=time.perf_counter() - began)
     prepared = Prepared(
@@ -242,14 +243,14 @@ def prepare(
         unmatched=result.unmatched,
         notes=tuple(note for note in result.notes if note not in LEADING_NOTES),
     )
+    weighed = tuple(Weight(text=term.text, stems=term.stems, weight=term.weight) for term in weights.terms)
     covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
     if not covered:
         candidates = nearest(hub, result)
-        weighted = prepared.model_copy(update={"passages": candidates, "weights": _weights(hub, result, queries)})
+        weighted = prepared.model_copy(update={"passages": candidates, "weights": weighed})
         line = best_line(weighted, _sentence_embedder(hub)) if candidates else None
-        return prepared.model_copy(
-            update={"outcome": "not_covered", "passages": in_short(hub, result, candidates, line)}
-        )
+        passages = in_short(hub, result, candidates, line)
+        return prepared.model_copy(update={"outcome": "not_covered", "passages": passages})
     if options.budget or options.written_by == "none":
         budget = options.budget or BUDGET
         passages = packed(hub, result, options, budget)
@@ -257,7 +258,7 @@ def prepare(
         return prepared.model_copy(update={"outcome": "passages", "passages": passages, "notes": notes})
     passages = tiered(hub, result, options)
     sent = fitting(passages, PROMPT_TOKENS)
-    return prepared.model_copy(update={"passages": passages, "sent": sent, "weights": _weights(hub, result, queries)})
+    return prepared.model_copy(update={"passages": passages, "sent": sent, "weights": weighed})
 
 
 def answer_without_client(
@@ -324,12 +325,6 @@ def _check(question: str, options: AskOptions) -> None:
         raise UsageError(
             f"A budget returns passages, so there is no answer by {options.written_by}. Use only one of the two."
         )
-
-
-def _weights(hub: Hub, result: SearchResult, queries: Sequence[str]) -> tuple[Weight, ...]:
-    """Weigh the words of the question and its other wordings over the bases that were searched."""
-    terms = term_weights(hub, result.searched, " ".join((result.query, *queries)))
-    return tuple(Weight(text=term.text, stems=term.stems, weight=term.weight) for term in terms)
 
 
 def _sentence_embedder(hub: Hub) -> Embedder | None:

@@ -278,7 +278,7 @@ MOST_PAGES = 5
 
 
 @struct
-class Plan:
+class EvalPlan:
     """A search configuration to measure."""
 
     mode: EvalMode
@@ -322,7 +322,7 @@ def ask(
     corpus: Corpus,
     dataset: Dataset,
     queries: Sequence[EvalQuery],
-    plan: Plan,
+    plan: EvalPlan,
     *,
     depth: int,
     progress: Progress | None = None,
@@ -380,7 +380,7 @@ class NaiveSearch:
         return _answer(query, ranked, elapsed, depth)
 
 
-def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: int) -> QueryResult:
+def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, depth: int) -> QueryResult:
     """Run one query; see `ask`."""
     mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
     request = Query(

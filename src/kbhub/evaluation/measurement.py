@@ -20,8 +20,8 @@ from kbhub.evaluation.corpus import (
     WRITTEN,
     Corpus,
     EvalMode,
+    EvalPlan,
     NaiveSearch,
-    Plan,
     QueryResult,
     ask,
     ask_one,
@@ -221,7 +221,7 @@ def _ask_twice(
         for variant, documents in enumerate((without | set(answering), without)):
             corpus = base.hold(documents)
             for mode in modes:
-                answers[mode][variant].append(ask_one(corpus, dataset, query, Plan(mode), 10))
+                answers[mode][variant].append(ask_one(corpus, dataset, query, EvalPlan(mode), 10))
         if setup.progress:
             setup.progress(f"{dataset.name} without answers, {size} documents", asked, len(queries))
     return answers
@@ -271,15 +271,15 @@ class Options:
     without_answers: bool = False
     """Whether to ask each question also of bases without its answer."""
 
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[EvalPlan]:
         """Return the plans to run on each data set."""
         main = [mode for mode in self.modes if mode in self.main and mode != "naive"]
-        plans = [Plan(mode) for mode in self.modes]
-        plans += [Plan(mode, signals) for mode in main for signals in self.without]
+        plans = [EvalPlan(mode) for mode in self.modes]
+        plans += [EvalPlan(mode, signals) for mode in main for signals in self.without]
         if self.wordings:
-            plans += [Plan(mode, wordings=True, passage=passage) for mode in main for passage in (False, True)]
+            plans += [EvalPlan(mode, wordings=True, passage=passage) for mode in main for passage in (False, True)]
         if self.parts > 1:
-            plans += [Plan(mode, parts=self.parts) for mode in main]
+            plans += [EvalPlan(mode, parts=self.parts) for mode in main]
         return plans
 
 
@@ -287,7 +287,7 @@ class Options:
 class _Measured:
     """A plan with its answers to the answerable queries."""
 
-    plan: Plan
+    plan: EvalPlan
     answers: list[QueryResult]
     values: NDArray[np.float64]
     """Shape (queries, metrics)."""
@@ -332,11 +332,11 @@ class _Measurement:
         self.unanswerable = {WITHIN: own} if own else {}
         self.unanswerable |= {other.name: sample(other.queries, options.limit) for other in unanswerable}
 
-    def measure(self, plans: Sequence[Plan]) -> DatasetFigures:
+    def measure(self, plans: Sequence[EvalPlan]) -> DatasetFigures:
         """Run the plans and compute the figures."""
         dataset, options = self.dataset, self.options
         whole = open_corpus(dataset, self.setup)
-        measured: dict[Plan, _Measured] = {}
+        measured: dict[EvalPlan, _Measured] = {}
         runs = []
         for plan in plans:
             corpus = whole if plan.parts == 1 else open_corpus(dataset, self.setup, plan.parts)
@@ -357,7 +357,7 @@ class _Measurement:
             notes=(*dataset.notes, *whole.notes),
         )
 
-    def _ask(self, corpus: Corpus, plan: Plan) -> list[QueryResult]:
+    def _ask(self, corpus: Corpus, plan: EvalPlan) -> list[QueryResult]:
         depth = self.options.depth
         if plan.mode == "naive":
             return NaiveSearch(self.dataset).ask(self.queries, depth=depth)
@@ -413,7 +413,7 @@ class _Measurement:
             )
         return tuple(verdicts)
 
-    def check_files(self, plans: Sequence[Plan]) -> None:
+    def check_files(self, plans: Sequence[EvalPlan]) -> None:
         """Check before measuring that run files can be read and written.
 
         Raises `DatasetError` if an earlier run, or the folder for a new one, does not exist.
@@ -427,20 +427,20 @@ class _Measurement:
                     file, f"does not exist, so {plan.name} on {self.dataset.name} cannot be compared with it"
                 )
 
-    def _earlier_file(self, plan: Plan) -> Path | None:
+    def _earlier_file(self, plan: EvalPlan) -> Path | None:
         """Return the file of the earlier run: the named one or, of several, the one for this plan."""
         file = self.options.compare
         return file if file is None or file.is_file() else self._file(file, plan)
 
-    def _file(self, file: Path, plan: Plan) -> Path:
+    def _file(self, file: Path, plan: EvalPlan) -> Path:
         return run_file(file, self.dataset.name, plan.name, alone=self.alone)
 
 
-def _reference(plan: Plan, measured: Mapping[Plan, _Measured]) -> _Measured | None:
+def _reference(plan: EvalPlan, measured: Mapping[EvalPlan, _Measured]) -> _Measured | None:
     """Return the run to compare with: the same without ablation, split or wordings, else the first one."""
     if plan.without or plan.parts > 1 or plan.wordings:
-        return measured[Plan(plan.mode)]
-    naive = measured.get(Plan("naive"))
+        return measured[EvalPlan(plan.mode)]
+    naive = measured.get(EvalPlan("naive"))
     first = naive or next(iter(measured.values()))
     return None if first.plan == plan else first
 

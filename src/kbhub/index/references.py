@@ -14,7 +14,7 @@ from kbhub.errors import UsageError
 from kbhub.index.engine import Index, numbers
 from kbhub.index.rows import DocumentRow
 from kbhub.types import Base, Discovery
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, struct
 
 MOST_REFS = 256
 """Most refs from brace expansion: nobody names more, and a few braces in a row would make millions."""
@@ -233,6 +233,9 @@ _ACCEPTED = "accepted"
 DECISION_FOLDERS = frozenset({"adr", "adrs", "decision", "decisions", "decision-records", "decision_records"})
 """Folders of decision records, lower case: a decision is valid until another one replaces it."""
 
+STALE_DAYS = 365
+"""Age from which a document counts as stale."""
+
 HEAD_LINES = 30
 """Lines in which a line `Status: …` applies to the document: below front matter, title and a short introduction."""
 
@@ -272,6 +275,13 @@ def outdated(
             if name in successors:
                 reasons[document.id] = f"superseded by {successors[name]}"
     return reasons
+
+
+def age_days(document: DocumentRow, now: float) -> int:
+    """Return the days since a document's own date, else its last commit, else its mtime."""
+    date = document.committed if document.dated is None else document.dated
+    moment = abs(document.mtime_ns) / 1e9 if date is None else date
+    return max(0, int((now - moment) // DAY_SECONDS))
 
 
 def settled(index: Index, documents: Collection[DocumentRow], written: Mapping[int, str]) -> set[int]:

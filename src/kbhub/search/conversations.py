@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING
 
 from kbhub.index.query.excerpts import occurrences, plain
 from kbhub.index.query.tokens import paired, stems
-from kbhub.search.days import own_time
-from kbhub.search.evidence import Evidence, likeness, rarity
-from kbhub.search.scores import Fused, SignalPart, best_first
+from kbhub.index.rows import ChunkRow, DocumentRow, Key
+from kbhub.search.dates import own_time
+from kbhub.search.evidence import likeness, rarity
+from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
 from kbhub.types import Kind
 from kbhub.values import struct
 
-if TYPE_CHECKING:
-    from kbhub.index.rows import ChunkRow, DocumentRow, Key
-    from kbhub.search.retrieval import WeightedTerm
+NEWER = "newer"
 
-SIGNALS = {"together": 0.6, "meaning": 0.6, "next": 0.1, "adjacent": 0.05}
+AMOUNTS = {"together": 0.6, "meaning": 0.6, "next": 0.1, "adjacent": 0.05}
 """The most each signal adds if all that was examined are conversations: docs/explanation/memory-retrieval.md."""
 
 LEAST_SHARE = 0.5
@@ -52,53 +50,49 @@ def is_conversation(chunk: ChunkRow, document: DocumentRow) -> bool:
     return LEAST_TURNS <= len(speakers) >= TURN_SHARE * len(lines) and len(set(speakers)) < len(speakers)
 
 
-def conversation_parts(
-    examined: Sequence[Fused],
-    evidence: Mapping[Key, Evidence],
-    texts: Mapping[Key, tuple[ChunkRow, DocumentRow]],
-    spoken: Collection[Key],
-    without: Collection[str] = (),
-) -> dict[Key, list[SignalPart]]:
-    """Return what the signals of conversations add to each examined chunk, except the signals in `without`.
+def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
+    """Add what the signals of conversations say of the examined chunks.
 
-    They count for all chunks of an answer or for none, so that they favour no kind of document. `spoken` are the chunks
-    of conversations.
+    They count for all chunks of an answer or for none, so that they favour no kind of document.
     """
-    share = (len(spoken) / max(1, len(evidence)) - LEAST_SHARE) / (1 - LEAST_SHARE)
+    texts = bases.texts(plan.examined)
+    for hit, chunk, document in texts:
+        hit.spoken = is_conversation(chunk, document)
+    spoken = len([hit for hit in plan.examined if hit.spoken])
+    share = (spoken / max(1, len(texts)) - LEAST_SHARE) / (1 - LEAST_SHARE)
     if share <= 0:
-        return {}
-    beside = _beside({hit.key: hit.score for hit in examined}, texts)
-    parts: dict[Key, list[SignalPart]] = {}
-    for hit in examined:
+        return
+    beside = _beside(texts)
+    for hit in plan.examined:
         meant = sum(part.amount for part in hit.parts if part.signal == "semantic")
-        values = {"together": evidence[hit.key].together, "meaning": meant, **beside.get(hit.key, {})}
-        parts[hit.key] = [
-            SignalPart(signal, value, SIGNALS[signal] * share * value)
-            for signal, value in values.items()
-            if signal not in without
-        ]
-    return parts
+        together = hit.evidence.together if hit.evidence else 0.0
+        values = {"together": together, "meaning": meant, **beside[hit.key]}
+        hit.add(
+            [
+                SignalPart(signal, value, AMOUNTS[signal] * share * value)
+                for signal, value in values.items()
+                if plan.asks_for(signal)
+            ]
+        )
 
 
-def _beside(
-    scores: Mapping[Key, float], texts: Mapping[Key, tuple[ChunkRow, DocumentRow]]
-) -> dict[Key, dict[str, float]]:
+def _beside(texts: Sequence[tuple[Candidate, ChunkRow, DocumentRow]]) -> dict[Key, dict[str, float]]:
     """Return each chunk's signals from its neighbours: adjacent chunks, and the sessions before and after its own."""
-    by_document: dict[Key, list[Key]] = {}
-    for key in sorted(texts, key=lambda key: (key[0], texts[key][0].start_line)):
-        by_document.setdefault((key[0], texts[key][0].document_id), []).append(key)
-    values: dict[Key, dict[str, float]] = {key: {} for key in texts}
-    for keys in by_document.values():
-        for one, other in pairwise(keys):
-            if texts[other][0].start_line - texts[one][0].end_line <= LINES_APART:
-                _larger(values[one], "next", min(scores[one], scores[other]))
-                _larger(values[other], "next", min(scores[one], scores[other]))
-    times = {key: when for key, keys in by_document.items() if (when := own_time(*texts[keys[0]])) is not None}
-    for one, other in pairwise(sorted(times, key=lambda key: (times[key], key))):
-        for near, far in ((one, other), (other, one)):
-            best = max(scores[key] for key in by_document[far])
-            for key in by_document[near]:
-                _larger(values[key], "adjacent", best)
+    by_document: dict[Key, list[tuple[Candidate, ChunkRow, DocumentRow]]] = {}
+    for hit, chunk, document in sorted(texts, key=lambda text: (text[0].key[0], text[1].start_line)):
+        by_document.setdefault(hit.document_key, []).append((hit, chunk, document))
+    values: dict[Key, dict[str, float]] = {hit.key: {} for hit, _, _ in texts}
+    for mine in by_document.values():
+        for (one, above, _), (other, below, _) in pairwise(mine):
+            if below.start_line - above.end_line <= LINES_APART:
+                _larger(values[one.key], "next", min(one.score, other.score))
+                _larger(values[other.key], "next", min(one.score, other.score))
+    times = {key: when for key, mine in by_document.items() if (when := own_time(*mine[0][1:])) is not None}
+    for first, second in pairwise(sorted(times, key=lambda key: (times[key], key))):
+        for near, far in ((first, second), (second, first)):
+            best = max(hit.score for hit, _, _ in by_document[far])
+            for hit, _, _ in by_document[near]:
+                _larger(values[hit.key], "adjacent", best)
     return values
 
 
@@ -106,8 +100,7 @@ def _larger(values: dict[str, float], signal: str, value: float) -> None:
     values[signal] = max(values.get(signal, 0.0), min(1.0, value))
 
 
-SIGNAL = "newer"
-"""Name of the signal in traces and in `Query.without`."""
+SPOKEN = RankingSignal(tuple(AMOUNTS), lambda plan: plan.query.mode != "semantic", _add_spoken)
 
 LEAST_COVERAGE: Mapping[Kind, float] = {"session": 0.5, "memory": 0.5, "document": 0.75}
 """Least share of the query's words, by rarity, in a statement, by the kind of its document. A chunk of a session is one
@@ -147,41 +140,29 @@ class _Statement:
     """Seconds since the epoch."""
 
 
-def newer_first(
-    ranked: Sequence[Fused],
-    texts: Mapping[Key, tuple[ChunkRow, DocumentRow]],
-    terms: Sequence[WeightedTerm],
-    question: str,
-) -> tuple[list[Fused], dict[Key, list[Key]]]:
-    """Lift the newer of two statements about the same thing right above the older one.
-
-    `texts` has the examined chunks of conversations and memories. Returns the ranking, best first, and chunk → older
-    chunks that it replaces.
-    """
-    if _PAST.search(question) or not terms:
-        return list(ranked), {}
-    wanted = {stem: rarity(term.text) / len(term.stems) for term in terms for stem in term.stems}
-    scores = {hit.key: hit.score for hit in ranked if hit.key in texts}
-    statements = {key: statement for key in scores if (statement := _statement(*texts[key], wanted))}
-    order = sorted(statements, key=lambda key: (statements[key].when, key))
-    replaced: dict[Key, list[Key]] = {}
-    for number, newer in enumerate(order):
-        for older in order[:number]:
-            if scores[newer] < LEAST_SCORE * scores[older] or not _same(statements[older], statements[newer], wanted):
-                continue
-            replaced.setdefault(newer, []).append(older)
-    lifted = dict(scores)
-    for newer in order:
-        lifted[newer] = max(lifted[newer], *(lifted[older] + ABOVE for older in replaced.get(newer, ())), 0.0)
-    moved = [
-        hit.and_parts(
-            [SignalPart(SIGNAL, 1.0, (lifted[hit.key] - hit.score) / prod(factor for _, factor in hit.factors))]
-        )
-        if lifted.get(hit.key, hit.score) > hit.score
-        else hit
-        for hit in ranked
-    ]
-    return best_first(moved), replaced
+def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Lift the newer of two statements about the same thing, in conversations and memories, right above the older."""
+    said = [hit for hit in hits if hit.evidence and (hit.spoken or bases.open[hit.key[0]].base.kind == "memory")]
+    if len(said) < 2 or _PAST.search(plan.query.text) or not plan.weighted:
+        return
+    wanted = {stem: rarity(term.text) / len(term.stems) for term in plan.weighted for stem in term.stems}
+    texts = bases.texts(said)
+    found = [(what, hit) for hit, chunk, document in texts if (what := _statement(chunk, document, wanted))]
+    found.sort(key=lambda one: (one[0].when, one[1].key))
+    replaced: dict[Key, list[Candidate]] = {}
+    for number, (statement, hit) in enumerate(found):
+        for other, older in found[:number]:
+            if hit.score >= LEAST_SCORE * older.score and _same(other, statement, wanted):
+                replaced.setdefault(hit.key, []).append(older)
+                hit.replaces, older.replaced_by = (*hit.replaces, older.key), hit.key
+    lifted = {hit.key: hit.score for _, hit in found}
+    for _, hit in found:
+        above = [lifted[older.key] + ABOVE for older in replaced.get(hit.key, ())]
+        lifted[hit.key] = max(hit.score, *above, 0.0)
+    for _, hit in found:
+        if lifted[hit.key] > hit.score:
+            amount = (lifted[hit.key] - hit.score) / prod(factor for _, factor in hit.factors)
+            hit.add([SignalPart(NEWER, 1.0, amount)])
 
 
 def _statement(chunk: ChunkRow, document: DocumentRow, wanted: Mapping[str, float]) -> _Statement | None:
@@ -226,3 +207,6 @@ def _same(older: _Statement, newer: _Statement, wanted: Mapping[str, float]) -> 
 
 def _weight(words: frozenset[str] | set[str], wanted: Mapping[str, float]) -> float:
     return sum(wanted[word] for word in words)
+
+
+UPDATES = RankingSignal((NEWER,), lambda plan: plan.asked is None and plan.asks_for(NEWER), _add_newer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,8 +16,6 @@ from kbhub.index.query.tokens import normalise
 from kbhub.models.inference import Deadline, Prompt, fence_mark, quoted, quoting_rule
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.search.hits import SCORE_DIGITS
-from kbhub.search.search import search
-from kbhub.search.search import search as search_bases
 from kbhub.types import MOST_HITS, Hit, Query, SearchResult, Signal
 from kbhub.values import struct
 from kbhub.workspace.settings import ExpansionSettings, RerankSettings
@@ -98,15 +95,17 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
     return expansion
 
 
-def search_expanding(hub: Hub, query: Query, settings: ExpansionSettings) -> SearchResult:
+def search_expanding(
+    search: Callable[[Query], SearchResult], hub: Hub, settings: ExpansionSettings, query: Query
+) -> SearchResult:
     """Search; unless the hits are strong, ask a model for other wordings and search for them, too."""
-    result = search(hub, query)
-    if is_strong(result):
+    result = search(query)
+    if result.verdict == "strong" and result.hits:  # other words can only do harm
         return result.model_copy(update={"notes": (*result.notes, ALREADY_STRONG)})
     expansion = expand(query.text, settings, hub.options.env, hub.cache)
     notes = [expansion.note] if expansion.note else []
     if expansion.queries or expansion.passage:
-        result = search(hub, query.model_copy(update={"queries": expansion.queries, "passage": expansion.passage}))
+        result = search(query.model_copy(update={"queries": expansion.queries, "passage": expansion.passage}))
         notes.append(f"Also searched for: {'; '.join(expansion.queries or ('a hypothetical answer',))}.")
     return result.model_copy(update={"notes": (*result.notes, *notes)})
 
@@ -115,11 +114,6 @@ def expansion_prompt(question: str) -> Prompt:
     """Build the prompt for a question without filters; deterministic, since it is part of the cache key."""
     mark = fence_mark([question])
     return Prompt(f"{_EXPANSION_TASK} {quoting_rule(mark)}", quoted(question, mark, "query"))
-
-
-def is_strong(result: SearchResult) -> bool:
-    """Return whether a first search is so good that expanding the query can only do harm."""
-    return result.verdict == "strong" and bool(result.hits)
 
 
 def plain_words(text: str) -> str:
@@ -252,10 +246,9 @@ def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSetting
 
 
 def search_reranked(
-    hub: Hub, query: Query, settings: RerankSettings, search: Callable[[Query], SearchResult] | None = None
+    search: Callable[[Query], SearchResult], hub: Hub, settings: RerankSettings, query: Query
 ) -> SearchResult:
-    """Search, by default plainly, and rerank the candidates of the settings, whichever page is requested."""
-    search = search or partial(search_bases, hub)
+    """Search, and rerank the candidates of the settings, whichever page is requested."""
     if query.offset >= settings.candidates:
         return search(query)
     end = query.offset + query.limit

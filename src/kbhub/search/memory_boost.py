@@ -1,4 +1,4 @@
-"""Strength of a memory by its front matter, its uses and its age, and the score factor that follows from it."""
+"""Factors of whole bases and documents: weight, recency, and the strength of a memory by front matter, uses and age."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.engine import Index
+from kbhub.index.references import age_days
 from kbhub.index.usage import Use, UseCounts
-from kbhub.types import Base
+from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal
+from kbhub.types import Base, Query
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.memory_folders import memories_folder, place_of
 
@@ -42,6 +44,9 @@ their strengths are at opposite ends."""
 
 
 USES_NAME = "uses.db"
+
+HALF_LIFE_DAYS = 180.0
+"""Age at which the score is halved with a recency weight of 1; the same time in which a memory fades."""
 
 
 def decay(days: float) -> float:
@@ -183,3 +188,40 @@ def standings(index: Index, base: Base, uses: UseCounts, paths: Sequence[str], n
         superseded = bool(facts.superseded_by)
         result[row.path] = Standing(value, strength_factor(value, superseded=superseded), superseded, facts.id)
     return result
+
+
+def recency(age: float, weight: float) -> float:
+    """Return the recency factor for an age in days.
+
+    A weight of 0 ignores age; 1 halves the score every `HALF_LIFE_DAYS`.
+    """
+    return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
+
+
+def uneven(query: Query, bases: OpenBases) -> bool:
+    """Whether any factor of whole bases or documents applies."""
+    one = bases.open[0].base.weight if bases.open else 1.0
+    return query.recency > 0 or any(base.base.weight != one or base.base.kind == "memory" for base in bases.open)
+
+
+def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Apply the factors of whole bases and documents."""
+    if not uneven(plan.query, bases):
+        return
+    weights = [base.base.weight for base in bases.open]
+    for hit in hits:
+        hit.multiply("weight", weights[hit.key[0]] / max(weights))
+    for number, base in enumerate(bases.open):
+        mine = [hit for hit in hits if hit.key[0] == number] if base.base.kind == "memory" else []
+        if paths := bases.paths([hit.document_key for hit in mine]):
+            read = standings(base.index, base.base, uses_of(bases.hub), list(paths.values()), bases.now)
+            for hit in mine:
+                if standing := read.get(paths.get(hit.document_key, "")):
+                    hit.multiply("strength", standing.factor)
+    if plan.query.recency:
+        rows = bases.documents([hit.document_key for hit in hits])
+        for hit in hits:
+            hit.multiply("recency", recency(age_days(rows[hit.document_key], bases.now), plan.query.recency))
+
+
+SIGNAL = RankingSignal(("weight", "strength", "recency"), lambda _: True, weigh)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from kbhub.index.query.tokens import cased_parts, normalise
-from kbhub.search.scores import Fused, SignalPart, best_first
-
-if TYPE_CHECKING:
-    from kbhub.index.rows import Key
+from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
 
 _IDENTIFIER = re.compile(
     r"\w(?:::|->|[_\-./:@#$])\w|^[-_/.@$#]+\w|[a-z][A-Z]|\(\)$|^[A-Z][A-Z0-9_]{2,}$|\d[A-Za-z]|[A-Za-z]\d"
@@ -26,10 +21,9 @@ _JOINED_WORDS = re.compile(r"[A-Za-z][a-z]*(?:[-/.'’][a-z]+)+")
 _PUNCTUATION = ".,;:!?\"'()"
 
 
-SIGNAL = "name"
-"""Name of the signal in traces and in `Query.without`."""
+NAME = "name"
 
-NAME_AMOUNT = 2.0
+AMOUNT = 2.0
 """Bonus of a document named by the query: more than all other parts of a score together. Leaves the results on the six
 test sets and the handbook unchanged."""
 
@@ -60,29 +54,24 @@ def words_of(path: str) -> str:
     return " ".join([name, *_words(name)])
 
 
-def named_first(fused: list[Fused], text: str, paths: Callable[[Iterable[Key]], Mapping[Key, str]]) -> list[Fused]:
-    """Lift the documents that a query, without filters, names by their file names.
+def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Lift the best chunk of each document that a query, without filters, names by its file name.
 
-    `EIP-1559 base fee` means `eip-1559.md`. `fused` comes best first.
+    `EIP-1559 base fee` means `eip-1559.md`.
     """
-    name = _name(text)
+    name = _name(plan.question)
     if not name:
-        return fused
-    paths_by_key = paths(dict.fromkeys(hit.document_key for hit in fused))
+        return
     rare_parts = {name[0], *filter(str.isdigit, name)}  # cheap test before a path is split
     named = {
-        key for key, path in paths_by_key.items() if any(map(path.lower().count, rare_parts)) and _names(name, path)
+        key
+        for key, path in bases.paths([hit.document_key for hit in hits]).items()
+        if any(map(path.lower().count, rare_parts)) and _names(name, path)
     }
-    if not named:
-        return fused
-    lifted = []
-    for hit in fused:
+    for hit in hits if named else ():
         if hit.document_key in named:
-            named.discard(hit.document_key)  # only the best chunk of each document
-            lifted.append(hit.and_parts([SignalPart(SIGNAL, 1.0, NAME_AMOUNT)]))
-        else:
-            lifted.append(hit)
-    return best_first(lifted)
+            named.discard(hit.document_key)
+            hit.add([SignalPart(NAME, 1.0, AMOUNT)])
 
 
 def _names(query: tuple[str, ...], path: str) -> bool:
@@ -106,3 +95,6 @@ def _name(text: str) -> tuple[str, ...]:
 
 def _words(text: str) -> list[str]:
     return [part for word in _PART.findall(text) for part in (cased_parts(word) or (word,))]
+
+
+SIGNAL = RankingSignal((NAME,), lambda plan: plan.asks_for(NAME), _add)

@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbhub.index.bm25 import NO_CHUNKS, Ranking, keys_of, numbered, scores, spread, union
-from kbhub.index.bm25 import best_first as in_order
+from kbhub.index.bm25 import NO_CHUNKS, Ranking, best_first, keys_of, numbered, scores, spread, union
+from kbhub.index.engine import Index
+from kbhub.index.query.parser import Term
 from kbhub.index.rows import Key, Place, Selection, inverse_document_frequency
 from kbhub.index.signatures import Columns, Postings, likely, quantise
 from kbhub.search.names import is_name
-from kbhub.search.scores import RANKED, RRF_K, SIGNALS, Fused, SignalPart
+from kbhub.search.plan import RANKED, Candidate, SignalPart, WeightedTerm
 from kbhub.types import Fusion
 from kbhub.values import struct
 
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index.bm25 import Places
-    from kbhub.index.engine import Index
-    from kbhub.index.query.parser import Term
+
+SIGNALS = ("keyword", "semantic")
+"""Signals with a ranking of their own."""
+
+RRF_K = 60
+"""Constant of reciprocal rank fusion (Cormack, Clarke, Büttcher: SIGIR 2009)."""
 
 EACH = 10
 """Chunks per document if hits are documents: a change log with a word in each of 160 sections hid every other document
@@ -40,19 +45,6 @@ MAX_WORDS = 256
 
 NAME_PARTS = 8
 """Most words of a name; longer compounds are not meant as names."""
-
-
-@struct
-class WeightedTerm:
-    """A term with its weight."""
-
-    text: str
-    """As typed."""
-    stems: tuple[str, ...]
-    weight: float
-    """Inverse document frequency over all bases; for a term that occurs nowhere, the largest in the query."""
-    found: bool = True
-    """Whether it occurs anywhere."""
 
 
 @struct
@@ -81,22 +73,12 @@ class KeywordRanking:
     """In query order; a phrase that occurs nowhere is replaced by its words."""
     missing: tuple[Term, ...] = ()
     """Terms that occur in no base."""
-    absent: tuple[str, ...] = ()
-    """Names that occur in no base as typed, although some of their words do."""
+    unmatched: tuple[str, ...] = ()
+    """These as typed, and names that occur in no base as typed, although some of their words do."""
     matches: tuple[Matches, ...] = ()
     """All matches per base."""
     coverage: float = 1.0
     """Largest share of the query's terms, by weight, that a single chunk has."""
-
-    @property
-    def unmatched(self) -> tuple[str, ...]:
-        """Terms that occur in no base as typed."""
-        return (*(term.text for term in self.terms if not term.found), *self.absent)
-
-    @property
-    def finds_nothing(self) -> bool:
-        """Whether there are terms, but none occurs."""
-        return bool(self.terms) and not any(term.found for term in self.terms)
 
 
 def keyword_ranking(
@@ -120,7 +102,7 @@ def keyword_ranking(
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
     rows, tokens = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
-    counted, weighted, missing, absent = _counted(indexes, rows, terms, others, passage)
+    counted, weighted, missing, unmatched = looked_up(indexes, terms, others, passage)
     weights = [times * inverse_document_frequency(rows, sum(map(len, postings))) for postings, times in counted]
     whole = sum(weights) + sum(term.weight for term in weighted if not term.found)
     matches, coverage = [], 0.0
@@ -138,7 +120,8 @@ def keyword_ranking(
         chosen = spread(match.documents, match.values, RANKED, each)
         ids = match.columns.ids[match.positions[chosen]] + numbered(match.base)
         rankings.append(Ranking(ids, match.documents[chosen], match.values[chosen]))
-    return KeywordRanking(_best(indexes, rankings), weighted, missing, absent, tuple(matches), coverage)
+    ranking = Ranking.joined(rankings).best(RANKED, places_in(indexes))
+    return KeywordRanking(ranking, weighted, missing, unmatched, tuple(matches), coverage)
 
 
 @struct
@@ -148,7 +131,7 @@ class SemanticRanking:
     ranking: Ranking
     """At most `RANKED`."""
     compared: NDArray[np.int64]
-    """All chunks whose vector was compared, keyed as by `rankings.numbered`, ascending."""
+    """All chunks whose vector was compared, keyed as by `bm25.numbered`, ascending."""
     similarities: NDArray[np.float64]
     """Their cosines."""
     complete: bool = True
@@ -166,7 +149,7 @@ def semantic_ranking(
 
     Arguments are as for `keyword_ranking`, with an index of None for a base with vectors of another embedder.
     `LEAST_SIMILARITY` does not apply to filtered selections. `others` are chunks to compare in any case, keyed as by
-    `rankings.numbered`.
+    `bm25.numbered`.
     """
     allowed = selections or [None] * len(indexes)
     comparable = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
@@ -188,22 +171,21 @@ def semantic_ranking(
         documents = columns.documents[columns.positions(ids[close])]
         chosen = spread(documents, values[close], RANKED, each)
         rankings.append(Ranking(chunks[close[chosen]], documents[chosen], values[close[chosen]]))
-    ranking = _best(indexes, rankings)
+    ranking = Ranking.joined(rankings).best(RANKED, places_in(indexes))
     complete = every and (close_by <= RANKED or len(ranking) < RANKED)
     return SemanticRanking(ranking, np.concatenate(compared), np.concatenate(similarities), complete)
 
 
-def _counted(
+def looked_up(
     indexes: Sequence[Index],
-    rows: int,
     terms: Sequence[Term],
-    others: Sequence[Sequence[Term]],
-    passage: Sequence[Term],
+    others: Sequence[Sequence[Term]] = (),
+    passage: Sequence[Term] = (),
 ) -> tuple[list[tuple[list[Postings], int]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
     """Look up each term in each base; a term that occurs nowhere is replaced by its words.
 
     Returns the postings per base of each term that occurs, and how many wordings have it; all terms with weights; terms
-    that occur nowhere; names of which only words occur.
+    that occur nowhere; these as typed, and names of which only words occur.
     """
     counted: dict[str, list[Postings]] = {}
     stems = dict.fromkeys(term.tokens[0] for wording in (terms, *others, passage) for term in wording if term.plain)
@@ -238,14 +220,15 @@ def _counted(
                 missing.append(term)
         order += found if number <= len(others) else []
         times.update(term.match for term in dict.fromkeys(found))
+    rows = sum(index.size()[0] for index in indexes)
     weights = {match: inverse_document_frequency(rows, sum(map(len, postings))) for match, postings in counted.items()}
     most = max(weights.values(), default=1.0)
-    weighted = (
+    weighted = [
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
         for term in distinct(order)
-    )
-    postings = [(found, times[match]) for match, found in counted.items()]
-    return postings, tuple(weighted), tuple(missing), tuple(absent)
+    ]
+    unmatched = (*[term.text for term in weighted if not term.found], *absent)
+    return [(found, times[match]) for match, found in counted.items()], tuple(weighted), tuple(missing), unmatched
 
 
 def distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
@@ -254,11 +237,6 @@ def distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
     for term in terms:
         by_stems.setdefault(term.tokens, term)
     return tuple(by_stems.values())
-
-
-def _best(indexes: Sequence[Index | None], rankings: Sequence[Ranking]) -> Ranking:
-    """Merge the rankings of all bases."""
-    return Ranking.joined(rankings).best(RANKED, places_in(indexes))
 
 
 def places_in(indexes: Sequence[Index | None]) -> Places:
@@ -298,7 +276,7 @@ def fuse(
     places: Places,
     fusion: Fusion = "convex",
     coverage: float = 1.0,
-) -> list[Fused]:
+) -> list[Candidate]:
     """Join the rankings of one query, `keyword` and `semantic`, over all bases; return all their chunks, best first.
 
     `convex` adds the signals' values, each divided by its largest (Bruch, Gai, Ingber: "An Analysis of Fusion
@@ -310,42 +288,29 @@ def fuse(
     ones outside the ranking, and `similarities` their cosines. `places` break ties. `coverage` is the largest share of
     the query's terms, by weight, that a single chunk has.
     """
-    chunks, first = np.unique(np.concatenate([ranking.chunks for ranking in rankings.values()]), return_index=True)
-    documents = np.concatenate([ranking.documents for ranking in rankings.values()])[first]
-    columns = {signal: _column(rankings[signal], chunks) for signal in sorted(rankings)}
-    if "semantic" in columns and fusion == "convex":
-        columns["semantic"].fill(chunks, compared, similarities)
-    amounts = _convex(columns, semantic_share(coverage)) if fusion == "convex" else _reciprocal(columns)
-    scores = sum(amounts.values(), np.zeros(len(chunks)))
-    order = in_order(chunks, scores, places)
-    signals = [_SignalColumn(signal, column, amounts[signal], order) for signal, column in columns.items()]
-    rows = zip(keys_of(chunks[order]), documents[order].tolist(), scores[order].tolist(), strict=True)
-    return [
-        Fused(key, document, partial(_parts, signals, at), (), score) for at, (key, document, score) in enumerate(rows)
+    joined = Ranking.joined(list(rankings.values()))
+    chunks, first = np.unique(joined.chunks, return_index=True)
+    values: dict[str, NDArray[np.float64]] = {}  # NaN without a value
+    ranks: dict[str, NDArray[np.int64]] = {}  # 0 outside the ranking
+    for signal in sorted(rankings):
+        at = np.searchsorted(chunks, rankings[signal].chunks)
+        values[signal], ranks[signal] = np.full(len(chunks), np.nan), np.zeros(len(chunks), np.int64)
+        values[signal][at], ranks[signal][at] = rankings[signal].values, np.arange(1, len(at) + 1)
+    if "semantic" in values and fusion == "convex" and len(compared):
+        at = np.minimum(np.searchsorted(compared, chunks), len(compared) - 1)
+        known = (compared[at] == chunks) & (ranks["semantic"] == 0)
+        values["semantic"] = np.where(known, similarities[at], values["semantic"])
+    amounts = _convex(values, semantic_share(coverage)) if fusion == "convex" else _reciprocal(ranks)
+    total = sum(amounts.values(), np.zeros(len(chunks)))
+    order = best_first(chunks, total, places)
+    columns = [
+        (signal, values[signal][order], amount[order], ranks[signal][order]) for signal, amount in amounts.items()
     ]
-
-
-@struct(frozen=False)
-class _Column:
-    """The values and ranks of one signal for each chunk."""
-
-    values: NDArray[np.float64]
-    """NaN without a value."""
-    ranks: NDArray[np.int64]
-    """0 for a chunk outside the ranking."""
-
-    def fill(self, chunks: NDArray[np.int64], known: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """Add the values of chunks outside the ranking."""
-        if len(known):
-            at = np.minimum(np.searchsorted(known, chunks), len(known) - 1)
-            self.values = np.where((known[at] == chunks) & (self.ranks == 0), values[at], self.values)
-
-
-def _column(ranking: Ranking, chunks: NDArray[np.int64]) -> _Column:
-    values, ranks = np.full(len(chunks), np.nan), np.zeros(len(chunks), np.int64)
-    at = np.searchsorted(chunks, ranking.chunks)
-    values[at], ranks[at] = ranking.values, np.arange(1, len(at) + 1)
-    return _Column(values, ranks)
+    rows = zip(keys_of(chunks[order]), joined.documents[first][order].tolist(), total[order].tolist(), strict=True)
+    return [
+        Candidate(key, document, partial(_parts, columns, at), (), score)
+        for at, (key, document, score) in enumerate(rows)
+    ]
 
 
 def semantic_share(coverage: float) -> float:
@@ -354,42 +319,35 @@ def semantic_share(coverage: float) -> float:
     return SEMANTIC_SHARE + (MOST_SEMANTIC_SHARE - SEMANTIC_SHARE) * min(1.0, max(0.0, missing))
 
 
-def _convex(columns: Mapping[str, _Column], share: float) -> dict[str, NDArray[np.float64]]:
+def _convex(values: Mapping[str, NDArray[np.float64]], share: float) -> dict[str, NDArray[np.float64]]:
     """Return what each signal adds to each chunk."""
-    both = len([column for column in columns.values() if not np.isnan(column.values).all()]) == len(SIGNALS)
-    shares = {"keyword": 1 - share, "semantic": share} if both else dict.fromkeys(columns, 1.0)
+    both = len([column for column in values.values() if not np.isnan(column).all()]) == len(SIGNALS)
+    shares = {"keyword": 1 - share, "semantic": share} if both else dict.fromkeys(values, 1.0)
     amounts = {}
-    for signal, column in columns.items():
-        factor = shares[signal] / (np.nanmax(column.values, initial=0.0) or 1.0)
-        amounts[signal] = factor * np.maximum(0.0, np.nan_to_num(column.values))
+    for signal, column in values.items():
+        factor = shares[signal] / (np.nanmax(column, initial=0.0) or 1.0)
+        amounts[signal] = factor * np.maximum(0.0, np.nan_to_num(column))
     if both:
         # A chunk without a vector is scored as if its semantic value equalled its keyword value.
-        amounts["keyword"][np.isnan(columns["semantic"].values)] /= shares["keyword"]
+        amounts["keyword"][np.isnan(values["semantic"])] /= shares["keyword"]
     return amounts
 
 
-def _reciprocal(columns: Mapping[str, _Column]) -> dict[str, NDArray[np.float64]]:
+def _reciprocal(ranks: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.float64]]:
     """Return what each signal adds to each chunk."""
     weights = {"keyword": 1.0, "semantic": RRF_SEMANTIC}
-    best = sum(weights[signal] for signal in columns) / (RRF_K + 1)
+    best = sum(weights[signal] for signal in ranks) / (RRF_K + 1)
     return {
-        signal: np.where(column.ranks > 0, weights[signal] / (RRF_K + column.ranks) / best, 0.0)
-        for signal, column in columns.items()
+        signal: np.where(column > 0, weights[signal] / (RRF_K + column) / best, 0.0) for signal, column in ranks.items()
     }
 
 
-class _SignalColumn:
-    """The values of one signal, in ranked order."""
-
-    def __init__(self, signal: str, column: _Column, amounts: NDArray[np.float64], order: NDArray[np.int64]) -> None:
-        self.signal = signal
-        self.values, self.amounts, self.ranks = column.values[order], amounts[order], column.ranks[order]
-
-
-def _parts(signals: Iterable[_SignalColumn], at: int) -> tuple[SignalPart, ...]:
-    """Return what each signal with a value adds to one chunk."""
+def _parts(columns: Sequence[tuple[str, Any, Any, Any]], at: int) -> tuple[SignalPart, ...]:
+    """Return what each signal with a value adds to one chunk; a column has its value, its amount and its rank."""
     return tuple(
-        SignalPart(signal.signal, float(signal.values[at]), float(signal.amounts[at]), int(signal.ranks[at]) or None)
-        for signal in signals
-        if not isnan(signal.values[at])
+        [
+            SignalPart(signal, float(values[at]), float(amounts[at]), int(ranks[at]) or None)
+            for signal, values, amounts, ranks in columns
+            if not isnan(values[at])
+        ]
     )

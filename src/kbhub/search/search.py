@@ -1,30 +1,81 @@
-"""Entry point of search; the ranking code and numpy are imported on the first query."""
+"""Entry points of search; the ranking code and numpy are imported on the first query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
+
+from kbhub.errors import UsageError
+from kbhub.types import Query, SearchResult
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.search.retrieval import WeightedTerm
-    from kbhub.types import Query, SearchResult
+    from kbhub.search.plan import TermWeights
+
+MOST_QUERIES, MOST_CHARACTERS = 5, 2000
+"""Limits on other wordings, and on the characters of each and of the passage."""
+
+CUT = "Only the first {:,} characters of each other wording are used."
+"""Note on an answer if a wording was longer."""
 
 
-def search(hub: Hub, query: Query | str) -> SearchResult:
+@struct
+class LlmOptions:
+    """Which help of a language model to use; None leaves it to the settings."""
+
+    expand: bool | None = None
+    """Whether a model of Ollama finds other wordings."""
+    rerank: bool | None = None
+    """Whether a model of Ollama grades the best passages."""
+    expand_model: str | None = None
+    """Overrides the model of the settings."""
+
+
+NO_LLM = LlmOptions()
+
+
+def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> SearchResult:
     """Search all selected bases as last indexed (see `sync` to index them first).
 
     A base that fails is listed in `skipped`; the others still answer. A string is searched with the mode and limit of
-    the settings. Raises `BaseNotFound` if the query names a base that is not active.
+    the settings. `weights` gets those of its terms. Raises `BaseNotFound` if the query names a base that is not active.
     """
     # numpy costs 15 MB and 60 ms, and many servers never get a query.
-    from kbhub.search.answer import answer  # noqa: PLC0415
+    from kbhub.search import pipeline  # noqa: PLC0415
 
-    return answer(hub, query)
+    return pipeline.search(hub, query, weights)
 
 
-def term_weights(hub: Hub, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
-    """Return the query's terms weighted over the given bases; with equal weights if an index is damaged."""
-    from kbhub.search.answer import weighted_terms  # noqa: PLC0415 - as above
+def search_assisted(
+    hub: Hub, query: Query, wanted: LlmOptions = NO_LLM, weights: TermWeights | None = None
+) -> SearchResult:
+    """Search with the requested help of a language model, or what the settings enable.
 
-    return weighted_terms(hub, names, text)
+    Raises `UsageError` if the client gives too many queries.
+    """
+    settings = hub.config().settings
+    expands = settings.expansion.enabled if wanted.expand is None else wanted.expand
+    reranks = settings.rerank.enabled if wanted.rerank is None else wanted.rerank
+    if len(query.queries) > MOST_QUERIES:
+        raise UsageError(f"{len(query.queries)} other wordings are too many; the maximum is {MOST_QUERIES}.")
+    notes: tuple[str, ...] = ()
+    if any(len(text) > MOST_CHARACTERS for text in (*query.queries, query.passage)):
+        cut, notes = tuple([text[:MOST_CHARACTERS] for text in query.queries]), (CUT.format(MOST_CHARACTERS),)
+        query = query.model_copy(update={"queries": cut, "passage": query.passage[:MOST_CHARACTERS]})
+    if query.queries or query.passage:
+        expands = False
+
+    def run(asked: Query) -> SearchResult:
+        result = search(hub, asked, weights)
+        return result.model_copy(update={"notes": (*result.notes, *notes)}) if notes else result
+
+    if not (expands or reranks):
+        return run(query)
+    # They and the client of Ollama take 60 ms to load, and are off by default.
+    from kbhub.search import llm  # noqa: PLC0415
+
+    expansion = replace(settings.expansion, model=wanted.expand_model or settings.expansion.model)
+    ask = partial(llm.search_expanding, run, hub, expansion) if expands else run
+    return llm.search_reranked(ask, hub, settings.rerank, query) if reranks else ask(query)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
+from kbhub.index.references import STALE_DAYS
 from kbhub.memory.catalog import all_known, described
 from kbhub.memory.results import Memory
 from kbhub.reading.faults import Faults
@@ -20,7 +21,6 @@ from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole
 from kbhub.reading.reports import Neighbour, Related
 from kbhub.render.html.documents import Addresses, LineRange, document_html, part_with, slug
-from kbhub.search.hits import STALE_DAYS
 from kbhub.ui.site import Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct

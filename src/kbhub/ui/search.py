@@ -14,7 +14,7 @@ from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.index.catalogue import tags_of
 from kbhub.index.query.parser import FILTER
 from kbhub.render.html.templates import BarOfTrace, traced
-from kbhub.search.notes import LEADING_NOTES
+from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS, Hit, Query, SearchResult
 from kbhub.ui.site import Site, number_of, site_of

@@ -31,11 +31,10 @@ from kbhub.index.query.parser import parsed
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.render.evaluation import evaluation_text
 from kbhub.render.layout import visible_line
-from kbhub.search.evidence import AMOUNTS
+from kbhub.search import evidence, names
 from kbhub.search.llm import PASSAGE_CHARACTERS, grade
-from kbhub.search.names import SIGNAL as NAME
-from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
-from kbhub.search.scores import SIGNALS
+from kbhub.search.retrieval import SIGNALS
+from kbhub.search.transformer import SECOND_LOOK
 from kbhub.types import MOST_HITS
 from kbhub.workspace.files import read_regular
 
@@ -117,7 +116,7 @@ def evaluate(
             "Nothing to measure. Name a data set: kbhub eval DATASET, or measure on logged queries: kbhub eval --log"
         )
     chosen = tuple(dict.fromkeys(mode)) or DEFAULT_MODES
-    signals = (*SIGNALS, *AMOUNTS, NAME, SECOND_LOOK)
+    signals = (*SIGNALS, *evidence.SIGNAL.names, *names.SIGNAL.names, SECOND_LOOK)
     for name in (name.strip() for group in without for name in group.split(",")):
         if name not in signals:
             raise UsageError(f"Unknown signal {name!r}. Signals: {', '.join(signals)}.")

@@ -36,8 +36,8 @@ from kbhub.render.layout import verdict_words
 from kbhub.render.search import search_notes, search_report
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter
 from kbhub.render.terminal import text as report_text
-from kbhub.search.llm_assistance import LlmOptions, search_assisted
-from kbhub.search.notes import LEADING_NOTES
+from kbhub.search.judge import LEADING_NOTES
+from kbhub.search.search import LlmOptions, search_assisted
 from kbhub.search.search import search as search_bases
 from kbhub.types import MOST_HITS, Hit, Query, SearchResult
 from kbhub.usage.log import flush, record

@@ -24,13 +24,21 @@ from kbhub.editing.audit.material import (
 from kbhub.editing.checks import tag_form
 from kbhub.index.catalogue import bodies, front_matter_of, texts
 from kbhub.index.engine import Index
-from kbhub.index.references import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled, written_statuses
+from kbhub.index.references import (
+    ENDED,
+    STALE_DAYS,
+    SUPERSEDED_KEYS,
+    UNTIL_KEYS,
+    age_days,
+    outdated,
+    settled,
+    written_statuses,
+)
 from kbhub.memory.catalog import subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.faults import Faults
 from kbhub.reading.graph import Edge, WrittenLink, graph_of
 from kbhub.reading.links import folded, stem
-from kbhub.search.hits import STALE_DAYS, age_days
 from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 

@@ -20,8 +20,8 @@ from kbhub.memory.files import MemoryFile
 from kbhub.memory.results import MemoryList
 from kbhub.render.layout import neutralised, passed_over_text
 from kbhub.render.report import contribution_of, heading_path
+from kbhub.search.judge import LEADING_NOTES, is_unfinished
 from kbhub.search.memory_boost import FADING_DAYS, strength
-from kbhub.search.notes import LEADING_NOTES, is_unfinished
 from kbhub.types import Hit, SearchResult
 from kbhub.values import DAY_SECONDS, counted, struct
 

@@ -13,7 +13,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
 from kbhub.render.search import search_answer
-from kbhub.search.llm_assistance import search_assisted
+from kbhub.search.search import search_assisted
 from kbhub.server.extensions import shows_views, with_hits
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.definitions import Names, Wordings, brief, cleaned, model_of

@@ -1,31 +1,23 @@
-"""Dates of documents, and times that questions ask for. Pure."""
+"""Dates of documents, and times that questions ask for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-from kbhub.index.query.parser import Term, parsed
-from kbhub.values import DAY_SECONDS, struct
-
-if TYPE_CHECKING:
-    from kbhub.index.rows import ChunkRow, DocumentRow
+from kbhub.index.rows import ChunkRow, DocumentRow
+from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSignal, SignalPart
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-SIGNAL = "date"
-"""Name of the signal in traces, before the words that it was read from, and in `Query.without`."""
+DATE = "date"
+"""Name of the signal in `Query.without`, and in traces before the words that it was read from."""
 
 AMOUNT = 0.5
 """The most it adds: docs/explanation/memory-retrieval.md."""
-
-NEAR_DAYS = 14
-"""Days before and after the asked time at which a document is no longer near it: plans are told before, and reports
-after."""
 
 COUNTS = {
     "a": 1,
@@ -68,25 +60,6 @@ _FULL_DATE = re.compile(rf"(?<!\d)(?:{'|'.join(_WRITTEN)})(?!\d)", re.IGNORECASE
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^”]*”')
 _BEFORE, _AFTER = r"(?<![\w/.:@#-])", r"(?![\w/@#-]|\.\w)"
 """A date within a path, a version or a name is no time."""
-
-
-@struct
-class AskedTime:
-    """A time that a question asks for."""
-
-    span: str
-    """The words of the question that say so."""
-    start: float
-    """Seconds since the epoch."""
-    end: float
-    """Seconds since the epoch, exclusive."""
-    counted: bool = False
-    """Whether it is counted from now (`last week`), so that its words are not those of the documents."""
-
-    def nearness(self, when: float) -> float:
-        """Return 1 for a time (seconds since the epoch) within, falling evenly to 0 at `NEAR_DAYS` before or after."""
-        apart = max(self.start - when, when - self.end, 0.0)
-        return max(0.0, 1 - apart / (NEAR_DAYS * DAY_SECONDS))
 
 
 def own_time(chunk: ChunkRow, document: DocumentRow) -> float | None:
@@ -137,18 +110,6 @@ def asked_time(text: str, now: float) -> AskedTime | None:
             except (ValueError, OverflowError):  # 31 June, or a year that the calendar does not have
                 continue
     return None
-
-
-def without_time(terms: tuple[Term, ...], text: str, now: float) -> tuple[Term, ...]:
-    """Leave out the words of a time relative to `now` (`last week`), if others remain.
-
-    A text of that time has no reason to have them, and one of another time may.
-    """
-    asked = asked_time(text, now)
-    if asked is None or not asked.counted:
-        return terms
-    words = {term.tokens for term in parsed(asked.span).terms}
-    return tuple(term for term in terms if term.quoted or term.tokens not in words) or terms
 
 
 def _full(match: re.Match[str]) -> tuple[int, int, int]:
@@ -270,3 +231,14 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Peri
         (rf"(?:in|during) (?P<year>{_YEAR})", re.IGNORECASE, _whole_year),
     )
 )
+
+
+def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Lift what was written at the time that a query asks for."""
+    for hit, chunk, document in bases.texts(hits):
+        if plan.asked and (when := own_time(chunk, document)) is not None:
+            near = plan.asked.nearness(when)
+            hit.add([SignalPart(f'{DATE} "{plan.asked.span}"', near, AMOUNT * near)])
+
+
+SIGNAL = RankingSignal((DATE,), lambda plan: plan.asked is not None and plan.asks_for(DATE), _add)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kbhub.index.engine import NewChunk, NewDocument
 from kbhub.index.query.parser import parse_query
+from kbhub.index.query.spelling import Respelling, correctable, corrected, corrections, distance
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
-from kbhub.search.spelling import Respelling, correctable, corrected, corrections, distance
 
 TEXTS = (
     "# Deployment\n\nThe deployment of a release is rolled back by the operators.",

@@ -1,0 +1,250 @@
+"""Whether the bases answer a query at all, as a probability and in notes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kbhub.documents.safe_text import TITLE_BYTES, quoted
+from kbhub.errors import BaseNotFound
+from kbhub.index.query.parser import ANY, MAX_CHARACTERS
+from kbhub.index.query.tokens import fold
+from kbhub.search.plan import EXAMINED, RANKED, Candidate, OpenBases, Plan
+from kbhub.types import Hit, SearchResult, Verdict
+from kbhub.values import struct
+
+STRONG, WEAK = 0.8, 0.13
+"""Confidence from which the verdict is `strong`, and below which it is `none`. Chosen so that of
+questions with an answer at most 5 in 100 get `none`, and of questions whose answer was removed at most 15 in 100 get
+`strong`, in bases of every size; docs/explanation/ranking.md has the table."""
+
+ABSENT_NAME = 0.79
+"""Upper limit, below `STRONG`, if a name in the query occurs nowhere."""
+
+MOST_TERMS = 12
+"""The number of terms is capped here: still longer queries are not covered any less."""
+
+FEWEST_CHUNKS, MOST_CHUNKS = 10, 8_000
+"""A base counts as one of at least and at most so many chunks: the largest base of the fit had 7,400. Fitted freely,
+the size has no effect from about 1,000 on; docs/explanation/ranking.md has what the limit gains and costs at 27,000."""
+
+PACKAGED = "packaged"
+"""Key of the packaged model in `MODELS`; other models go by their name in the settings."""
+
+
+class Weights(NamedTuple):
+    """Coefficients of a logistic regression for "this chunk belongs to an answer"."""
+
+    similarity: float
+    coverage: float
+    together: float
+    phrase: float
+    names: float
+    terms: float
+    cohesion: float
+    size: float
+    """For log10 of the number of chunks in the base: among more chunks, high values by chance are likelier."""
+    constant: float
+
+
+WORDS = Weights(0.0, 2.88, 2.37, 1.45, 1.0, 0.06, -3.02, -0.5, -0.75)
+"""For keyword signals only."""
+
+MODELS: Mapping[str, Weights] = MappingProxyType(
+    {
+        PACKAGED: Weights(4.06, 1.43, 2.29, 1.3, 1.0, -0.03, -3.15, -0.8, -0.1),
+        "minilm": Weights(5.72, 0.49, 3.57, 2.44, 0.0, -0.07, -4.54, -0.84, 0.2),
+    }
+)
+"""With a model's cosine. Fitted to leave-the-answer-out questions: each question asked of a base with its
+answer, of the same base without it, and of an unrelated base (`kbhub eval --without-answers`)."""
+
+
+@struct
+class ChunkSupport:
+    """How well one chunk matches the query; shares from 0 to 1."""
+
+    coverage: float
+    """Share of the query's terms, weighted by rarity, that a reader of the chunk sees."""
+    together: float
+    """The same, for terms close to each other."""
+    phrase: float
+    """Share of the query's adjacent word pairs that are adjacent here."""
+    names: float
+    """Share of the query's terms, weighted by rarity, that are names and occur here verbatim."""
+    similarity: float | None
+    """Cosine to the query; None without a calibrated model."""
+    size: int
+    """Number of chunks in its base."""
+
+
+def confidence(supports: Iterable[ChunkSupport], terms: int, cohesion: float, model: str | None) -> float:
+    """Return the probability that a query has an answer, which is that of its best-supporting chunk.
+
+    Every value belongs to one chunk, its base and the query, so a chunk's probability does not depend on which other
+    bases are searched. `cohesion` is that of the query's words. A model without weights of its own, or None, gets the
+    keyword weights.
+    """
+    best = 0.0
+    for support in supports:
+        weights = WORDS if support.similarity is None else MODELS.get(model or "", WORDS)
+        value = (
+            weights.similarity * (support.similarity or 0.0)
+            + weights.coverage * support.coverage
+            + weights.together * support.together
+            + weights.phrase * support.phrase
+            + weights.names * support.names
+            + weights.terms * min(terms, MOST_TERMS)
+            + weights.cohesion * cohesion
+            + weights.size * math.log10(min(max(support.size, FEWEST_CHUNKS), MOST_CHUNKS))
+            + weights.constant
+        )
+        best = max(best, 1 / (1 + math.exp(-value)))
+    return best
+
+
+def judge(
+    hits: Sequence[Candidate], bases: OpenBases, terms: int, cohesion: float, model: str | None, *, as_asked: bool
+) -> float:
+    """Return the probability that the bases answer a query with so many terms, from the examined ones of its best hits.
+
+    A model of None means that the cosines are not calibrated. `as_asked` says that each searched term is one of the
+    query's own rather than a substitute.
+    """
+    sizes = [index.size()[0] for index in bases.indexes]
+    supports = []
+    for hit in hits[:EXAMINED]:
+        if (evidence := hit.evidence) is not None:
+            meant = [part.value for part in hit.parts if part.signal == "semantic"] if model else []
+            similarity, size = meant[0] if meant else None, sizes[hit.key[0]]
+            supports.append(
+                ChunkSupport(evidence.coverage, evidence.together, evidence.phrase, evidence.names, similarity, size)
+            )
+    value = confidence(supports, terms, cohesion, model)
+    if as_asked and terms and any(hit.evidence is not None and hit.evidence.literal for hit in hits):
+        return max(value, WEAK)  # a single name has low coverage values, and yet it occurs
+    return value
+
+
+def verdict(confidence: float) -> Verdict:
+    """Return the verdict for a confidence."""
+    return "strong" if confidence >= STRONG else "weak" if confidence >= WEAK else "none"
+
+
+NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
+"""Note on an answer with semantic hits only."""
+
+NOT_COVERED = (
+    "Most likely, nothing in these bases covers this, or not in these words; what follows is the nearest there is."
+)
+"""Note on an answer whose hits most likely answer something else."""
+
+ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meaning alone, there is always a next one."
+"""Note on the last page of a semantic answer."""
+
+ENDS_WITH_BOTH = f"The list ends with those of the {RANKED} best passages that both keyword and semantic search found."
+"""Note on the last page if hits need both signals."""
+
+NO_WORDS = "The query has no words to search for."
+"""Note on an answer to a query that is empty, or consists of filters."""
+
+_FILTERED = "No document matches "
+
+_UNFINISHED = " is still being indexed"
+
+MOST_SCANNED = 5
+"""Refs that a note names at most."""
+
+LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
+"""Notes that are shown before the hits."""
+
+
+def rewording_helps(notes: Sequence[str]) -> bool:
+    """Return whether a query could find more in other words: it has words, and its filters match a document."""
+    return NO_WORDS not in notes and not any(note.startswith(_FILTERED) for note in notes)
+
+
+def is_unfinished(notes: Sequence[str]) -> bool:
+    """Return whether a base was still being indexed, so that what was not found may be there all the same."""
+    return any(_UNFINISHED in note for note in notes)
+
+
+def notes_on(
+    result: SearchResult, plan: Plan, bases: OpenBases, *, near_only: bool, filtered_out: bool, ends: str
+) -> list[str]:
+    """Return notes on how a query was understood, where that differs from what was typed, one of `LEADING_NOTES` first.
+
+    `near_only` says that no term of it occurs, `filtered_out` that filters and exclusions leave no document, and `ends`
+    where an incomplete list ends.
+    """
+    understood, query, notes = plan.parsed, plan.query, list[str]()
+    if result.hits and (near_only or result.verdict == "none"):
+        notes.append(NEAR_ONLY if near_only else NOT_COVERED)
+    notes += bases.notes
+    if understood.unread:
+        notes.append(
+            f"The query is too long: only its first {MAX_CHARACTERS:,} characters were used, not the other "
+            f"{understood.unread:,}."
+        )
+    if understood.left_out:
+        notes.append(
+            f"The query is too long: only {len(understood.terms)} of its terms were used, not the other "
+            f"{understood.left_out}."
+        )
+    if not understood.terms and not result.hits and result.mode != "semantic":
+        notes.append(NO_WORDS)
+    notes += [f"Searched for {fix.used!r} instead of {fix.typed!r}." for fix in result.corrections]
+    if filtered_out and result.filters:
+        notes.append(f"{_FILTERED}{' '.join(result.filters)}.")
+    active = bases.hub.discovery()
+    ids = [base.id for base in active.bases]
+    known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
+    for value in (value for part in understood.filters if part.key == "base" for value in part.values):
+        if fold(value.text) not in known:
+            notes.append(str(BaseNotFound(value.text, ids, active.problem_of(value.text))))
+    if query.min_signals > 1 and result.mode != "hybrid" and understood.terms and not result.hits:
+        notes.append(f"Hits of {query.min_signals} signals were requested, but only the {result.mode} signal ran.")
+    if ends and result.total <= query.offset + query.limit:
+        notes.append(ends)
+    return notes
+
+
+def unfinished(
+    bases: OpenBases,
+    progress: Mapping[str, tuple[int, int]],
+    behind: Mapping[str, int],
+    failed: Mapping[str, str],
+    hits: Sequence[Hit],
+) -> list[str]:
+    """Return notes on searched bases whose indexes are behind their files.
+
+    The mappings are by base: `progress` as (files done, files to do) while it is being indexed, `behind` as the number
+    of changed files not yet indexed, `failed` as why indexing failed.
+    """
+    notes = []
+    for name, scan in bases.scans.items():
+        note = f"{name}{_UNFINISHED} ({scan.files - scan.lacking} of {scan.files} files)."
+        if scan.scanned:
+            most = "The others" if scan.scanned == scan.lacking else f"{scan.scanned} of the others"
+            note += f" {most} were only scanned for the words of the query"
+            # Quoted, as whoever named the files may be anybody.
+            refs = [quoted(hit.ref, TITLE_BYTES) for hit in hits if hit.base == name and hit.path in scan.paths]
+            more = f" and {len(refs) - MOST_SCANNED} more" if len(refs) > MOST_SCANNED else ""
+            note += f", which found {', '.join(refs[:MOST_SCANNED])}{more}." if refs else "."
+        notes.append(note)
+    for name, complete in {base.base.id: base.complete for base in bases.open}.items():
+        if name in bases.scans:
+            pass
+        elif name in progress:
+            done, todo = progress[name]
+            if done < todo:  # otherwise, all is there, and the index is tidied
+                notes.append(f"{name}{_UNFINISHED} ({done} of {todo} files).")
+        elif not complete:
+            notes.append(f"{name}{_UNFINISHED}.")
+        elif count := behind.get(name):
+            notes.append(f"{name} has changed files that are not indexed yet ({count}); this answer may lack them.")
+        if name in failed:
+            notes.append(f"{name} is searched as last indexed: {failed[name]}")
+    return notes

@@ -1,0 +1,318 @@
+"""What a search passes on: the plan of a query, the open bases, and candidates with their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from kbhub.errors import IndexUnavailable
+from kbhub.index.engine import Index
+from kbhub.index.query.parser import ParsedQuery, Term
+from kbhub.index.rows import ChunkRow, DocumentRow, Key, Selection
+from kbhub.types import Base, Query, Skipped
+from kbhub.values import DAY_SECONDS, struct
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.models.embedding import Embedder
+    from kbhub.sync.unindexed import UnindexedScan
+
+T = TypeVar("T")
+
+RANKED = 100
+"""Chunks per signal that are fused; lower ranks do not reach a page that people read."""
+
+EXAMINED = 20
+"""Chunks whose text is examined. nDCG@10 over four collections: .601 with 10, .602 with 20, .603 with 30 and more."""
+
+NEAR_DAYS = 14
+"""Days before and after the asked time at which a document is no longer near it: plans are told before, and reports
+after."""
+
+
+@struct
+class AskedTime:
+    """A time that a question asks for."""
+
+    span: str
+    """The words of the question that say so."""
+    start: float
+    """Seconds since the epoch."""
+    end: float
+    """Seconds since the epoch, exclusive."""
+    counted: bool = False
+    """Whether it is counted from now (`last week`), so that its words are not those of the documents."""
+
+    def nearness(self, when: float) -> float:
+        """Return 1 for a time (seconds since the epoch) within, falling evenly to 0 at `NEAR_DAYS` before or after."""
+        apart = max(self.start - when, when - self.end, 0.0)
+        return max(0.0, 1 - apart / (NEAR_DAYS * DAY_SECONDS))
+
+
+@struct
+class WeightedTerm:
+    """A term with its weight."""
+
+    text: str
+    """As typed."""
+    stems: tuple[str, ...]
+    weight: float
+    """Inverse document frequency over all bases; for a term that occurs nowhere, the largest in the query."""
+    found: bool = True
+    """Whether it occurs anywhere."""
+
+
+@struct(frozen=False)
+class TermWeights:
+    """The terms of a text weighted over the bases that a search opened, for who asks for them."""
+
+    text: str
+    terms: Sequence[WeightedTerm] = ()
+
+
+@struct(frozen=False)
+class Plan:
+    """What a query asks of its bases. The fields with a default are known once its words were looked up."""
+
+    query: Query
+    parsed: ParsedQuery
+    """The query itself, without other wordings."""
+    others: Sequence[ParsedQuery]
+    """Other wordings."""
+    passage: ParsedQuery
+    asked: AskedTime | None
+    """The time that it asks for."""
+    terms: tuple[Term, ...]
+    """Terms to look up."""
+    selections: Sequence[Selection | None]
+    """What may be found in each base; None for everything."""
+    question: str = ""
+    """The query with misspelt words corrected."""
+    text: str = ""
+    """The same with the other wordings, to be embedded."""
+    weighted: Sequence[WeightedTerm] = ()
+    """Terms that signals look for."""
+    coverage: float = 1.0
+    """Largest share of the query's terms, by weight, that a single chunk has."""
+    both: bool = False
+    """Whether chunks are ranked by words and by meaning."""
+    examined: Sequence[Candidate] = ()
+    """Candidates whose texts were examined, in the order before that."""
+
+    @property
+    def by_document(self) -> bool:
+        """Whether a hit is a document rather than a chunk."""
+        return self.query.granularity == "document"
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """Filters and exclusions, as they were understood."""
+        return (*[f'-"{term.text}"' for term in self.parsed.excluded], *map(str, self.parsed.filters))
+
+    def asks_for(self, signal: str) -> bool:
+        """Whether a signal of texts counts: one that is not left out, unless meaning alone was asked for."""
+        return self.query.mode != "semantic" and signal not in self.query.without
+
+
+class SignalPart(NamedTuple):
+    """What one signal adds to a score."""
+
+    signal: str
+    value: float
+    """The signal's own value: BM25, cosine, or a share from 0 to 1."""
+    amount: float
+    rank: int | None = None
+    """Rank over all bases; None for a signal without a ranking of its own."""
+    reason: str = ""
+    """Where the value comes from, if its name does not tell."""
+
+
+@struct
+class Evidence:
+    """What the text of a chunk has of a query; shares from 0 to 1."""
+
+    coverage: float
+    """Share of the query's terms, by rarity, in the text, its headings, or the document's title and names."""
+    together: float
+    """The same, for terms close to each other in the text."""
+    phrase: float
+    """Share of the query's adjacent word pairs that are adjacent here."""
+    identifier: float
+    """Share of the terms, by weight, that are names and occur here verbatim."""
+    definition: float
+    """Share of the terms, by weight, that are names in a heading or at the start of a line here."""
+    names: float
+    """Share of the query's terms, by rarity, that are names and occur here verbatim."""
+    literal: bool
+    """Whether all terms occur here, names verbatim."""
+    title: float
+    """Share of the words of the document's title that are in the query."""
+    about: float
+    """Share of the terms, by weight, that are in the document's title."""
+    text: str
+    """The examined text."""
+    name: tuple[str, ...]
+    """Stems of the document's title and the chunk's own heading."""
+
+
+class Candidate:
+    """A chunk on its way to a hit: its score, and the parts and factors that make it.
+
+    `document` is the id in its base. `parts` may be a function that computes them on first access. `factors` are
+    (name, factor), applied to the sum of the parts.
+    """
+
+    __slots__ = (
+        *("_parts", "document", "document_key", "evidence", "factors", "key", "more"),
+        *("replaced_by", "replaces", "same", "score", "spoken"),
+    )
+
+    def __init__(
+        self,
+        key: Key,
+        document: int,
+        parts: tuple[SignalPart, ...] | Callable[[], tuple[SignalPart, ...]] = (),
+        factors: tuple[tuple[str, float], ...] = (),
+        score: float | None = None,
+    ) -> None:
+        self.key, self.document, self.factors, self._parts = key, document, factors, parts
+        self.document_key: Key = key[0], document
+        self.evidence: Evidence | None = None
+        self.spoken = False
+        """Whether it is of a conversation."""
+        self.replaces: Sequence[Key] = ()
+        """Older chunks that it seems to replace."""
+        self.replaced_by: Key | None = None
+        self.more: list[Candidate] = []
+        """Other chunks of the same document, best first, if a hit is a document."""
+        self.same: list[Candidate] = []
+        """Best chunks of documents with the same text."""
+        self.score = self._sum() if score is None else score
+
+    @property
+    def parts(self) -> tuple[SignalPart, ...]:
+        """What each signal adds."""
+        if not isinstance(self._parts, tuple):
+            self._parts = self._parts()
+        return self._parts
+
+    def add(self, parts: Iterable[SignalPart], *, zeros: bool = False) -> None:
+        """Add parts to the score, those of zero only if they are to be shown."""
+        if added := tuple([part for part in parts if part.amount or zeros]):
+            self._parts = self.parts + added
+            self.score = self._sum()
+
+    def multiply(self, name: str, factor: float) -> None:
+        """Apply a factor to the score."""
+        if factor != 1:
+            self.factors = (*self.factors, (name, factor))
+            self.score *= factor
+
+    def _sum(self) -> float:
+        score = 0.0
+        for part in self.parts:  # not `sum`, which adds floats differently from Python 3.12 on
+            score += part.amount
+        for _, factor in self.factors:
+            score *= factor
+        return score
+
+
+@struct
+class OpenBase:
+    """A base with its index, open during a query."""
+
+    base: Base
+    index: Index
+    comparable: bool
+    """Whether its vectors come from the current embedder."""
+    complete: bool = True
+    """Whether its first indexing is done; before that, absence proves nothing."""
+
+
+@struct(frozen=False)
+class OpenBases:
+    """The bases that a query is asked of, each within a snapshot. Rows are read once."""
+
+    hub: Hub
+    now: float
+    """Seconds since the epoch, for ages."""
+    embedder: Embedder | None
+    """None to leave out the semantic signal."""
+    notes: list[str]
+    """Why the answer is limited."""
+    open: list[OpenBase] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    scans: dict[str, UnindexedScan] = field(default_factory=dict)
+    """Base → what was searched of the files that its first index lacks."""
+    _chunks: dict[Key, ChunkRow] = field(default_factory=dict)
+    _documents: dict[Key, DocumentRow] = field(default_factory=dict)
+
+    @property
+    def indexes(self) -> list[Index]:
+        """Their indexes; a key of several bases has the number of the base in this list."""
+        return [base.index for base in self.open]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no requested base is missing; only then can an answer say what occurs nowhere."""
+        return bool(self.open) and not (self.scans or self.skipped) and all(base.complete for base in self.open)
+
+    def skip(self, failure: IndexUnavailable) -> OpenBase:
+        """Leave out and return the base of an error."""
+        broken = next(base for base in self.open if base.base.id == failure.base)
+        self.open.remove(broken)
+        self.skipped.append(Skipped(base=failure.base, reason=str(failure)))
+        self._chunks, self._documents = {}, {}
+        return broken
+
+    def chunks(self, keys: Iterable[Key]) -> dict[Key, ChunkRow]:
+        """Return chunks by key."""
+        return self._cached(list(keys), self._chunks, Index.chunks)
+
+    def documents(self, keys: Iterable[Key]) -> dict[Key, DocumentRow]:
+        """Return documents by (number of the base, document id)."""
+        return self._cached(list(keys), self._documents, Index.documents)
+
+    def texts(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, ChunkRow, DocumentRow]]:
+        """Return candidates with their chunks and documents."""
+        chunks = self.chunks([hit.key for hit in candidates])
+        documents = self.documents([hit.document_key for hit in candidates])
+        return [(hit, chunks[hit.key], documents[hit.document_key]) for hit in candidates]
+
+    def paths(self, keys: Iterable[Key]) -> dict[Key, str]:
+        """Return the paths of documents; not cached."""
+        paths: dict[Key, str] = {}
+        for number, ids in by_base(keys).items():
+            paths |= {(number, row): path for row, path in self.open[number].index.paths_of(ids).items()}
+        return paths
+
+    def _cached(
+        self, keys: list[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]
+    ) -> dict[Key, T]:
+        for number, ids in by_base([key for key in keys if key not in cache]).items():
+            index = self.open[number].index
+            rows = read(index, ids)
+            if len(rows) < len(ids):
+                raise index.damaged("what is searched is not there")
+            cache |= {(number, row): read_row for row, read_row in rows.items()}
+        return {key: cache[key] for key in keys}
+
+
+def by_base(keys: Iterable[Key]) -> dict[int, list[int]]:
+    """Group distinct ids by the number of their base."""
+    grouped: dict[int, list[int]] = {}
+    for number, row in dict.fromkeys(keys):
+        grouped.setdefault(number, []).append(row)
+    return grouped
+
+
+@struct
+class RankingSignal:
+    """What changes scores besides the rankings by words and by meaning."""
+
+    names: tuple[str, ...]
+    """Names in traces and in `Query.without`."""
+    applies: Callable[[Plan], bool]
+    add: Callable[[Plan, OpenBases, list[Candidate]], None]
+    """Changes candidates, given best first, which are sorted afterwards."""
