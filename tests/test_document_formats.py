@@ -13,7 +13,8 @@ import kbhub.workspace.formats
 from kbhub.editing.documents import write_document
 from kbhub.editing.renames import rename
 from kbhub.errors import WriteRefused
-from kbhub.render.terminal import report_text
+from kbhub.render.bases import sync_report
+from kbhub.render.terminal import text as text_of
 from kbhub.sync.deleted_texts import change_keeping
 from kbhub.types import Query
 from kbhub.workspace.formats import FORMATS
@@ -260,7 +261,7 @@ def test_without_the_extra_office_files_are_passed_over(every, without_extras):
     (report,) = every.hub().sync()
 
     assert report.added == len(FILES | ASKED) - 5
-    assert report_text(report).splitlines()[1:] == [
+    assert text_of(sync_report(report)).splitlines()[1:] == [
         "  not indexed: 1 .docm, 1 .docx, 1 .pptx, 1 .xlsx (install `kbhub[documents]`), 1 .pdf (install `kbhub[pdf]`)"
     ]
 

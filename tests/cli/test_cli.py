@@ -441,7 +441,7 @@ def test_status_without_knowledge_is_no_failure(kbhub):
     status = kbhub("status")
 
     assert status.code == 0
-    assert "No knowledge here. Looked in " in status.out
+    assert "No knowledge is active here. Looked in " in status.out
 
 
 # -- init and trust ----------------------------------------------------------------------------------------------------

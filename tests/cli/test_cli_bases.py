@@ -38,7 +38,7 @@ def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
     added = kbhub("bases", "add", "ops=~/team", "--for", str(environment.home))
     assert added.out == f"Added ops: {environment.home}/team\nActive in projects below ~, but not here.\n"
     listed = kbhub("bases", "list")
-    assert [line.split()[0] for line in listed.out.splitlines()] == ["base", "project", "notes", "ops"]
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["project", "notes", "ops"]
     assert "Renamed to o2" in kbhub("bases", "rename", "ops", "o2").out
     assert f"{environment.home}/team" in kbhub("bases", "show", "o2").out
     assert "Removed o2" in kbhub("bases", "remove", "o2").out
@@ -47,8 +47,8 @@ def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
 
 
 def test_documents_are_listed_by_base_folder_and_pattern(kbhub):
-    """With docid, date, ref, title and tags."""
-    assert kbhub("ls").out.splitlines()[-1].split()[1:] == ["2024-01-02", "notes@ops/a.md", "A", "|", "b", "#x", "#y/z"]
+    """With docid, ref, title, date and tags."""
+    assert kbhub("ls").out.splitlines()[-1].split()[1:] == ["notes@ops/a.md", "A", "|", "b", "2024-01-02", "#x", "#y/z"]
     assert len(kbhub("ls", "notes").out.splitlines()) == 1
     assert len(kbhub("ls", "notes/ops/*.md").out.splitlines()) == 1
     assert len(kbhub("ls", "*.md").out.splitlines()) == 2

@@ -10,7 +10,8 @@ import pytest
 
 import kbhub.documents.sources.pdf
 import kbhub.workspace.formats
-from kbhub.render.terminal import report_text
+from kbhub.render.bases import sync_report
+from kbhub.render.terminal import text as text_of
 from kbhub.types import Query
 from pdfs import a_pdf, encrypted
 
@@ -186,7 +187,7 @@ def test_without_the_extra_pdf_is_passed_over(environment, without_the_extra):
     (report,) = hub.sync()
 
     assert {} == problems(hub)
-    assert report_text(report).splitlines()[1:] == ["  not indexed: 1 .pdf (install `kbhub[pdf]`)"]
+    assert text_of(sync_report(report)).splitlines()[1:] == ["  not indexed: 1 .pdf (install `kbhub[pdf]`)"]
     assert "kbhub[pdf]" in hub.read(["manual.pdf"]).unread[0].message
 
 

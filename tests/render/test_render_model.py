@@ -9,7 +9,8 @@ import pytest
 
 from kbhub.documents.safe_text import fenced, one_line
 from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unread
-from kbhub.render import lists, model, search
+from kbhub.render import model, search
+from kbhub.render.bases import nothing_here, status_report
 from kbhub.search.judge import NEAR_ONLY
 from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Skipped, Span, Workspace
 
@@ -278,7 +279,8 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
     """Descriptions and file names are data here too."""
     base = Base(id="b", path=Path("/b"), origin="config", name=hostile, description=hostile, names=(hostile,) * 9)
     one = BaseStatus(base=base, documents=3, problems=(Problem(subject=hostile, message=hostile),) * 30)
-    text = lists.status_answer(status(bases=(one,) * 40, problems=(Problem(subject=hostile, message=hostile),) * 30))
+    problems = (Problem(subject=hostile, message=hostile),) * 30
+    text, _ = model.answer(status_report(status(bases=(one,) * 40, problems=problems)))
 
     assert len(text.encode()) <= model.ANSWER_BYTES
     assert set(structure(text)) <= {"kbhub", "-", "Problem", "…"}
@@ -297,12 +299,12 @@ def test_status_counts_in_english(count, text):
     base = Base(id="b", path=Path("/b"), origin="config")
     one = BaseStatus(base=base, documents=count, chunks=count, vectors=count)
 
-    assert f" · {text}" in lists.status_answer(status(bases=(one,)))
+    assert f" · {text}" in model.answer(status_report(status(bases=(one,))))[0]
 
 
 def test_status_without_bases_says_what_was_looked_for():
     """Nobody has to guess where knowledge is expected."""
-    text = lists.status_answer(status(looked_for=("/w/.kbhub.json", "/w/knowledge")))
+    text, _ = model.answer(status_report(status(looked_for=("/w/.kbhub.json", "/w/knowledge"))))
 
     assert "looked for /w/.kbhub.json, /w/knowledge" in text
     assert "kbhub init" in text
@@ -310,10 +312,12 @@ def test_status_without_bases_says_what_was_looked_for():
 
 def test_nothing_here_is_one_sentence_and_the_problems():
     """A base that could not be used is named beside it."""
-    text = lists.nothing_here(
-        Discovery(
-            workspace=Workspace(directory=None, source="none"),
-            problems=(Problem(subject="notes", message="/n is gone."),),
+    text, _ = model.answer(
+        nothing_here(
+            Discovery(
+                workspace=Workspace(directory=None, source="none"),
+                problems=(Problem(subject="notes", message="/n is gone."),),
+            )
         )
     )
 
@@ -325,11 +329,13 @@ def test_nothing_here_is_one_sentence_and_the_problems():
 
 def test_where_kbhub_is_off_nothing_else_is_recommended():
     """`kbhub init` would change nothing."""
-    text = lists.nothing_here(
-        Discovery(
-            workspace=Workspace(directory=None, source="none"),
-            looked_for=("/w/.kbhub.json", "KBHUB_DISABLE is set: kbhub is off here"),
-            off=True,
+    text, _ = model.answer(
+        nothing_here(
+            Discovery(
+                workspace=Workspace(directory=None, source="none"),
+                looked_for=("/w/.kbhub.json", "KBHUB_DISABLE is set: kbhub is off here"),
+                off=True,
+            )
         )
     )
 

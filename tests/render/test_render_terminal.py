@@ -12,18 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.reading.reports import BaseStatus, Reading, Status
-from kbhub.render.layout import json_escaped, neutralised, visible_line
+from kbhub.render.bases import status_report, sync_report, trust_report
+from kbhub.render.layout import ago_text, json_escaped, neutralised, size_text, visible_line
 from kbhub.render.search import read_text, search_notes, search_report
-from kbhub.render.terminal import (
-    Painter,
-    ago_text,
-    no_bases,
-    report_text,
-    size_text,
-    status_text,
-    text,
-    trust_text,
-)
+from kbhub.render.terminal import Painter, text
 from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 from kbhub.workspace.trust import Grant
@@ -230,7 +222,7 @@ def test_a_report_names_each_failed_file():
         notes=("Another process is indexing it.",),
     )
 
-    assert report_text(report).splitlines() == [
+    assert text(sync_report(report)).splitlines() == [
         "notes: 3 added, 0 changed, 0 removed, 0 unchanged, 1 failed; 9 chunks, 4 vectors made, 5 reused; 1.3 s",
         "  failed bad␛.md: Permission denied.",
         "  Another process is indexing it.",
@@ -263,7 +255,7 @@ def test_status_is_an_aligned_table_with_problems(snapshot):
         problems=(Problem(subject="old", message="/old does not exist. Create it."),),
     )
 
-    assert status_text(status, now=NOW, paint=PLAIN) == snapshot
+    assert text(status_report(status, now=NOW, people=True)) == snapshot
 
 
 def test_many_problems_are_cut_short():
@@ -278,14 +270,14 @@ def test_many_problems_are_cut_short():
         bases=(BaseStatus(base=base, problems=problems),),
         looked_for=("/w/knowledge",),
     )
-    text = status_text(status, now=NOW, paint=PLAIN)
+    shown = text(status_report(status, now=NOW, people=True))
 
-    assert text.count("Broken.") == 20
-    assert "notes: 30 more; see `kbhub status --json`" in text
-    assert "No project base. Looked for:\n  /w/knowledge" in text
+    assert shown.count("Broken.") == 20
+    assert "notes: 30 more; see `kbhub status --json`" in shown
+    assert "No project base. Looked for:\n  /w/knowledge" in shown
 
 
-@pytest.mark.parametrize(("documents", "state"), [(0, "never"), (7, "unfinished")])
+@pytest.mark.parametrize(("documents", "state"), [(0, "not indexed yet"), (7, "first index not finished")])
 def test_an_index_that_was_begun_is_told_from_none(documents, state):
     """After Ctrl-C in a first run, status does not deny what is there."""
     base = Base(id="notes", path=Path("/n"), origin="config")
@@ -297,14 +289,14 @@ def test_an_index_that_was_begun_is_told_from_none(documents, state):
         bases=(BaseStatus(base=base, documents=documents),),
     )
 
-    assert f"  {state}  " in status_text(status, now=NOW, paint=PLAIN)
+    assert f"  {state}" in text(status_report(status, now=NOW, people=True))
 
 
 def test_a_problem_is_named_once():
     """Some messages begin with their subject, to be understood alone."""
     report = SyncReport(base="notes", failed=(Problem(subject="a.md", message="a.md: the link is broken."),))
 
-    assert "  failed a.md: the link is broken." in report_text(report).splitlines()
+    assert "  failed a.md: the link is broken." in text(sync_report(report)).splitlines()
 
 
 def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
@@ -317,17 +309,10 @@ def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
         problems=(Problem(subject="project", message="/w/.kbhub.json leads to /n; run `kbhub trust`."),),
         looked_for=("/w/.kbhub.json",),
     )
-    text = status_text(status, now=NOW, paint=PLAIN)
+    shown = text(status_report(status, now=NOW, people=True))
 
-    assert "kbhub trust" in text
-    assert "kbhub init" not in text
-
-
-def test_nothing_here_says_what_to_do():
-    """What was looked for, and the command that makes knowledge."""
-    assert no_bases(("/w/knowledge",)) == (
-        "No knowledge here. Looked for:\n  /w/knowledge\nRun `kbhub init` to choose or create some."
-    )
+    assert "kbhub trust" in shown
+    assert "kbhub init" not in shown
 
 
 def test_trust_is_told_in_words():
@@ -338,12 +323,12 @@ def test_trust_is_told_in_words():
         Grant(pointer=pointer, target=Path("/c"), use="cacheDir"),
     )
 
-    assert trust_text(grants, (), listed=False) == (
+    assert text(trust_report(grants, (), listed=False)) == (
         "/w/.kbhub.json may\n  have its knowledge in /n, and agents may write there\n  keep its index in /c\n"
         "Revoke with `kbhub trust --revoke /w/.kbhub.json`."
     )
-    assert trust_text((), (pointer,), listed=False) == "/w/.kbhub.json is no longer trusted."
-    assert trust_text((), (), listed=True) == "Nothing is trusted."
+    assert text(trust_report((), (pointer,), listed=False)) == "/w/.kbhub.json is no longer trusted."
+    assert text(trust_report((), (), listed=True)) == "Nothing is trusted."
 
 
 @pytest.mark.parametrize(

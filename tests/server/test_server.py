@@ -497,8 +497,8 @@ async def test_status_lists_bases_and_what_is_wrong(notes, mode):
         await client.call_tool("search", {"query": "deploy"})
         text = text_of(await client.call_tool("status", {}))
 
-    assert "- own: " in text
-    assert "- project: " in text
+    assert "- own /" in text
+    assert "- project /" in text
     assert "12 documents, " in text
     assert re.search(r"^Problem: lost: .*gone", text, re.MULTILINE)
 

@@ -415,8 +415,8 @@ async def test_status_looks_anew_when_it_is_told_to(shop, mode, monkeypatch):
         unseen = await told(client, "status")
         after = await told(client, "status", reload=True)
 
-    assert "- notes: " not in before + unseen
-    assert re.search(r"- notes: .* · 1 document, ", after)
+    assert "- notes /" not in before + unseen
+    assert re.search(r"- notes /.* · 1 document, ", after)
 
 
 async def test_where_nothing_is_tools_that_look_say_so(environment, mode):

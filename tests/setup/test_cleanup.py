@@ -11,7 +11,8 @@ from filelock import FileLock
 
 from conftest import DAY
 from kbhub.models.ollama import StoredAnswers
-from kbhub.render.lists import cleanup_text
+from kbhub.render.bases import cleanup_report
+from kbhub.render.terminal import text as text_of
 from kbhub.search.llm import Expansion
 from kbhub.setup.cleanup import RESTING_SECONDS, delete, examine_cache
 from kbhub.workspace.files import data_dir
@@ -266,7 +267,7 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
     assert ("is gone" if lost == "folder" else "no known base is") in spared.reason
     assert spared.path not in {one.path for one in found.found}
     assert kept_texts(keeping) == before
-    assert "cannot be recreated" in cleanup_text(done)
+    assert "cannot be recreated" in text_of(cleanup_report(done))
 
 
 def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
@@ -283,7 +284,7 @@ def test_the_list_says_size_and_age(indexed):
     looks.write_bytes(b"x")
     aged(looks, 3)
 
-    row, total = cleanup_text(examine_cache(indexed.hub())).splitlines()
+    row, total = text_of(cleanup_report(examine_cache(indexed.hub()))).splitlines()
 
     assert row.split("  ")[1:3] == ["3 days ago", str(looks)]
     assert total.startswith("1 item, ")

@@ -66,7 +66,7 @@ async def test_where_no_base_is_active_a_tool_says_what_could_be_one(environment
 
 def test_status_says_it(project, kbhub):
     """In text and in JSON."""
-    assert HERE in kbhub("status").out.splitlines()
+    assert f"Note: {HERE}" in kbhub("status").out.splitlines()
     assert kbhub("status", "--json").json["notes"] == [HERE]
 
 

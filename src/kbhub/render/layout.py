@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.formats import remedy_of
 
 if TYPE_CHECKING:
@@ -79,6 +80,24 @@ def passed_over_text(counts: Mapping[str, int]) -> str:
         remedies.setdefault(remedy_of(suffix), []).append(f"{count} {suffix}")
     kinds_text = ", ".join(f"{', '.join(kinds)} ({remedy})" for remedy, kinds in remedies.items())
     return f"not indexed: {kinds_text}" if kinds_text else ""
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes in a readable unit."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def ago_text(seconds: float) -> str:
+    """Return a time span as an age in its largest fitting unit."""
+    for unit, length in (("day", DAY_SECONDS), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{counted(int(seconds // length), unit)} ago"
+    return "just now"
 
 
 TAB_COLUMNS = 4

@@ -37,9 +37,6 @@ GLANCE_CHARACTERS = 160
 LIST_BYTES = 320
 """UTF-8 bytes of a list within a sentence."""
 
-PROBLEM_BYTES = 4 * NAME_BYTES
-"""UTF-8 bytes shown of a problem: it ends with the command to run, after up to three paths."""
-
 SAME = "<the same>"
 """Placeholder in a suggested call for a value that is long or contains line breaks."""
 
@@ -188,22 +185,3 @@ def _listed(names: Sequence[str]) -> str:
         shown.append(one_line(name, TITLE_BYTES).replace("`", "'"))
     left = len(names) - len(shown)
     return ", ".join(shown) + (f" and {left} more" if left else "")
-
-
-def sentences(label: str, told: Iterable[str], limit: int = SENTENCE_BYTES) -> list[str]:
-    """Return a labelled line for each sentence, cut at `limit` bytes, and one that counts those beyond `4`."""
-    texts = list(told)
-    lines = [f"{label}: {one_line(text, limit)}" for text in texts[:4]]
-    if len(texts) > 4:
-        lines.append(f"{label}: … and {len(texts) - 4} more; `status` lists the bases.")
-    return lines
-
-
-def ref_or_docid(ref: str, docid: str) -> str:
-    """Return a ref if it can be used in a call as it is, else the docid."""
-    return plain_ref(ref) or docid
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join as many names as fit, and count the rest."""
-    return line(Names(names))

@@ -22,19 +22,16 @@ from kbhub.cli.options import (
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading.lists import list_documents
-from kbhub.render.layout import visible_line
-from kbhub.render.lists import (
-    base_text,
-    bases_listing,
-    bases_text,
-    change_text,
-    cleanup_text,
-    contexts_listing,
-    contexts_text,
-    documents_listing,
-    documents_text,
+from kbhub.render.bases import (
+    base_report,
+    bases_report,
+    change_report,
+    cleanup_report,
+    contexts_report,
+    documents_report,
 )
-from kbhub.render.terminal import size_text
+from kbhub.render.layout import size_text, visible_line
+from kbhub.render.terminal import text as text_of
 from kbhub.setup.bases import BaseChange, NewBase, add_base, list_bases, remove_base, rename_base, show_base
 from kbhub.setup.cleanup import Cleanup, delete, examine_cache
 from kbhub.setup.contexts import ContextChange, parse_place
@@ -52,8 +49,8 @@ def list_(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
     listed = list_bases(Hub(hub_options(formats)))
     present(
         formats,
-        lambda: bases_listing(listed.bases),
-        lambda: bases_text(listed.bases, listed.config, width=terminal_width()),
+        bases_report(listed).rows,
+        lambda: text_of(bases_report(listed), width=terminal_width()),
         document=listed.model_dump_json(indent=2),
     )
     return 0
@@ -147,7 +144,7 @@ def show(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Co
     if common.json:
         show_json(base.model_dump_json(indent=2))
     else:
-        print_text(base_text(base, width=terminal_width()))
+        print_text(text_of(base_report(base), width=terminal_width()))
     return 0
 
 
@@ -177,8 +174,8 @@ def ls(
     result = list_documents(hub, place)
     present(
         formats,
-        lambda: documents_listing(result.documents),
-        lambda: documents_text(result.documents, width=terminal_width()),
+        documents_report(result.documents).rows,
+        lambda: text_of(documents_report(result.documents), width=terminal_width()),
         document=result.model_dump_json(indent=2),
     )
     complain_all(f"Cannot list {skipped.base}. {skipped.reason}" for skipped in result.skipped)
@@ -233,7 +230,8 @@ def list_contexts(
     formats.format()
     hub = Hub(hub_options(formats))
     found = contexts_at(hub, parse_place(hub, place) if place is not None else None)
-    present(formats, lambda: contexts_listing(found), lambda: contexts_text(found, width=terminal_width()))
+    report = contexts_report(found)
+    present(formats, report.rows, lambda: text_of(report, width=terminal_width()))
     if not found:
         complain('No contexts. Add one with `kbhub context add BASE/PATH "what is there"`.')
     return 0
@@ -285,7 +283,7 @@ def cleanup(
     found = examine_cache(hub)
     asked = not (yes or dry_run or common.json)
     if not common.json:
-        print_text(cleanup_text(found, width=terminal_width()))
+        print_text(text_of(cleanup_report(found), width=terminal_width()))
     wanted = yes or (asked and bool(found.found) and _agreed(found))
     done = delete(hub, found) if wanted and found.found else found
     if common.json:
@@ -315,7 +313,7 @@ def _print_change(change: BaseChange, verb: str, common: Common) -> int:
     if common.json:
         show_json(change.model_dump_json(indent=2))
     else:
-        print_text(change_text(change, verb))
+        print_text(text_of(change_report(change, verb)))
     return 0
 
 

@@ -47,11 +47,11 @@ from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import BaseStatus, DaemonStatus, MemorySummary, Status, TagUse
 from kbhub.render import pages
+from kbhub.render.bases import init_report, status_report, trust_report
 from kbhub.render.layout import neutralised
-from kbhub.render.lists import status_listing
 from kbhub.render.search import answer_markdown, answer_notes, answer_report, read_text
 from kbhub.render.setup import summary_line
-from kbhub.render.terminal import Painter, init_text, status_text, trust_text
+from kbhub.render.terminal import Painter
 from kbhub.render.terminal import text as text_of
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.folder import DaemonFolder, running
@@ -152,16 +152,11 @@ def status(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
     """
     listed = formats.format() in ("text", "json")
     state = overview(Hub(hub_options(formats, warn=not listed)))
+    report = status_report(state, people=True, verbose=formats.verbose)
     present(
         formats,
-        lambda: status_listing(state.bases),
-        lambda: status_text(
-            state,
-            now=datetime.now(UTC),
-            paint=Painter(wants_colour(sys.stdout, os.environ)),
-            verbose=formats.verbose,
-            width=terminal_width(),
-        ),
+        report.rows,
+        lambda: text_of(report, Painter(wants_colour(sys.stdout, os.environ)), width=terminal_width()),
         document=state.model_dump_json(indent=2),
     )
     return 0
@@ -204,7 +199,7 @@ def init(
     if common.json:
         show_json(made.model_dump_json(indent=2))
     else:
-        show_text(init_text(made))
+        show_text(text_of(init_report(made)))
         complain_all(made.notes)
     return 0
 
@@ -271,7 +266,7 @@ def trust(
     if common.json:
         show_json(result.model_dump_json(indent=2))
     else:
-        show_text(trust_text(result.grants, result.revoked, listed=list_))
+        show_text(text_of(trust_report(result.grants, result.revoked, listed=list_)))
     return 0
 
 

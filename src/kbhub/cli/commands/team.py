@@ -19,8 +19,9 @@ from kbhub.editing.pull import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
+from kbhub.render.bases import sync_report
 from kbhub.render.layout import table
-from kbhub.render.terminal import report_text
+from kbhub.render.terminal import text as text_of
 from kbhub.setup.bases import team_engine
 from kbhub.sync.comparison import SyncReport
 from kbhub.sync.watch import until_changed
@@ -379,7 +380,7 @@ def _publish_once(
     _present(
         common,
         Published(database=server.name, dry_run=dry_run, report=report),
-        lambda: f"{report_text(report)}{undone}",
+        lambda: f"{text_of(sync_report(report))}{undone}",
     )
     sys.stdout.flush()  # with --watch, a log that is written to has it at once
 

@@ -29,10 +29,11 @@ from kbhub.editing.audit import fix as fix_documents
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
+from kbhub.render.bases import sync_report
 from kbhub.render.documents import audit_report
 from kbhub.render.memories import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
 from kbhub.render.setup import diagnosis_text
-from kbhub.render.terminal import Painter, report_text
+from kbhub.render.terminal import Painter
 from kbhub.render.terminal import text as words_of
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead, is_used
@@ -120,7 +121,7 @@ def index(
         show_json(result.model_dump_json(indent=2))
     else:
         for report in reports:
-            show_text(report_text(report))
+            show_text(words_of(sync_report(report)))
         complain_all(f"{problem.subject}: {problem.message}" for problem in failed)
     if interrupted:
         complain("Interrupted. The indexes are usable; run `kbhub index` again to continue.")

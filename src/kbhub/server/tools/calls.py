@@ -12,11 +12,13 @@ from anyio import from_thread
 from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
+from kbhub.documents.safe_text import one_line
 from kbhub.errors import KbhubError
 from kbhub.frozen import Model
-from kbhub.render import lists
+from kbhub.render import model
+from kbhub.render.bases import nothing_here
 from kbhub.render.layout import warnings_text
-from kbhub.render.model import sentences
+from kbhub.render.report import SENTENCE_BYTES
 from kbhub.server.questions import RootsQuestion, TrustQuestion
 from kbhub.server.tools.definitions import text_result
 from kbhub.sync import base_suggestions
@@ -222,7 +224,7 @@ class Calls:
         self._warned.update(fresh)
         if not fresh or tool == "status" or not isinstance(result.content[0], TextContent):
             return result
-        (note,) = sentences("Note", [warnings_text(fresh)])
+        note = f"Note: {one_line(warnings_text(fresh), SENTENCE_BYTES)}"
         text = TextContent(type="text", text=f"{result.content[0].text}\n{note}")
         structured = result.structured_content
         if structured and isinstance(notes := structured.get("notes"), list):
@@ -232,7 +234,7 @@ class Calls:
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Return that no base is active, with an empty result."""
         discovery, notes = await self.discovery(), await self.run(base_suggestions.outside, self.hub)
-        return self.result(lists.nothing_here(discovery, notes), empty)
+        return self.result(model.answer(nothing_here(discovery, notes))[0], empty)
 
     def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
         """Process the query log."""

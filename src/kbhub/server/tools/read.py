@@ -17,7 +17,8 @@ from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT, relat
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Status, Tags
-from kbhub.render import lists, model
+from kbhub.render import model
+from kbhub.render.bases import status_report
 from kbhub.render.documents import audit_report, related_report, tags_report
 from kbhub.render.search import read_answer
 from kbhub.server.tools.calls import Calls, client_name
@@ -159,7 +160,7 @@ class Statuses:
         queries = await calls.run(summary, calls.hub)
         notes = await calls.run(outside, calls.hub)
         status = status.model_copy(update={"bases": watched, "problems": problems, "notes": notes, "queries": queries})
-        return calls.result(lists.status_answer(status), status)
+        return calls.result(*model.answer(status_report(status)))
 
 
 class AuditTool:

@@ -1,0 +1,361 @@
+"""Bases in words: their state, their documents, what was indexed, and where knowledge was looked for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.render.formats import Listing, Record
+from kbhub.render.layout import ago_text, message_of, passed_over_text, size_text
+from kbhub.render.memories import summary_lines
+from kbhub.render.report import NAME_BYTES, SENTENCE_BYTES, Item, Line, Name, Names, Ref, Report, Text, say
+from kbhub.types import Discovery, Problem
+from kbhub.values import counted
+from kbhub.workspace.config import shown_url
+from kbhub.workspace.formats import MARKDOWN_SUFFIX
+
+if TYPE_CHECKING:
+    from kbhub.reading.lists import Listed
+    from kbhub.reading.reports import BaseStatus, Status
+    from kbhub.setup.bases import BaseChange, KnownBase, KnownBases
+    from kbhub.setup.cleanup import Cleanup, Removable, Spared
+    from kbhub.setup.contexts import Context
+    from kbhub.setup.init import Initialised
+    from kbhub.sync.comparison import SyncReport
+    from kbhub.workspace.trust import Grant
+
+PROBLEM_BYTES = 4 * NAME_BYTES
+"""UTF-8 bytes shown to a model of a problem: it ends with the command to run, after up to three paths."""
+
+PROBLEMS, MODEL_PROBLEMS = 20, 4
+"""Problems listed per base, for people and for a model; `--json` has all."""
+
+FEW_PLACES = 4
+"""Number of places up to which all are listed without `--verbose`; a folder three below its git root has 29."""
+
+NO_BASE = "No knowledge is active here: no project, and no global base. `kbhub bases add DIR` adds a folder of notes."
+NO_PROJECT = "none; change to a project, or name one with --root DIR"
+INIT = "Run `kbhub init` to choose or create some."
+
+_STATUS_FIELDS = (
+    *("id", "path", "origin", "documents", "chunks", "vectors", "index", "index_bytes", "synced", "problems"),
+)
+_STARTER_STEP = 'kbhub search "how to write knowledge"'
+_SETUP_STEP = "  kbhub setup       shows the coding agents on this machine, and registers the server with them"
+_THERE_STEP = "kbhub ls project  lists the documents that are there"
+"""First step after `init`: a search that the starter document answers, or, with existing documents, their list."""
+
+
+def status_report(
+    status: Status, *, now: datetime | None = None, people: bool = False, verbose: bool = False
+) -> Report:
+    """Return the status of a workspace: configuration, bases, problems.
+
+    `people` also get where no project base was found; `verbose` lists all places where it was looked for.
+    """
+    workspace, bases = status.workspace, status.bases
+    now, most = now or datetime.now(UTC), PROBLEMS if people else MODEL_PROBLEMS
+    memories, fresh = status.memories, all(problem.subject != "project" for problem in status.problems)
+    counts = (f"{memories.faded} faded", f"{memories.superseded} superseded") if memories else ()
+    directory = f"{workspace.directory} ({workspace.source})" if workspace.directory else NO_PROJECT
+    strength = f"{memories.memories}, mean strength {memories.strength:.2f}" if memories else ""
+    problems: list[Text] = [*map(_problem, status.problems)]
+    for entry in bases:
+        problems += [_problem(problem, entry.base.id) for problem in entry.problems[:most]]
+        if (more := len(entry.problems) - most) > 0:
+            problems.append(say(f"Problem: {{}}: {more} more; see `kbhub status --json`", Line(entry.base.id)))
+    passed = [f"{entry.base.id}: {passed_over_text(entry.passed_over)}" for entry in bases if entry.passed_over]
+    facts = _facts(
+        ("kbhub", status.version),
+        ("workspace", directory),
+        ("config", str(status.config or "none")),
+        ("embedder", status.embedder),
+        ("daemon", _daemon(status)),
+        ("tags", " · ".join(f"{tag.tag} {tag.documents}" for tag in status.tags)),
+        ("memories", ", ".join([strength, *(count for count in counts if not count.startswith("0 "))])),
+        ("hooks", status.hooks or ""),
+    )
+    parts: list[Text | Item] = [*facts, "", *(_base(entry, now) for entry in bases)]
+    if not bases:
+        parts += nothing_active(status.looked_for, fresh=fresh, people=people, verbose=verbose)
+    if status.queries and (status.queries.asked or status.queries.gaps):
+        parts += ["", *(Line(line, SENTENCE_BYTES) for line in summary_lines(status.queries))]
+    if people and bases and all(entry.base.id != "project" for entry in bases):
+        parts += ["", *_looked_for("No project base", status.looked_for, verbose=verbose)]
+    notes = [say("Note: {}", Line(note, SENTENCE_BYTES)) for note in (*passed, *status.notes)]
+    return Report(
+        parts=[*parts, *([""] if notes else []), *notes, *([""] if problems else []), *problems],
+        advice="`kbhub status` lists all",
+        data=status,
+        rows=lambda: Listing("base", _STATUS_FIELDS, [*map(_status_row, bases)]),
+    )
+
+
+def _status_row(status: BaseStatus) -> Record:
+    return {
+        **status.model_dump(mode="json", include={*_STATUS_FIELDS[3:9]}),
+        **status.base.model_dump(mode="json", include={*_STATUS_FIELDS[:3]}),
+        "problems": len(status.problems),
+        "context": status.base.contexts.get("") or status.base.description,
+    }
+
+
+def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> Report:
+    """Return that no base is active: where they were looked for, and what to do."""
+    parts: Iterable[Text] = nothing_active(discovery.looked_for)
+    if discovery.off:
+        parts = [say("No knowledge is searched here: {}.", Line(discovery.looked_for[-1], NAME_BYTES))]
+    said = [Line(note, SENTENCE_BYTES) for note in notes]
+    return Report(parts=[*parts], notes=[*said, *map(_problem, discovery.problems)])
+
+
+def nothing_active(
+    looked_for: Sequence[str], *, fresh: bool = True, people: bool = False, verbose: bool = False
+) -> list[Text]:
+    """Return where bases were looked for, and, if there is a project without knowledge (`fresh`), what to do."""
+    if not looked_for:
+        return [say(NO_BASE)]
+    if people:
+        return [
+            *_looked_for("No knowledge is active here", looked_for, verbose=verbose),
+            *([say(INIT)] if fresh else []),
+        ]
+    return [say(f"No knowledge is active here (looked for {{}}). {INIT}", Names(looked_for))]
+
+
+def _looked_for(opening: str, places: Sequence[str], *, verbose: bool) -> list[Text]:
+    """Return where knowledge was looked for; of many places, only those with something that was ignored."""
+    short = not verbose and len(places) > FEW_PLACES
+    # A place with something that was ignored ends with the reason.
+    shown = [place for place in places if place.endswith((")", "off here"))] if short else places
+    first = f"{opening}. Looked for:"
+    if short:
+        first = f"{opening}. Looked in {counted(len(places), 'place')}; `kbhub status --verbose` lists them."
+        first += " Of these:" if shown else ""
+    return [say(first), *(say("  {}", Name(place)) for place in shown)]
+
+
+def _base(status: BaseStatus, now: datetime) -> Item:
+    base = status.base
+    state = f"indexing {status.indexing}" if status.indexing else ""
+    if not state and status.synced:
+        state = f"synced {ago_text((now - datetime.fromisoformat(status.synced)).total_seconds())}"
+        state += f", {counted(status.behind, 'change')} since" if status.behind else ""
+    state = state or ("first index not finished" if status.documents else "not indexed yet")
+    if status.watched:
+        state += f", watched {status.watched}" if status.watched == "live" else f", {status.watched}"
+    counts = [(status.documents, "document"), (status.chunks, "chunk"), (status.vectors, "vector")]
+    texts = [counted(count, noun) for count, noun in counts]
+    texts += [f"{status.reranked} for reranking"] if status.reranked else []
+    about = ": ".join(filter(None, (base.name if base.name != base.id else None, base.description)))
+    return Item(
+        label=Line(base.id),
+        marks=(
+            Line(base.place, NAME_BYTES),
+            base.origin,
+            ", ".join(texts),
+            size_text(status.index_bytes) if status.index else "",
+            Line(state, SENTENCE_BYTES),
+            say("also known as {}", Names(base.names)) if base.names else "",
+            Name(about, SENTENCE_BYTES) if about else "",
+        ),
+        row=True,
+    )
+
+
+def _daemon(status: Status) -> str:
+    if not (daemon := status.daemon):
+        return ""
+    since = f", since {daemon.since}" if daemon.since else ""
+    http = f", {daemon.http}" if daemon.http else ""
+    other = f", version {daemon.version}" if daemon.version != status.version else ""
+    return f"process {daemon.pid} at {daemon.address}{http}{since}{other}; stop it with `kbhub stop`"
+
+
+def _problem(problem: Problem, base: str = "") -> Text:
+    subject = f"{base}: {problem.subject}" if base and problem.subject != base else problem.subject
+    return say("Problem: {}: {}", Line(subject, NAME_BYTES), Line(message_of(problem), PROBLEM_BYTES))
+
+
+def _facts(*facts: tuple[str, str]) -> list[Item]:
+    return [Item(label=name, title=Line(value, NAME_BYTES), row=True) for name, value in facts if value]
+
+
+def sync_report(report: SyncReport) -> Report:
+    """Return the result of syncing a base, with a line per failed file."""
+    documents = (
+        f"{report.added} added, {report.changed} changed, {report.removed} removed, "
+        f"{report.unchanged} unchanged, {len(report.failed)} failed"
+    )
+    vectors = f"{counted(report.vectors_made, 'vector')} made, {report.vectors_reused} reused"
+    head = say(
+        f"{{}}: {documents}; {counted(report.chunks, 'chunk')}, {vectors}; {report.seconds:.1f} s", Name(report.base)
+    )
+    failed = [say("  failed {}: {}", Name(one.subject), Name(message_of(one))) for one in report.failed]
+    passed = [passed_over_text(report.passed_over)] if report.passed_over else []
+    return Report(head, [*failed, *(say("  {}", Name(note)) for note in (*passed, *report.notes))])
+
+
+def init_report(made: Initialised) -> Report:
+    """Return the result of `kbhub init`, and what to do next."""
+    lines = [f"Created {path}" for path in made.made]
+    if made.trusted:
+        lines.append(f"Trusted {'it' if lines else 'the pointer'} to reach {made.knowledge}")
+    starter = any(path.suffix == MARKDOWN_SUFFIX for path in made.made)
+    steps = ["", "Next:", f"  {_STARTER_STEP if starter else _THERE_STEP}", _SETUP_STEP]
+    return Report(parts=[Line(line, NAME_BYTES) for line in (*lines, *(steps if lines else ()))])
+
+
+def trust_report(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool) -> Report:
+    """Return what pointers are trusted to reach: all grants if `listed`, else only the new and the revoked ones."""
+    lines = [] if listed else [f"{path} is no longer trusted." for path in revoked]
+    for pointer in dict.fromkeys(grant.pointer for grant in grants):
+        lines += [f"{pointer} may", *(f"  {_grant(grant)}" for grant in grants if grant.pointer == pointer)]
+        if not listed:
+            lines.append(f"Revoke with `{shlex.join(['kbhub', 'trust', '--revoke', str(pointer)])}`.")
+    lines = ["Nothing is trusted."] if listed and not grants else lines
+    return Report(parts=[Line(line, NAME_BYTES) for line in lines])
+
+
+def _grant(grant: Grant) -> str:
+    if grant.use == "documents":
+        return "let hooks deliver its documents, and have its skills served"
+    if grant.use == "cacheDir":
+        return f"keep its index in {grant.target}"
+    if grant.use == "refused":
+        return f"not have its knowledge in {grant.target}; you declined when asked"
+    return f"have its knowledge in {grant.target}" + (", and agents may write there" if grant.writable else "")
+
+
+def bases_report(known: KnownBases) -> Report:
+    """Return all bases, followed by their problems."""
+    items = [
+        Item(
+            label=Name(base.id),
+            marks=(
+                "active" if base.active else "not active",
+                Name(places_text(base.places) if base.places or base.origin == "config" else f"found: {base.origin}"),
+                # The number is unknown without an index, rather than 0.
+                counted(base.documents, "document") if base.index or (base.engine and not base.problem) else "",
+                Name(base.engine or str(base.path)),
+            ),
+            row=True,
+        )
+        for base in known.bases
+    ]
+    problems = [_problem(Problem(subject=base.id, message=base.problem)) for base in known.bases if base.problem]
+    none = say(
+        "No bases: none in {}, and none active here. Add one with `kbhub bases add PATH`.", Name(str(known.config))
+    )
+    fields = ("id", "path", "origin", "active", "for", "documents", "writable", "name", "description", "problem")
+    return Report(
+        parts=[*items, "", *problems] if items else [none],
+        rows=lambda: Listing(
+            "base",
+            fields,
+            [
+                {
+                    **base.model_dump(mode="json", include={*fields}),
+                    "path": base.engine or str(base.path),
+                    "for": list(base.places),
+                    "context": base.contexts.get("") or base.description,
+                }
+                for base in known.bases
+            ],
+        ),
+    )
+
+
+def base_report(base: KnownBase) -> Report:
+    """Return everything known about a base, a line each."""
+    facts = _facts(
+        ("base", base.id),
+        ("name", base.name or ""),
+        ("about", base.description or ""),
+        ("path", base.engine or str(base.path)),
+        ("found by", base.origin),
+        ("active", "here" if base.active else "not here"),
+        ("for", places_text(base.places)),
+        ("writable", "yes" if base.writable else "no"),
+        ("weight", f"{base.weight:g}"),
+        ("include", ", ".join(base.include)),
+        ("exclude", ", ".join(base.exclude)),
+        ("documents", str(base.documents)),
+        ("index", f"{base.index} ({size_text(base.index_bytes)})" if base.index else "" if base.engine else "none yet"),
+        ("synced", base.synced or "never"),
+        ("problem", base.problem or ""),
+    )
+    contexts = [say("  {}: {}", Name(path or "(all)"), Name(text)) for path, text in base.contexts.items()]
+    return Report(parts=[*facts, *([say("contexts"), *contexts] if contexts else [])])
+
+
+def change_report(change: BaseChange, verb: str) -> Report:
+    """Return the result of adding, removing or renaming a base."""
+    place = Name(shown_url(change.engine) if change.engine else str(change.path))
+    head = say(f"{f'{verb} ' if change.changed else ''}{{}}: {{}}", Name(change.id), place)
+    here = "" if "*" in change.places and change.active else ", and here" if change.active else ", but not here"
+    active = [say(f"Active in {{}}{here}.", Name(places_text(change.places)))] if verb != "Removed" else []
+    return Report(head, [*active, *map(Name, change.notes)])
+
+
+def places_text(places: Sequence[str]) -> str:
+    """Return where a base is active."""
+    return "all projects" if "*" in places else ", ".join(f"projects below {one}" for one in places) or "no project"
+
+
+def documents_report(documents: Sequence[Listed]) -> Report:
+    """Return documents, a line each."""
+    fields = ("docid", "ref", "base", "path", "title", "date", "tags", "kind", "size")
+    return Report(
+        parts=[
+            Item(
+                Ref(document.ref, document.docid),
+                Name(document.title),
+                marks=(document.date or "", Name(" ".join(f"#{tag}" for tag in document.tags))),
+                row=True,
+            )
+            for document in documents
+        ],
+        rows=lambda: Listing(
+            "document",
+            fields,
+            [
+                {**document.model_dump(mode="json", include={*fields}), "context": " / ".join(document.contexts)}
+                for document in documents
+            ],
+        ),
+    )
+
+
+def contexts_report(contexts: Sequence[Context]) -> Report:
+    """Return contexts, a line each."""
+    fields = ("base", "path", "context", "file")
+    rows = [{**context.model_dump(mode="json"), "ref": _place(context)} for context in contexts]
+    items = [Item(label=Name(_place(context)), title=Name(context.context), row=True) for context in contexts]
+    return Report(parts=items, rows=lambda: Listing("context", fields, rows))
+
+
+def cleanup_report(cleanup: Cleanup) -> Report:
+    """Return what would be deleted, and how much space that frees."""
+    parts: list[Text | Item] = [say("Nothing to delete in {}.", Name(str(cleanup.cache)))]
+    if cleanup.found:
+        total = f"{counted(len(cleanup.found), 'item')}, {size_text(cleanup.bytes)}"
+        parts = [*map(_removable, cleanup.found), say(total)]
+    if cleanup.spared:
+        kept = "Kept texts of deleted documents whose base is gone; they cannot be recreated, so they are kept:"
+        parts += ["", say(kept), *map(_removable, cleanup.spared)]
+    return Report(parts=parts)
+
+
+def _removable(entry: Removable | Spared) -> Item:
+    marks = (ago_text(entry.age), Name(str(entry.path)), Name(entry.reason))
+    return Item(label=size_text(entry.bytes), marks=marks, row=True)
+
+
+def _place(context: Context) -> str:
+    if context.base is None:
+        return f"/{context.path}"
+    return f"{context.base}/{context.path}" if context.path else context.base
