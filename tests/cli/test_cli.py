@@ -17,7 +17,7 @@ import pytest
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.app import app
 from kbhub.cli.main import PIPE_CLOSED
-from kbhub.editing.audit import CHECKS
+from kbhub.editing.findings import CHECKS
 
 ROOT = Path(__file__).parents[2]
 TEAM = ROOT / "examples" / "team"

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from kbhub.editing.audit import CHECKS, audit
+from kbhub.editing.audit import audit
+from kbhub.editing.findings import CHECKS
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.remember import remember
 from kbhub.render.documents import audit_report

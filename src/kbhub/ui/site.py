@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse
 
 from kbhub import __version__
-from kbhub.editing.audit import AuditReport, audit, fix
+from kbhub.editing.audit import audit, fix
+from kbhub.editing.findings import AuditReport
 from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.render.html.templates import environment, rendered
 from kbhub.sync.background import Background

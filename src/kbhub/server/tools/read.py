@@ -8,7 +8,8 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
-from kbhub.editing.audit import AuditReport, audit
+from kbhub.editing.audit import audit
+from kbhub.editing.findings import AuditReport
 from kbhub.errors import UsageError
 from kbhub.hooks.sessions import mark_read
 from kbhub.memory import catalog

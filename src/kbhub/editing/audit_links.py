@@ -10,13 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-from kbhub.documents.markdown import parse_document
-from kbhub.editing.audit.material import AuditFinding, Fix, Material, Severity
+from kbhub.documents.markdown import images_of, parse_document
 from kbhub.editing.checks import plain_entry
+from kbhub.editing.findings import AuditRun, Fix, Found, Material, Severity, check
 from kbhub.editing.renames import spelling
 from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
-from kbhub.reading.faults import ResolvedLink
+from kbhub.reading.faults import Faults, ResolvedLink
+from kbhub.reading.graph import Edge, WrittenLink, graph_of
 from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, stem
 from kbhub.types import Document
 from kbhub.workspace.formats import is_markdown
@@ -83,11 +84,6 @@ class Anchors:
         return headings[matches[0]] if matches else ""
 
 
-def takes_fragments(path: str) -> bool:
-    """Return whether fragments of links to a file name headings, as in Markdown."""
-    return is_markdown(path)
-
-
 def _anchor_forms(heading: str) -> set[str]:
     """Return the forms of a heading: as written, as rendered, and without its number."""
     shown = _ELEMENT.sub("", _LINK.sub(r"\1", _WIKILINK.sub(r"\1", heading)))
@@ -105,10 +101,11 @@ def _squashed(text: str) -> str:
     return "".join(letter for letter in unicodedata.normalize("NFC", text).casefold() if letter.isalnum())
 
 
-def link_findings(material: Material, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
-    """Yield findings about the links of a base; `bases` holds all active bases."""
+@check("links", "related", "headings", "ambiguous", "spelling", severity="info")
+def links(run: AuditRun, material: Material) -> Iterator[Found]:
+    """Find links and images that are broken, or may be."""
     targets = _Targets(material)
-    missing = _missing_headings(material, bases)
+    missing = _missing_headings(material, run.bases)
     for link in material.links:
         if material.documents[link.path].kind not in ("document", "memory"):
             continue
@@ -121,13 +118,31 @@ def link_findings(material: Material, bases: Mapping[str, Material]) -> Iterator
                 yield _ambiguous(material, link)
             elif link.by != "itself" and link.goal[0] == material.base.id and "@" not in link.target:
                 yield from _misspelt(material, link, link.goal[1], targets)
+    if count := sum(link.status == "outside" for link in material.links):
+        what = "1 link leads" if count == 1 else f"{count} links lead"
+        run.notes.append(f"{material.base.id}: {what} out of every base and the project; not checked.")
+    if "links" in run.selected:
+        yield from _broken_images(material)
 
 
-def unchecked_links(material: Material) -> str:
-    """Return a note with the number of links out of all bases and the project, or "" if there are none."""
-    count = sum(link.status == "outside" for link in material.links)
-    what = "1 link leads" if count == 1 else f"{count} links lead"
-    return f"{material.base.id}: {what} out of every base and the project; not checked." if count else ""
+def _broken_images(material: Material) -> Iterator[Found]:
+    name, graph = material.base.id, graph_of(material.hub)
+    paths = [
+        path for path, row in material.documents.items() if row.kind in ("document", "memory") and is_markdown(path)
+    ]
+    if name not in graph.bases:
+        return
+    faults, index = Faults(graph), material.hub.index(material.base)
+    with index.snapshot():
+        for path, text in texts(index, paths):
+            for image in images_of(text):
+                # As an embed, since Obsidian leaves out the folder of an image.
+                link = WrittenLink(path, image.target, image.fragment, image.text, image.line, "embed")
+                status, why = faults.verdict(Edge((name, path), link, None))
+                if image.target and status == "broken":
+                    message = f"The image {image.target!r} is broken: {why}."
+                    remedy = "Fix the path, add the file, or remove the image."
+                    yield Found(material, path, message, remedy, image.line, severity="error", check="links")
 
 
 class _Targets:
@@ -173,7 +188,7 @@ def _forms(target: str) -> Iterator[str]:
         yield bare
 
 
-def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> AuditFinding:
+def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> Found:
     related = link.kind == "related"
     corrected = targets.corrected(link)
     fix = _fix(link, corrected) if corrected else None
@@ -186,36 +201,31 @@ def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> AuditF
         remedy = _REMEDY
     if near:
         remedy = f"Did you mean {material.ref(near)!r}? {remedy}"
-    return material.finding(
-        "related" if related else "links",
-        "error",
+    return Found(
+        material,
         link.path,
         message,
         f"Change it to {fix.after!r}." if fix else remedy,
-        line=link.line,
-        others=(material.ref(near),) if near else (),
-        fix=fix,
+        link.line,
+        (material.ref(near),) if near else (),
+        fix,
+        "error",
+        "related" if related else "links",
     )
 
 
-def _ambiguous(material: Material, link: ResolvedLink) -> AuditFinding:
+def _ambiguous(material: Material, link: ResolvedLink) -> Found:
     bases = material.hub.discovery().bases
     by_id = {base.id: base for base in bases}
     assert link.goal is not None
     taken, *others = (ref_of(by_id[name], path, bases) for name, path in (link.goal, *link.others))
     shown = ", ".join(map(repr, others[:SHOWN])) + (", …" if len(others) > SHOWN else "")
-    return material.finding(
-        "ambiguous",
-        "info",
-        link.path,
-        f"{link.target!r} resolves to {taken!r}, but could also mean {shown}.",
-        "Write the path of the document you mean.",
-        line=link.line,
-        others=tuple(others[:SHOWN]),
-    )
+    message = f"{link.target!r} resolves to {taken!r}, but could also mean {shown}."
+    remedy = "Write the path of the document you mean."
+    return Found(material, link.path, message, remedy, link.line, tuple(others[:SHOWN]), check="ambiguous")
 
 
-def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targets) -> Iterator[AuditFinding]:
+def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targets) -> Iterator[Found]:
     """Yield a finding for a link that works here, but may not in other programs."""
     if link.kind in PATH_KINDS:
         severity, fault = _path_fault(link, goal)
@@ -227,16 +237,9 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
         return
     fix = _fix(link, goal) if link.by == "path" and fault is not _ELSEWHERE and targets.is_alone(goal) else None
     better = fix.after if fix else spelling(_with_ending(link, goal), link.kind, link.path, goal)[-1]
-    yield material.finding(
-        "spelling",
-        severity,
-        link.path,
-        f"The link to {link.target!r} resolves to {goal!r}, but {fault}.",
-        f"Change it to {better!r}.",
-        line=link.line,
-        others=(material.ref(goal),),
-        fix=fix,
-    )
+    message = f"The link to {link.target!r} resolves to {goal!r}, but {fault}."
+    others = (material.ref(goal),)
+    yield Found(material, link.path, message, f"Change it to {better!r}.", link.line, others, fix, severity, "spelling")
 
 
 def _entry_fault(link: ResolvedLink, goal: str) -> str:
@@ -286,7 +289,7 @@ def _missing_headings(material: Material, bases: Mapping[str, Material]) -> dict
     """Map the identity of each link whose heading is missing to the heading that was probably meant."""
     by_base: dict[str, dict[str, list[ResolvedLink]]] = defaultdict(lambda: defaultdict(list))
     for link in material.links:
-        if link.fragment and link.status == "document" and link.goal and takes_fragments(link.goal[1]):
+        if link.fragment and link.status == "document" and link.goal and is_markdown(link.goal[1]):
             by_base[link.goal[0]][link.goal[1]].append(link)
     missing: dict[int, str] = {}
     for name, by_path in by_base.items():
@@ -301,18 +304,12 @@ def _missing_headings(material: Material, bases: Mapping[str, Material]) -> dict
     return missing
 
 
-def _without_heading(material: Material, link: ResolvedLink, near: str) -> AuditFinding:
+def _without_heading(material: Material, link: ResolvedLink, near: str) -> Found:
     assert link.goal is not None
     bases = material.hub.discovery().bases
     goal = ref_of(next(base for base in bases if base.id == link.goal[0]), link.goal[1], bases)
     where = "This document" if link.goal == (material.base.id, link.path) else repr(goal)
     what = "block" if link.fragment.startswith("^") else "heading"
-    return material.finding(
-        "headings",
-        "warning",
-        link.path,
-        f"{where} has no {what} {link.fragment!r}, which the link {link.text or link.target!r} names.",
-        f"Did you mean {near!r}?" if near else "Name an existing heading, or only the document.",
-        line=link.line,
-        others=(goal,),
-    )
+    message = f"{where} has no {what} {link.fragment!r}, which the link {link.text or link.target!r} names."
+    remedy = f"Did you mean {near!r}?" if near else "Name an existing heading, or only the document."
+    return Found(material, link.path, message, remedy, link.line, (goal,), severity="warning", check="headings")

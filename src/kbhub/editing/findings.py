@@ -1,8 +1,9 @@
-"""What an audit reads of a base's index, once, and the findings it reports."""
+"""What an audit reads of the indexes, once, how its checks are declared, and what it reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -19,6 +20,7 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
+    from kbhub.sync.sync import Progress
 
 
 Severity = Literal["error", "warning", "info"]
@@ -156,33 +158,80 @@ class Material:
         """Return the ref of a document."""
         return ref_of(self.base, path, self.hub.discovery().bases)
 
-    def finding(
-        self,
-        check: str,
-        severity: Severity,
-        path: str,
-        message: str,
-        remedy: str,
-        *,
-        line: int | None = None,
-        others: tuple[str, ...] = (),
-        fix: Fix | None = None,
-    ) -> AuditFinding:
-        """Build a finding about a document or file of the base."""
-        row = self.documents.get(path)
-        return AuditFinding(
-            check=check,
-            severity=severity,
-            ref=self.ref(path),
-            docid=self.short.get(row.docid, "") if row else "",
-            base=self.base.id,
-            path=path,
-            line=line,
-            message=message,
-            remedy=remedy,
-            others=others,
-            fix=fix,
-        )
+
+@struct
+class Found:
+    """What a check found, about a document or file of a base."""
+
+    material: Material
+    path: str
+    message: str
+    remedy: str
+    line: int | None = None
+    others: tuple[str, ...] = ()
+    fix: Fix | None = None
+    severity: Severity | None = None
+    """None for that of its check."""
+    check: str = ""
+    """Its name, if the check has several."""
+
+
+@struct
+class Check:
+    """A check, which looks through one base, or through all at once."""
+
+    names: tuple[str, ...]
+    severity: Severity
+    find: Callable[..., Iterable[Found]]
+    """Takes the run and, if it looks through one base, its material."""
+
+    def findings(self, *where: AuditRun | Material) -> Iterator[AuditFinding]:
+        """Yield what it finds."""
+        for found in self.find(*where):
+            material, row = found.material, found.material.documents.get(found.path)
+            yield AuditFinding(
+                check=found.check or self.names[0],
+                severity=found.severity or self.severity,
+                ref=material.ref(found.path),
+                docid=material.short.get(row.docid, "") if row else "",
+                base=material.base.id,
+                path=found.path,
+                line=found.line,
+                message=found.message,
+                remedy=found.remedy,
+                others=found.others,
+                fix=found.fix,
+            )
+
+
+def check(*names: str, severity: Severity) -> Callable[[Callable[..., Iterable[Found]]], Check]:
+    """Declare a generator to be a check, by names of `CHECKS` and the severity of most findings."""
+    return lambda find: Check(names, severity, find)
+
+
+@struct(frozen=False)
+class AuditRun:
+    """An audit in progress, counted in checks of one document each."""
+
+    hub: Hub
+    bases: Mapping[str, Material]
+    """All active bases, by id."""
+    audited: Sequence[Material]
+    selected: frozenset[str]
+    progress: Progress | None
+    done: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def documents(self) -> int:
+        """How many documents are checked."""
+        return sum(len(material.documents) for material in self.audited)
+
+    def reach(self, check: str, done: int) -> None:
+        """Say how much is done, and which check comes or goes on."""
+        self.done = done
+        if self.progress:
+            self.progress(check, done, len(self.selected) * self.documents)
 
 
 def material_of(hub: Hub, base: Base) -> Material:

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kbhub.documents.edits import Text, front_matter_of, text_of, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
-from kbhub.editing.audit.documents import (
-    file_findings,
-    image_findings,
-    memory_findings,
-    orphan_findings,
-    problem_findings,
-    ref_findings,
-    secret_findings,
-    stale_findings,
-    tag_findings,
-    title_findings,
-    usual_tags,
+from kbhub.editing.audit_documents import (
+    broken_refs,
+    damaged_text,
+    duplicates,
+    leaked_secrets,
+    missing_titles,
+    orphans,
+    outdated_memories,
+    stale_documents,
+    tags_spelt_differently,
+    unindexed_files,
+    unreadable_front_matter,
 )
-from kbhub.editing.audit.links import link_findings, unchecked_links
-from kbhub.editing.audit.material import (
+from kbhub.editing.audit_links import links
+from kbhub.editing.findings import (
     CHECKS,
     SEVERITIES,
     AuditFinding,
     AuditReport,
+    AuditRun,
     Change,
+    Check,
     CheckCount,
     Fixed,
     Material,
@@ -57,24 +59,20 @@ if TYPE_CHECKING:
     from kbhub.sync.sync import Progress
 
 
-_LINKS = frozenset(("links", "related", "headings", "ambiguous", "spelling"))
-_PROBLEMS = frozenset(("front-matter", "encoding"))
-
-
 _TAG_KEYS = ("tags", "tag")
 
 
-class _AuditProgress:
-    """The progress of an audit, in checks of one document each."""
-
-    def __init__(self, progress: Progress | None, todo: int) -> None:
-        self._progress, self._todo, self.done = progress, todo, 0
-
-    def reach(self, check: str, done: int) -> None:
-        """Say how much is done, and which check comes or goes on."""
-        self.done = done
-        if self._progress:
-            self._progress(check, done, self._todo)
+_OF_A_BASE = (
+    links,
+    unreadable_front_matter,
+    damaged_text,
+    unindexed_files,
+    leaked_secrets,
+    missing_titles,
+    stale_documents,
+    orphans,
+)
+_OF_ALL = (tags_spelt_differently, broken_refs, duplicates, outdated_memories)
 
 
 def audit(
@@ -114,10 +112,9 @@ def audit(
         material.short.update(short)
     while True:
         audited = [material for name, material in bases.items() if name in chosen]
-        notes: list[str] = []
-        told = _AuditProgress(progress, len(selected) * sum(len(material.documents) for material in audited))
+        run = AuditRun(hub, bases, audited, selected, progress)
         try:
-            findings = [one for one in _findings(hub, audited, bases, selected, notes, told) if one.check in selected]
+            findings = [one for one in _findings(run) if one.check in selected]
             break
         except IndexUnavailable as error:  # it turns out to be damaged
             del bases[error.base]
@@ -136,90 +133,31 @@ def audit(
     writable = {name for name, material in bases.items() if why_not_writable(hub, material.base) is None}
     report = AuditReport(
         bases=tuple(material.base.id for material in audited),
-        documents=sum(len(material.documents) for material in audited),
+        documents=run.documents,
         checks=tuple(name for name in CHECKS if name in selected),
         counts=_counts(findings),
         findings=tuple(findings),
         total=len(findings),
         fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
-        notes=tuple(notes),
+        notes=tuple(run.notes),
         passed_over=_passed_over(hub, audited) if "files" in selected else {},
         skipped=tuple(skipped),
     )
     return report.cut(limit)
 
 
-def _findings(
-    hub: Hub,
-    audited: Sequence[Material],
-    bases: Mapping[str, Material],
-    selected: frozenset[str],
-    notes: list[str],
-    told: _AuditProgress,
-) -> Iterator[AuditFinding]:
+def _findings(run: AuditRun) -> Iterator[AuditFinding]:
     """Run the requested checks, and maybe some that come with them."""
-    usual = usual_tags(bases) if "tags" in selected else {}
-    steps = [
-        (len(material.documents), names, check)
-        for material in audited
-        for names, check in _checks_of_base(material, bases, selected, usual, notes, told)
+    steps: list[tuple[Check, int, tuple[AuditRun | Material, ...]]] = [
+        (check, len(material.documents), (run, material)) for material in run.audited for check in _OF_A_BASE
     ]
-    steps += [
-        (sum(len(material.documents) for material in audited), *one) for one in _checks_of_all(hub, audited, notes)
-    ]
-    for size, names, check in steps:
-        if wanted := sorted(names & selected):
-            end = told.done + len(wanted) * size
-            told.reach(wanted[0], told.done)
-            yield from check()
-            told.reach(wanted[0], end)
-
-
-def _checks_of_base(
-    material: Material,
-    bases: Mapping[str, Material],
-    selected: frozenset[str],
-    usual: Mapping[str, str],
-    notes: list[str],
-    told: _AuditProgress,
-) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
-    """Yield the checks of a base, by the names of what they find."""
-
-    def links() -> Iterator[AuditFinding]:
-        yield from link_findings(material, bases)
-        notes.extend(filter(None, [unchecked_links(material)]))
-        if "links" in selected:
-            yield from image_findings(material)
-
-    yield _LINKS, links
-    yield _PROBLEMS, lambda: problem_findings(material)
-    yield frozenset(("files",)), lambda: file_findings(material)
-    yield frozenset(("secrets",)), lambda: secret_findings(material, lambda: told.reach("secrets", told.done + 1))
-    yield frozenset(("titles",)), lambda: title_findings(material)
-    yield frozenset(("stale",)), lambda: stale_findings(material)
-    yield frozenset(("orphans",)), lambda: orphan_findings(material, bases)
-    yield frozenset(("tags",)), lambda: tag_findings(material, usual)
-
-
-def _checks_of_all(
-    hub: Hub, audited: Sequence[Material], notes: list[str]
-) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
-    """Yield the checks across bases, by the names of what they find."""
-
-    def noted(check: Callable[[Sequence[Material]], tuple[list[AuditFinding], list[str]]]) -> list[AuditFinding]:
-        findings, more = check(audited)
-        notes.extend(more)
-        return findings
-
-    def duplicates() -> list[AuditFinding]:
-        # numpy takes 0.1 s to load, and no other check needs it.
-        from kbhub.editing.audit.duplicates import duplicate_findings  # noqa: PLC0415
-
-        return noted(duplicate_findings)
-
-    yield frozenset(("refs",)), lambda: noted(ref_findings)
-    yield frozenset(("duplicates",)), duplicates
-    yield frozenset(("memories",)), lambda: memory_findings(hub, {material.base.id: material for material in audited})
+    steps += [(check, run.documents, (run,)) for check in _OF_ALL]
+    for check, size, where in steps:
+        if wanted := sorted(run.selected.intersection(check.names)):
+            end = run.done + len(wanted) * size
+            run.reach(wanted[0], run.done)
+            yield from check.findings(*where)
+            run.reach(wanted[0], end)
 
 
 def _passed_over(hub: Hub, audited: Sequence[Material]) -> dict[str, dict[str, int]]:

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbhub.editing.findings import AuditRun, Found, Material
 from kbhub.index.catalogue import bodies
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from kbhub.editing.audit.material import AuditFinding, Material
 
 SHINGLE_WORDS = 3
 """Words of a shingle: one changed word changes three shingles."""
@@ -154,16 +153,15 @@ NEARLY = 0.9
 _REMEDY = "Keep one of them: merge the differences, and update the links to the other."
 
 
-def duplicate_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding], list[str]]:
-    """Return a finding for each document that resembles an earlier one, and notes on what was not compared.
+def resembling(run: AuditRun) -> Iterator[Found]:
+    """Yield the documents that resemble an earlier one, and note whether not all were compared.
 
     The order of the bases matters: of two equal documents, the first is the one to keep.
     """
-    findings: list[AuditFinding] = []
     first: dict[bytes, tuple[Material, str]] = {}
     distinct: list[tuple[Material, str]] = []
     seen: set[str] = set()
-    for material in materials:
+    for material in run.audited:
         for path in material.written():
             real = os.path.join(material.base.path, path)  # noqa: PTH118 - thousands of them
             row = material.contents[path]
@@ -174,11 +172,12 @@ def duplicate_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding
                 first[row.hash] = material, path
                 distinct.append((material, path))
             elif material.documents[path].size:
-                findings.append(_finding(material, path, *first[row.hash], likeness=None))
+                yield _found(material, path, first[row.hash], "The content is")
     pairs, complete = alike(_texts(distinct), NEARLY)
-    findings += [_finding(*distinct[pair.other], *distinct[pair.one], likeness=pair.likeness) for pair in pairs]
-    notes = [] if complete else ["Too many documents are similar to each other; not all of them were compared."]
-    return findings, notes
+    for pair in pairs:
+        yield _found(*distinct[pair.other], distinct[pair.one], f"The text is {pair.likeness:.0%}")
+    if not complete:
+        run.notes.append("Too many documents are similar to each other; not all of them were compared.")
 
 
 def _texts(documents: Sequence[tuple[Material, str]]) -> Iterator[str]:
@@ -193,9 +192,6 @@ def _texts(documents: Sequence[tuple[Material, str]]) -> Iterator[str]:
         start = end
 
 
-def _finding(
-    material: Material, path: str, other: Material, other_path: str, *, likeness: float | None
-) -> AuditFinding:
-    ref = other.ref(other_path)
-    how = "The content is the same as in" if likeness is None else f"The text is {likeness:.0%} the same as in"
-    return material.finding("duplicates", "warning", path, f"{how} {ref!r}.", _REMEDY, others=(ref,))
+def _found(material: Material, path: str, other: tuple[Material, str], how: str) -> Found:
+    ref = other[0].ref(other[1])
+    return Found(material, path, f"{how} the same as in {ref!r}.", _REMEDY, others=(ref,))
