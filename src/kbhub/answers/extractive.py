@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import PurePosixPath
@@ -86,7 +86,7 @@ SAME_SHARE = 0.9
 """Share of distinct words in common from which two sentences count as the same."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Choice:
     """A part of a passage that may be quoted."""
 

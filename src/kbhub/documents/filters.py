@@ -7,7 +7,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from kbhub.types import Base, Kind
@@ -74,7 +74,7 @@ class Rule:
         return match is not None and match.lastgroup != _DIRECTORY_GROUP
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Layer:
     """The rules of one folder, and how to make a path in the base relative to that folder."""
 

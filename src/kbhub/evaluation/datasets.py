@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ class Dataset:
         return total.hexdigest()[:16]
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Row:
     """A line of a JSONL file."""
 

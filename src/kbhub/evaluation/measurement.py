@@ -8,7 +8,6 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -283,7 +282,7 @@ class Options:
         return plans
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Measured:
     """A plan with its answers to the answerable queries."""
 

@@ -10,7 +10,7 @@ import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -28,7 +28,7 @@ from kbhub.reading.lists import short_docids
 from kbhub.reading.resolver import resolver_of
 from kbhub.sync.freshness import first_indexes
 from kbhub.types import Base, Skipped
-from kbhub.values import struct
+from kbhub.values import Value, struct
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class WrittenLink:
     kind: LinkKind
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class BaseLinks:
     """The documents and links of one base, for one generation of its index."""
 
@@ -184,8 +184,7 @@ class Edge:
     """See `Resolution.others`."""
 
 
-@dataclass(eq=False)
-class Graph:
+class Graph(Value):
     """All links between the documents of the active bases, for one state of their indexes."""
 
     bases: Mapping[str, BaseLinks]
@@ -231,7 +230,7 @@ class Graph:
         return sorted({row.docid for base in self.bases.values() for row in base.documents.values()})
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Held:
     """What is cached from the last call for a hub."""
 
@@ -343,7 +342,14 @@ def _joined(
             leaving[source].append(edge)
             if edge.goal is not None and edge.goal != source:
                 coming[edge.goal].append(edge)
-    return Graph(bases, active, git_root, skipped, dict(leaving), dict(coming))
+    return Graph(
+        bases=bases,
+        active=active,
+        git_root=git_root,
+        skipped=skipped,
+        leaving=dict(leaving),
+        coming=dict(coming),
+    )
 
 
 class _Crossing:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import UsageError
 from kbhub.reading.faults import Faults
 from kbhub.reading.graph import Edge, Graph, Node, TagTable, found_document, graph_of, key_of, unread
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TagCount, TaggedDocument, Tags
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -28,7 +28,7 @@ NEAR_CHOSEN = 100
 _STATUSES = ("broken", "outside", "file")
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Hop:
     """A reached document, and how it was reached."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,7 @@ TIE_DIGITS = 5
 """Digits to which centrality is compared; float32 sums are no more precise."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(frozen=False)
 class Cluster:
     """Queries that ask the same."""
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from kbhub.errors import PathNotContained
@@ -122,7 +122,7 @@ class Content:
         return hashlib.sha256(self.data).hexdigest()
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Folder:
     """An open folder of a base."""
 

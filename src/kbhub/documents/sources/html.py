@@ -9,12 +9,13 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from html.parser import HTMLParser
 
 from kbhub.documents.sources.converted import decode_as, document_of_markdown
 from kbhub.documents.sources.markdown_writer import Inline, MarkdownWriter, cell_text, escaped, fenced, pipe_table
 from kbhub.types import Document
+from kbhub.values import struct
 
 _SPECIAL = re.compile(r"<(?:(!--)|(!\[CDATA\[)|(script|style)(?=[\s/>])|[!?])", re.IGNORECASE)
 _STRAY = re.compile(r"<(?!/?[a-zA-Z]|[!?])")
@@ -71,7 +72,7 @@ REPEATED_CHARACTERS = 200
 """Longest text of a cell that is repeated in each row that it spans."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Cell:
     """A cell of a table."""
 
@@ -82,7 +83,7 @@ class Cell:
     """Whether it has what no cell of a pipe table can have: a heading, a code block, a table."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Table:
     """A table that is being read."""
 

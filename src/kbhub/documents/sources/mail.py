@@ -7,7 +7,7 @@ import email.policy
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from email.message import EmailMessage, Message
 from email.utils import parsedate_to_datetime
@@ -16,6 +16,7 @@ from kbhub.documents.sources.converted import decode_as, document_of_markdown, p
 from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.markdown_writer import closed
 from kbhub.types import Document
+from kbhub.values import struct
 
 HEADER_CHARACTERS = 10_000
 """Longest header that is read; the library takes quadratic time for one."""
@@ -95,7 +96,7 @@ def _shortened(match: re.Match[bytes]) -> bytes:
     return header[:HEADER_CHARACTERS] if name in _READ else header
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Mail:
     """A mail being read."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import quote
 
 from kbhub.documents.markdown import scan_blocks
+from kbhub.values import struct
 
 SHOWN_CONTAINERS = 16
 """Lists and quotes that one line shows as nested, as many as the parser of Markdown reads; deeper ones look like the
@@ -86,7 +87,7 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |" if cells else "|  |"
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Container:
     """An open list, item, definition or quote."""
 
@@ -101,7 +102,7 @@ class _Container:
     """Number of the next item of an ordered list."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Scope:
     """A document or a table's cell: its own lines, and lists and quotes that end with it."""
 
@@ -225,7 +226,7 @@ _RAISED = re.compile(r"[-+−]?\d+")
 _NOT_LINKS = re.compile(r"(?:javascript|data|vbscript|blob|about|file|cid):", re.IGNORECASE)
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Mark:
     """An open inline element."""
 

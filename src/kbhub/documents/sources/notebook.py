@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -19,6 +19,7 @@ from kbhub.documents.sources.converted import document_of_markdown, plain_docume
 from kbhub.documents.sources.html import markdown_of
 from kbhub.documents.sources.markdown_writer import closed, fenced
 from kbhub.types import Document
+from kbhub.values import struct
 from kbhub.workspace.formats import file_title
 
 OUTPUT_CHARACTERS = 2000
@@ -75,7 +76,7 @@ def _cells(record: object) -> list[Any] | None:
     return [cell for part in parts for cell in part]
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Notebook:
     """A notebook being read."""
 
@@ -170,7 +171,7 @@ NAME_CHARACTERS = 80
 """Characters of a card's text that name it in the list of connections."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Node:
     """A card or a group."""
 

@@ -12,7 +12,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ import pypdf
 from kbhub.documents.plain_data import unreadable
 from kbhub.documents.sources.converted import Part, document_of_parts
 from kbhub.types import Document
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
@@ -73,7 +74,7 @@ class _TooLongError(Exception):
     """A page or file exceeded its limits."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Reading:
     """A file being read, with its deadline and the characters read so far."""
 

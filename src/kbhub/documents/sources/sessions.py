@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from kbhub.documents.secrets import masked
 from kbhub.documents.sources.converted import Part, document_of_parts
 from kbhub.types import Document
+from kbhub.values import struct
 from kbhub.workspace.formats import LOG_SUFFIX
 
 TOOL_CHARACTERS = 400
@@ -44,7 +45,7 @@ TITLE_CHARACTERS = 100
 _SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？]|\n")
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Turn:
     """A message of one side, with the tools that it used."""
 
@@ -62,7 +63,7 @@ class Turn:
     """Tool calls and results in order, one line each."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Transcript:
     """A session, built by passing its records to `take` in order."""
 
