@@ -22,8 +22,8 @@ from pathlib import Path
 
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.server.daemon.folder import DaemonFolder, read_record
 from kbhub.server.daemon.launch import stop
+from kbhub.server.daemon.protocol import DaemonFolder, read_record
 
 WORDS = [
     "deploy",

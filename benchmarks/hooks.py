@@ -34,8 +34,8 @@ from kbhub.api import Hub
 from kbhub.hooks.sessions import let_speak
 from kbhub.hub import HubOptions
 from kbhub.memory.remember import remember
-from kbhub.server.daemon.folder import DaemonFolder
 from kbhub.server.daemon.launch import begin, running, stop
+from kbhub.server.daemon.protocol import DaemonFolder
 
 PACKAGES = ("anyio", "httpx", "pydantic")
 """Installed packages whose source is the code of a repository."""

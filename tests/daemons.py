@@ -13,8 +13,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbhub.server.daemon.folder import DaemonFolder, is_held, read_record
 from kbhub.server.daemon.launch import stop
+from kbhub.server.daemon.protocol import DaemonFolder, is_held, read_record
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 PATIENCE = 60

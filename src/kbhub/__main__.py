@@ -33,10 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _hooked(typed: Sequence[str]) -> int | None:
     """Answer a client's hook; None if the command line is to be parsed."""
-    from kbhub.server.daemon.hook_client import run, wanted  # noqa: PLC0415 - as above
+    from kbhub.server.daemon.launch import run_hook, wanted_hook  # noqa: PLC0415 - as above
 
-    asked = None if sys.stdin is None or sys.stdin.isatty() else wanted(typed)
-    return None if asked is None else run(*asked, os.environ)
+    asked = None if sys.stdin is None or sys.stdin.isatty() else wanted_hook(typed)
+    return None if asked is None else run_hook(*asked, os.environ)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from hook_events import CLIENTS, EDITS, claude_log, sent
 from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.inbox import waiting
 from kbhub.memory.remember import remember
-from kbhub.server.daemon.folder import DaemonRecord, read_record, running
 from kbhub.server.daemon.launch import stop
+from kbhub.server.daemon.protocol import DaemonRecord, read_record, running
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
@@ -26,13 +26,13 @@ PROMPT = "On which day are refunds booked in the ledger?"
 
 ALONE = """
 from kbhub.server.daemon import launch
-from kbhub.server.daemon import hook_client
+from kbhub.server.daemon import launch
 launch.begin = lambda *_: None
 """
 """`kbhub` that starts no daemon."""
 
 PATIENT = f"""{ALONE}
-hook_client.SECONDS = 60.0
+launch.HOOK_SECONDS = 60.0
 from kbhub.__main__ import main
 main()
 """

@@ -21,9 +21,9 @@ from mcp.types import ListRootsResult, Root
 from conftest import make_environment
 from daemons import META, PATIENCE, Window, folder_of, pid_of, settings, until, windows
 from kbhub.errors import UsageError
-from kbhub.server.daemon.folder import is_held, make_token, read_record, read_token
 from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, workspace_of
 from kbhub.server.daemon.launch import stop
+from kbhub.server.daemon.protocol import is_held, make_token, read_record, read_token
 from kbhub.server.frames import FRAME_BYTES
 from kbhub.workspace.tool_names import CORE
 from test_daemon import furnish

@@ -22,8 +22,8 @@ from conftest import make_environment
 from daemons import CONNECT, INITIALIZE, PATIENCE, folder_of, settings, until, windows
 from kbhub.server.daemon import http
 from kbhub.server.daemon.connections import MOST_GREETING
-from kbhub.server.daemon.folder import read_record
 from kbhub.server.daemon.http import BURST, Workspaces
+from kbhub.server.daemon.protocol import read_record
 from kbhub.server.frames import FRAME_BYTES
 from kbhub.ui import loopback
 from test_daemon import furnish

@@ -12,7 +12,7 @@ import pytest
 
 from browsers import served
 from daemons import folder_of, pid_of, until, windows
-from kbhub.server.daemon.folder import running
+from kbhub.server.daemon.protocol import running
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 

@@ -21,8 +21,9 @@ from anyio.to_thread import run_sync
 
 from kbhub.errors import UsageError
 from kbhub.hub import Hub, HubOptions
+from kbhub.server.daemon.protocol import PROTOCOLS
 from kbhub.server.server import KbhubServer, create_server, log_level
-from kbhub.server.wire import PROTOCOLS, converse
+from kbhub.server.wire import converse
 from kbhub.workspace.child_processes import serve_frugally
 
 gc.freeze()  # all of it is permanent, and the first collection would scan it (90 ms)

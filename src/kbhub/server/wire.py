@@ -37,9 +37,6 @@ log = logging.getLogger(__name__)
 Loop = Callable[[Any, Any], Coroutine[Any, Any, None]]
 """Serves one connection on a stream of messages from the client and one to it."""
 
-PROTOCOLS = ("auto", "legacy")
-"""`auto` serves the era that the client opens with, `legacy` only the one with a handshake (up to 2025-11-25)."""
-
 PROBE = "server/discover"
 ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 """Key in `_meta` that only requests of 2026-07-28 and later have."""

@@ -54,7 +54,7 @@ from kbhub.render.setup import summary_line
 from kbhub.render.terminal import Painter
 from kbhub.render.terminal import text as text_of
 from kbhub.search.memory_boost import FADING_DAYS
-from kbhub.server.daemon.folder import DaemonFolder, running
+from kbhub.server.daemon.protocol import DaemonFolder, running
 from kbhub.setup.init import make_knowledge, point_to
 from kbhub.sync.base_suggestions import Suggestion, choices, outside
 from kbhub.sync.comparison import behind_of, compare

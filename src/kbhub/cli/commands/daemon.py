@@ -16,11 +16,9 @@ from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.options import Common, Places, hub_options
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.frozen import Model
-from kbhub.server.daemon.command import Http, Start
-from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, running, try_lock
-from kbhub.server.daemon.launch import DaemonUnavailable, launch
+from kbhub.server.daemon.launch import DaemonUnavailable, Http, Start, launch
 from kbhub.server.daemon.launch import stop as stop_daemon
-from kbhub.server.daemon.protocol import ConnectOptions
+from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, DaemonRecord, running, try_lock
 from kbhub.server.daemon.proxy import connect
 from kbhub.workspace.files import data_dir
 
@@ -172,7 +170,7 @@ def _make_way(folder: DaemonFolder, start: Start) -> None:
 
 def _in_background(folder: DaemonFolder, start: Start) -> int:
     try:
-        record = launch(folder, start.model_dump(mode="json"), os.environ)
+        record = launch(folder, start.as_json(), os.environ)
     except DaemonUnavailable as error:
         raise DaemonFault(f"Cannot start the daemon: {error}.") from error
     complain(f"The daemon is running (process {record.pid}). {_where(folder, record.http)}")

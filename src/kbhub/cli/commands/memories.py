@@ -47,7 +47,7 @@ from kbhub.render.memories import (
 )
 from kbhub.render.setup import inbox_text, settled_text, state_text
 from kbhub.render.terminal import text as text_of
-from kbhub.server.daemon.hook_client import run
+from kbhub.server.daemon.launch import run_hook
 from kbhub.setup.hooks import hooked_clients
 from kbhub.workspace.files import expand
 
@@ -384,7 +384,7 @@ def hook(
             "This command is for clients, which send JSON on standard input. Run `kbhub hooks` to see what hooks do "
             "here."
         )
-    return run(event, client, os.environ)
+    return run_hook(event, client, os.environ)
 
 
 def hooks(

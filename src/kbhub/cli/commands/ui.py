@@ -16,7 +16,7 @@ from kbhub.cli.console import complain, show_text
 from kbhub.cli.options import Places, hub_options
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.server.daemon.command import serve_by_daemon
+from kbhub.server.daemon.launch import serve_by_daemon
 from kbhub.server.daemon.protocol import ConnectOptions
 from kbhub.ui.access import PageAddress, door_at
 from kbhub.ui.app import open_browser, serve

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 
 from kbhub.errors import KbhubError
-from kbhub.server.daemon.folder import DaemonFolder, Lock, try_lock
+from kbhub.server.daemon.launch import start_of
+from kbhub.server.daemon.protocol import DaemonFolder, Lock, try_lock
 from kbhub.workspace.child_processes import be_frugal
 from kbhub.workspace.files import data_dir
 
@@ -30,10 +32,10 @@ def main() -> int:
         sys.stderr.write("another daemon is running and does not stop\n")
         return TAKEN
     # The SDK takes half a second to import: a process that comes second need not.
-    from kbhub.server.daemon import command, process  # noqa: PLC0415
+    from kbhub.server.daemon import process  # noqa: PLC0415
 
     try:
-        process.run(command.Start.model_validate_json(sys.argv[1]), folder, lock)
+        process.run(start_of(json.loads(sys.argv[1])), folder, lock)
     except KbhubError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -21,12 +21,19 @@ from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.shared import SharedState
-from kbhub.server.daemon.protocol import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
+from kbhub.server.daemon.protocol import (
+    GREETING_BYTES,
+    GREETING_SECONDS,
+    LINK,
+    OURS,
+    PASSED_ON,
+    PROTOCOLS,
+    ConnectOptions,
+)
 from kbhub.server.hook_endpoint import Hooking, HookMessage
 from kbhub.server.server import KbhubServer, create_server
-from kbhub.server.wire import PROTOCOLS, converse
+from kbhub.server.wire import converse
 from kbhub.ui.loopback import bind_port
-from kbhub.values import struct
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.files import cache_dir
 
@@ -45,41 +52,6 @@ process could open such connections."""
 GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead)
 
 
-class WantedModel(BaseModel):
-    """The command line of a client."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    root: str | None = None
-    config: Path | None = None
-    cache_dir: Path | None = None
-    base: tuple[str, ...] = ()
-    structured: bool = False
-    protocol: str | None = None
-    read_only: bool = False
-
-
-class PageModel(BaseModel):
-    """Where a page is wanted; see `ui.access.PageAddress`."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    port: int
-    token: str
-    session: str
-    spent: str = ""
-
-
-class HookModel(BaseModel):
-    """What a client's hook sent; see `server.hook_endpoint.HookMessage`."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    event: str
-    client: str
-    data: str
-
-
 class Greeting(BaseModel):
     """The first line of a client."""
 
@@ -92,24 +64,16 @@ class Greeting(BaseModel):
     cwd: Path = Path("/")
     home: Path = Path("/")
     env: dict[str, str] = {}
-    wanted: WantedModel = WantedModel()
-    page: PageModel | None = None
-    hook: HookModel | None = None
-
-
-@struct
-class Dismissal:
-    """Why a daemon ends."""
-
-    why: str
-    """`user`, `upgrade`, `idle` or `signal`."""
+    wanted: ConnectOptions = ConnectOptions()
+    page: dict[str, Any] | None = None
+    hook: HookMessage | None = None
 
 
 class Connections:
     """The clients on the wire.
 
     They must send `token`. `base_env` has the daemon's own variables, which clients do not set; `dismissed` is called
-    when a client asks the daemon to end.
+    with `user` or `upgrade` when a client asks the daemon to end.
     """
 
     def __init__(
@@ -118,7 +82,7 @@ class Connections:
         shared: SharedState,
         base_env: dict[str, str],
         status: Callable[[], dict[str, Any]],
-        dismissed: Callable[[Dismissal], None],
+        dismissed: Callable[[str], None],
     ) -> None:
         self._token, self._shared, self._status, self._dismissed = token, shared, status, dismissed
         self._base_env = {
@@ -126,7 +90,7 @@ class Connections:
         }
         self._open: dict[int, ByteStream] = {}
         self._greeting: dict[int, ByteStream] = {}
-        self._leaving: Dismissal | None = None
+        self._leaving = False
         self._sending: dict[int, anyio.Lock] = {}
         self.hooking = Hooking(shared)
 
@@ -145,10 +109,10 @@ class Connections:
         except Exception:  # BLE001: one client's failure must not affect the others
             log.exception("A connection failed.")
 
-    async def leave(self, dismissal: Dismissal, seconds: float) -> None:
-        """Tell the clients that the daemon ends, and wait up to some seconds until they have disconnected."""
-        self._leaving = dismissal
-        line = _line({OURS: "leaving", "why": dismissal.why})
+    async def leave(self, why: str, seconds: float) -> None:
+        """Tell the clients why the daemon ends, and wait up to some seconds until they have disconnected."""
+        self._leaving = True
+        line = _line({OURS: "leaving", "why": why})
         with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as group:
                 for number in list(self._open):
@@ -183,7 +147,7 @@ class Connections:
         if server and greeting:
             await self._converse(stream, buffered, server, greeting.wanted.protocol or _protocol(greeting))
         elif greeting and greeting.kbhub == "stop":
-            self._dismissed(Dismissal(greeting.why))
+            self._dismissed(greeting.why)
 
     async def _first_line(self, stream: ByteStream, buffered: BufferedByteReceiveStream) -> bytes:
         """Wait for a client's greeting."""
@@ -240,18 +204,17 @@ class Connections:
             Hub(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
         )
 
-    def _hooked(self, greeting: Greeting, hook: HookModel) -> dict[str, Any]:
+    def _hooked(self, greeting: Greeting, hook: HookMessage) -> dict[str, Any]:
         """Answer a hook; whatever fails is silence."""
-        told = HookMessage(hook.event, hook.client, hook.data.encode("utf-8", "replace"))
         try:
-            output = self.hooking.answered(told, self._base_env | greeting.env, str(greeting.cwd))
+            output = self.hooking.answered(hook, self._base_env | greeting.env, str(greeting.cwd))
         except (KbhubError, ValueError) as error:
             log.info("A hook stays silent: %s", error)
             output = ""
         return {OURS: "hook", "version": __version__, "output": output}
 
     async def _show(
-        self, stream: ByteStream, buffered: BufferedByteReceiveStream, greeting: Greeting, wanted: PageModel
+        self, stream: ByteStream, buffered: BufferedByteReceiveStream, greeting: Greeting, wanted: dict[str, Any]
     ) -> None:
         """Serve the page of `kbhub ui` for as long as the command is there."""
         # Few daemons serve a page, which loads templates and the web framework.
@@ -263,7 +226,7 @@ class Connections:
             async with lock:
                 await stream.send(_line({OURS: "ui", "page": door._asdict()}))
 
-        door = access.PageAddress(**wanted.model_dump())
+        door = access.PageAddress(**wanted)
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
             page = await run_sync(lambda: app.PageServer(Hub(options), bind_port(door.port), door, changed))
@@ -285,9 +248,9 @@ class Connections:
         wanted, env = greeting.wanted, self._base_env | greeting.env
         return HubOptions(
             root=wanted.root,
-            config=wanted.config,
+            config=Path(wanted.config) if wanted.config else None,
             bases=parse_base_arguments(wanted.base, env),
-            cache=wanted.cache_dir and cache_dir(env, wanted.cache_dir),
+            cache=cache_dir(env, Path(wanted.cache_dir)) if wanted.cache_dir else None,
             serve=True,
             read_only=wanted.read_only,
             env=env,

@@ -1,4 +1,7 @@
-"""Find the daemon, start it once for all concurrent windows, and stop it. Light: every editor window loads it."""
+"""Find the daemon, start it once for all concurrent windows, stop it, and have it answer hooks or serve a page.
+
+Light: every editor window loads it.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,37 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kbhub import __version__
-from kbhub.server.daemon.folder import (
+from kbhub.server.daemon.protocol import (
+    GREETING_BYTES,
+    OURS,
+    ConnectOptions,
     DaemonFolder,
+    DaemonLink,
     DaemonRecord,
     Lock,
+    Refused,
+    dial,
+    greet,
+    greeting,
     is_held,
+    passed_on,
     process_mark,
     read_record,
     read_token,
     running,
     try_lock,
 )
-from kbhub.server.daemon.protocol import DaemonLink, Refused, dial, greet, passed_on
+from kbhub.workspace.files import data_dir
+
+if TYPE_CHECKING:
+    from kbhub.ui.access import PageAddress
 
 T = TypeVar("T")
 
@@ -301,3 +318,125 @@ def _signals() -> list[tuple[signal.Signals, str]]:
     if sys.platform == "win32":
         return [(signal.SIGTERM, "killed")]
     return [(signal.SIGTERM, "signal"), (signal.SIGKILL, "killed")]
+
+
+class Http(NamedTuple):
+    """The HTTP endpoint, and the workspace of requests that name none."""
+
+    port: int | None = None
+    """None for the port of the settings, 0 for a free one."""
+    socket: str | None = None
+    """Path of a Unix socket, instead of a port."""
+    root: str | None = None
+    config: str | None = None
+    cache_dir: str | None = None
+    base: tuple[str, ...] = ()
+    cwd: str = "/"
+    structured: bool = False
+    read_only: bool = False
+
+
+class Start(NamedTuple):
+    """The start parameters of a daemon."""
+
+    ends: bool = False
+    """Whether it ends by itself after a long time without clients."""
+    detached: bool = True
+    """Whether it runs without a terminal."""
+    http: Http | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return them as for `start_of`."""
+        return {**self._asdict(), "http": self.http and self.http._asdict()}
+
+
+def start_of(stored: Mapping[str, Any]) -> Start:
+    """Return the start parameters that a command line or a daemon's record has."""
+    http = stored.get("http")
+    return Start(**{**stored, "http": http and Http(**{**http, "base": tuple(http.get("base", ()))})})
+
+
+def serve_by_daemon(
+    wanted: ConnectOptions,
+    env: Mapping[str, str],
+    door: PageAddress,
+    ready: Callable[[], object],
+    changed: Callable[[PageAddress], object],
+) -> bool:
+    """Have the running daemon serve the page until it ends or this process is interrupted; return whether it did.
+
+    It does not if it is missing, of another version, or refuses. `ready` is called once browsers can connect, `changed`
+    as in `ui.access.Guard`.
+    """
+    folder = DaemonFolder(data_dir(env))
+    record, token = running(folder), read_token(folder)
+    if record is None or token is None or record.version != __version__:
+        return False
+    hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
+    try:
+        with dial(record.link) as link:
+            greet(link, "ui", token, **hello, page=door._asdict())
+            ready()
+            for line in link.lines():
+                said = json.loads(line)
+                if said.get(OURS) != "ui":
+                    break  # it is leaving
+                changed(type(door)(**said["page"]))
+    except (OSError, Refused):
+        return False
+    return True
+
+
+HOOK_SECONDS = 0.4
+"""Time for an answer, after which there is none: issue "Knowledge that arrives by itself"."""
+
+END = "session-end"
+END_SECONDS = 20.0
+"""The event for which nobody waits, and the time that it may take: the session's whole log is read."""
+
+INPUT_BYTES = 32 << 20
+"""Bytes read of standard input: a tool that writes a file is given all of it."""
+
+
+def wanted_hook(arguments: Sequence[str]) -> tuple[str, str] | None:
+    """Return the event and the client of a command line; None if it is not plainly `hook EVENT --client NAME`."""
+    if len(arguments) != 4 or arguments[2] != "--client" or arguments[1].startswith("-"):
+        return None
+    return arguments[1], arguments[3]
+
+
+def run_hook(event: str, client: str, env: Mapping[str, str]) -> int:
+    """Answer an event on standard input; silent, with exit code 0, if that fails, takes too long or is unknown."""
+    limit = END_SECONDS if event == END else HOOK_SECONDS
+    timer = threading.Timer(limit, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+    try:
+        text = _answered(event, client, sys.stdin.buffer.read(INPUT_BYTES), env, limit)
+    except Exception:  # noqa: BLE001 - whatever it is, the client must go on as if there were no hook
+        text = ""
+    timer.cancel()
+    with suppress(OSError):  # the client is gone
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    return 0
+
+
+def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limit: float) -> str:
+    folder = DaemonFolder(data_dir(env))
+    record, token = running(folder), read_token(folder)
+    if record is not None and token is not None and record.version == __version__ and len(data) < GREETING_BYTES // 2:
+        hello = greeting(ConnectOptions(), env, os.getcwd())  # noqa: PTH109 - a string is needed
+        try:
+            with dial(record.link) as link:
+                link.limit(limit)
+                told = {"event": event, "client": client, "data": data.decode("utf-8", "replace")}
+                return str(greet(link, "hook", token, **hello, hook=told)["output"])
+        except (OSError, Refused, KeyError):
+            return ""
+    if record is None and event != END:
+        begin(folder, {"ends": True}, env)
+    # All of a hub: on a slow machine the time is over before it is loaded, so the daemon comes first.
+    from kbhub.server.hook_endpoint import Hooking, HookMessage  # noqa: PLC0415
+
+    return Hooking().answered(HookMessage(event, client, data), dict(env))

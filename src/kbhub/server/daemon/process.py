@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import anyio
 from anyio.abc import SocketAttribute, TaskGroup
@@ -28,18 +28,17 @@ from kbhub import __version__
 from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions
 from kbhub.index.shared import SharedState
-from kbhub.server.daemon.connections import Connections, Dismissal
-from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, Lock, make_token, process_mark, write_record
+from kbhub.server.daemon.connections import Connections
 from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path, mcp_app
+from kbhub.server.daemon.launch import Http, Start
+from kbhub.server.daemon.protocol import DaemonFolder, DaemonRecord, Lock, make_token, process_mark, write_record
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config
+from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.settings import ServeSettings
-
-if TYPE_CHECKING:
-    from kbhub.server.daemon.command import Http, Start
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +73,8 @@ class Daemon:
         self._used = time.monotonic()
         self._unloaded = False
         self._ended = anyio.Event()
-        self._dismissal = Dismissal("signal")
+        self._why = "signal"
+        """Why it ends: `user`, `upgrade`, `idle` or `signal`."""
         self._connections = Connections(self._token, self._shared, dict(os.environ), self._status, self._dismiss)
         self._workspaces: Workspaces | None = None
         self._guarded: Guarded | None = None
@@ -95,12 +95,12 @@ class Daemon:
                 if bound and self._start.http:
                     self._serve_http(group, bound, self._start.http)
                 mark = await run_sync(process_mark, os.getpid())
-                told = self._start.model_dump(mode="json") if self._start.detached else None
+                told = self._start.as_json() if self._start.detached else None
                 write_record(self._folder, DaemonRecord(os.getpid(), mark, __version__, where, self._http, told))
                 ready(self._http)
                 group.start_soon(self._watch_idle)
                 await self._ended.wait()
-                log.info("Ending (%s).", self._dismissal.why)
+                log.info("Ending (%s).", self._why)
                 await listener.aclose()
                 await self._leave()
                 group.cancel_scope.cancel()
@@ -133,22 +133,22 @@ class Daemon:
 
     async def _leave(self) -> None:
         """Send the clients to the next daemon, if any."""
-        await self._connections.leave(self._dismissal, LEAVE_SECONDS)
+        await self._connections.leave(self._why, LEAVE_SECONDS)
         if self._endpoint:
             self._endpoint.should_exit = True
         with anyio.move_on_after(CLOSE_SECONDS):
             while self._guarded and self._guarded.busy:
                 await anyio.sleep(TICK_SECONDS / 100)
 
-    def _dismiss(self, dismissal: Dismissal) -> None:
+    def _dismiss(self, why: str) -> None:
         if not self._ended.is_set():
-            self._dismissal = dismissal
+            self._why = why
             self._ended.set()
 
     async def _end_on_signal(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
-                self._dismiss(Dismissal("signal"))
+                self._dismiss("signal")
 
     async def _watch_idle(self) -> None:
         """Release idle resources, and end without clients."""
@@ -172,7 +172,7 @@ class Daemon:
                 self._unloaded = True
                 await self._unload()
             if idle >= end and self._start.ends and not clients:
-                self._dismiss(Dismissal("idle"))
+                self._dismiss("idle")
 
     async def _unload(self) -> None:
         if self._workspaces:
@@ -215,7 +215,7 @@ def run(
     """
     os.umask(0o077)
     env = dict(os.environ)
-    options = start.http.options(env) if start.http else HubOptions(env=env)
+    options = _options(start.http, env) if start.http else HubOptions(env=env)
     _log_to(folder, options, detached=start.detached)
     _forget_dead(folder)
     daemon = Daemon(start, folder, options)
@@ -228,6 +228,19 @@ def run(
         sys.stderr.flush()
     lock.release()
     os._exit(0)  # as for standard streams: threads blocked on files would delay the end
+
+
+def _options(http: Http, env: dict[str, str]) -> HubOptions:
+    """Return the options of the hubs of the HTTP endpoint."""
+    return HubOptions(
+        root=http.root,
+        config=Path(http.config) if http.config else None,
+        bases=parse_base_arguments(http.base, env),
+        cache=Path(http.cache_dir) if http.cache_dir else None,
+        read_only=http.read_only,
+        env=env,
+        cwd=Path(http.cwd),
+    )
 
 
 def _bound(http: Http | None, settings: ServeSettings) -> socket.socket | None:

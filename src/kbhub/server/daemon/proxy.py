@@ -12,30 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from kbhub.server.daemon.folder import DaemonFolder
 from kbhub.server.daemon.launch import DaemonUnavailable, reach
-from kbhub.server.daemon.protocol import OURS, ConnectOptions, DaemonLink, Refused, greeting
+from kbhub.server.daemon.protocol import OURS, PROTOCOLS, ConnectOptions, DaemonFolder, DaemonLink, Refused, greeting
 from kbhub.server.frames import Frame, frames, refusal
 from kbhub.workspace.files import data_dir
-from kbhub.workspace.tool_names import ALL, WRITERS
+from kbhub.workspace.tool_names import WRITERS
 
 LISTEN = "subscriptions/listen"
 """The request whose answer is a stream of notifications, open as long as the client wants."""
-
-READING_METHODS = frozenset(
-    (
-        *("initialize", "ping", "server/discover", "logging/setLevel", "completion/complete"),
-        *("tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list", "prompts/get"),
-        *("resources/subscribe", "resources/unsubscribe"),
-    )
-)
-"""Requests that can be repeated."""
-
-READING_TOOLS = frozenset(ALL) - WRITERS
-"""Tools that can be called again."""
-
-MOST_SENDINGS = 2
-"""How often a request is sent: what crashed two daemons would crash the third."""
 
 SUBSCRIBED = 10_000
 """Most subscriptions that are restored, the oldest first."""
@@ -44,12 +28,11 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 _LOST = -32000
 """Error code for a request whose server went away; the SDKs use it too."""
 
-
 ATTEMPTS = 3
 """Daemons tried per message; each has started and died before the next."""
 
 FINISHING_SECONDS = 5.0
-"""Time for an ending daemon to finish writing calls; reading calls are repeated on the next one."""
+"""Time for an ending daemon to answer what it was asked."""
 
 LAST_WORDS_SECONDS = 0.4
 """Time for a client that has closed its end to read the line being written to it."""
@@ -72,113 +55,51 @@ def key_of(identifier: Any) -> str:
     return json.dumps(identifier)
 
 
-class Pending(NamedTuple):
-    """A request of the client without an answer yet."""
+class Request(NamedTuple):
+    """A request of the client."""
 
     id: Any
-    line: bytes
     method: str
-    tool: str
-    modern: bool
-    """Whether it belongs to the protocol era without a handshake."""
-    sent: int = 0
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether repeating it does no harm."""
-        if not self.sent or self.method == LISTEN:
-            return True
-        reads = self.tool in READING_TOOLS if self.method == "tools/call" else self.method in READING_METHODS
-        return reads and self.sent < MOST_SENDINGS
+    line: bytes
+    params: dict[str, Any]
 
     def failure(self) -> bytes:
         """Return an answer on behalf of the daemon: for a tool a result that a model reads, else an error."""
         again = "Nothing was changed; try again."
-        if self.tool in WRITERS:
+        if self.params.get("name") in WRITERS:
             again = "It may or may not have been done. Check before you call it again."
         text = f"The kbhub daemon stopped during this call. {again}"
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": self.id}
         if self.method == "tools/call":
             answer["result"] = {"content": [{"type": "text", "text": text}], "isError": True}
-            if self.modern:
+            if _VERSION in _inside(self.params, "_meta"):  # the era without a handshake
                 answer["result"]["resultType"] = "complete"
         else:
             answer["error"] = {"code": _LOST, "message": text}
-        return json.dumps(answer).encode() + b"\n"
-
-
-def pending(message: dict[str, Any], line: bytes) -> Pending:
-    """Build the record of a request from its message and the received line."""
-    params = message.get("params")
-    params = params if isinstance(params, dict) else {}
-    meta = params.get("_meta")
-    name = params.get("name")
-    modern = isinstance(meta, dict) and _VERSION in meta
-    tool = name if message["method"] == "tools/call" and isinstance(name, str) else ""
-    return Pending(message["id"], line, message["method"], tool, modern)
-
-
-class Conversation:
-    """The state of a client that a new daemon needs: its handshake, its log level, its subscriptions."""
-
-    def __init__(self) -> None:
-        self._initialize: dict[str, Any] | None = None
-        self._shaken = False
-        """Whether the handshake was answered."""
-        self._initialized: dict[str, Any] | None = None
-        self._level: dict[str, Any] | None = None
-        self._subscribed: dict[str, dict[str, Any]] = {}
-
-    def hear(self, message: dict[str, Any]) -> None:
-        """Record a message of the client."""
-        method, params = message.get("method"), message.get("params")
-        uri = params.get("uri") if isinstance(params, dict) else None
-        if method == "initialize":
-            self._initialize, self._shaken, self._initialized = message, False, None
-        elif method == "notifications/initialized":
-            self._initialized = message
-        elif method == "logging/setLevel":
-            self._level = message
-        elif method == "resources/subscribe" and isinstance(uri, str) and len(self._subscribed) < SUBSCRIBED:
-            self._subscribed[uri] = message
-        elif method == "resources/unsubscribe" and isinstance(uri, str):
-            self._subscribed.pop(uri, None)
-
-    def answered(self, asked: Pending) -> None:
-        """Record that a request was answered."""
-        if asked.method == "initialize":
-            self._shaken = True
-
-    @property
-    def shaken(self) -> bool:
-        """Whether the client has completed a handshake, so that a new daemon needs it too."""
-        return self._shaken
-
-    def again(self) -> list[dict[str, Any]]:
-        """Return the messages that a new daemon needs before any other, the handshake first."""
-        messages = (
-            [self._initialize, self._initialized, self._level, *self._subscribed.values()] if self._shaken else []
-        )
-        return [message for message in messages if message]
+        return _line(answer)
 
 
 class Proxy:
-    """One client's conversation with the current daemon; `reach` opens the next wire or raises `OSError`."""
+    """One client's conversation with the current daemon; `reach` opens the next wire or raises `OSError`.
+
+    A new daemon is told the handshake and the subscriptions; calls that another one left unanswered fail.
+    """
 
     def __init__(self, link: DaemonLink, reach: Callable[[], DaemonLink], sink: BinaryIO) -> None:
         self._reach, self._sink = reach, sink
         self._state = threading.Condition(threading.RLock())
         self._link: DaemonLink | None = link
         self._writing = threading.Lock()
-        self._conversation = Conversation()
-        self._pending: dict[str, Pending] = {}
+        self._session: dict[str, dict[str, Any]] = {}
+        """What a new daemon must be told of a client of the handshake era, the handshake first."""
+        self._shaken = False
+        """Whether the handshake was answered."""
+        self._pending: dict[str, Request] = {}
         self._asked: dict[str, Any] = {}
         """Request of the daemon: id seen by the client → the daemon's id."""
         self._acknowledged: set[str] = set()
         """Notification streams acknowledged to the client."""
         self._daemons = 1
-        self._own = 0
-        """Number of requests made by the proxy itself, whose answers are not passed on."""
         self._leaving = False
 
     def run(self, source: Iterable[bytes]) -> None:
@@ -194,26 +115,31 @@ class Proxy:
         if (message := frame.message) is None:
             return
         with self._state:
-            method, identifier = message.get("method"), message.get("id")
+            method, key = message.get("method"), key_of(message.get("id"))
             if not isinstance(method, str):
-                own = self._asked.pop(key_of(identifier), None)
-                if own is not None:  # else it answers a daemon that is gone
-                    self._send(json.dumps({**message, "id": own[0]}).encode())
+                if key in self._asked:  # else it answers a daemon that is gone
+                    self._send(_line({**message, "id": self._asked.pop(key)}))
                 return
-            if identifier is not None and key_of(identifier) in self._pending:
-                self._write(refusal("A request with this id is already in progress.", identifier).refused)
-                return
-            self._conversation.hear(message)
-            if identifier is not None:
-                self._pending[key_of(identifier)] = pending(message, frame.line)
-                self._connected()
-                self._ask(key_of(identifier))
-                return
-            if method == _CANCELLED:
-                cancelled = key_of(_inside(message, "params").get("requestId"))
-                self._pending.pop(cancelled, None)
-                self._acknowledged.discard(cancelled)
-            self._send(frame.line)
+            params = _inside(message, "params")
+            if "id" not in message:
+                if method == _CANCELLED:
+                    cancelled = key_of(params.get("requestId"))
+                    self._pending.pop(cancelled, None)
+                    self._acknowledged.discard(cancelled)
+                self._note(method, params, message)
+                self._send(frame.line)
+            elif key in self._pending:
+                self._write(refusal("A request with this id is already in progress.", message["id"]).refused)
+            else:
+                self._note(method, params, message)
+                request = Request(message["id"], method, frame.line, params)
+                for _ in range(ATTEMPTS):
+                    if not self._connected():
+                        break
+                    if self._send(frame.line):
+                        self._pending[key] = request
+                        return
+                self._write(request.failure())
 
     def finish(self) -> NoReturn:
         """End the process once the current line is written, or its reader takes too long."""
@@ -232,8 +158,9 @@ class Proxy:
 
     def from_daemon(self, line: bytes) -> None:
         """Relay a message of the daemon."""
-        message = _parsed(line)
-        if message is None:
+        try:
+            message = json.loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
             return
         if OURS in message:
             with self._state:
@@ -248,17 +175,35 @@ class Proxy:
                 self._state.notify_all()
                 if request is None:
                     return  # already answered, cancelled, or a request of our own
-                self._conversation.answered(request)
+                self._shaken = self._shaken or request.method == "initialize"
                 self._acknowledged.discard(key_of(identifier))
             elif identifier is not None:
                 seen = identifier if self._daemons == 1 else f"kbhub-{self._daemons}-{identifier}"
-                self._asked[key_of(seen)] = (identifier,)
-                line = line if seen == identifier else json.dumps({**message, "id": seen}).encode() + b"\n"
+                self._asked[key_of(seen)] = identifier
+                line = line if seen == identifier else _line({**message, "id": seen})
             elif method == _CANCELLED:
-                line = self._called_back(message) or line
-            elif method == LISTENING and not self._is_first(message):
-                return
+                params = _inside(message, "params")
+                for seen in [key for key, own in self._asked.items() if own == params.get("requestId")]:
+                    del self._asked[seen]
+                    line = _line({**message, "params": {**params, "requestId": json.loads(seen)}})
+            elif method == LISTENING:
+                key = key_of(_inside(_inside(message, "params"), "_meta").get(_SUBSCRIPTION))
+                if key in self._acknowledged:
+                    return
+                self._acknowledged.add(key)
         self._write(line)
+
+    def _note(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
+        """Record what a new daemon must be told."""
+        uri = params.get("uri")
+        if method == "initialize":
+            self._session, self._shaken = {method: message}, False
+        elif method in ("notifications/initialized", "logging/setLevel"):
+            self._session[method] = message
+        elif method == "resources/subscribe" and isinstance(uri, str) and len(self._session) < SUBSCRIBED:
+            self._session[f"uri {uri}"] = message
+        elif method == "resources/unsubscribe":
+            self._session.pop(f"uri {uri}", None)
 
     def _listen(self) -> None:
         while True:
@@ -274,114 +219,76 @@ class Proxy:
                     self._connected()
 
     def _finish(self, link: DaemonLink | None, upgraded: bool) -> None:
-        """Let an ending daemon answer what must not be repeated, then disconnect."""
+        """Let an ending daemon answer what it was asked, then disconnect."""
         with self._state:
             self._state.wait_for(
-                lambda: all(request.may_repeat for request in self._pending.values()), FINISHING_SECONDS
+                lambda: all(request.method == LISTEN for request in self._pending.values()), FINISHING_SECONDS
             )
             if link:
                 self._lost(link)
-            if upgraded or any(request.method != LISTEN for request in self._pending.values()):
+            if upgraded:
                 self._connected()
 
     def _lost(self, link: DaemonLink) -> None:
+        """Answer for a daemon that is gone."""
         if self._link is not link:
             return
         self._link = None
         link.close()
         for seen in self._asked:
             gone = {"requestId": json.loads(seen), "reason": "The kbhub daemon that sent the request has stopped."}
-            self._write(json.dumps({"jsonrpc": "2.0", "method": _CANCELLED, "params": gone}).encode() + b"\n")
+            self._write(_line({"jsonrpc": "2.0", "method": _CANCELLED, "params": gone}))
         self._asked.clear()
+        for key, request in list(self._pending.items()):
+            if request.method != LISTEN:
+                del self._pending[key]
+                self._write(request.failure())
 
-    def _send(self, line: bytes) -> None:
-        """Send a line that needs no answer; if the daemon is gone, it no longer matters."""
-        if self._link:
+    def _send(self, line: bytes) -> bool:
+        """Send a line; return whether the daemon is still there."""
+        if link := self._link:
             try:
-                self._link.send(line)
+                link.send(line)
             except OSError:
-                self._lost(self._link)
+                self._lost(link)
+        return self._link is not None
 
-    def _ask(self, key: str) -> None:
-        """Send a request, unless a new daemon was just asked it."""
-        request = self._pending.get(key)
-        if request is None or request.sent or self._link is None:
-            return
-        if not self._sent(self._link, key, request):
-            self._connected()
-
-    def _sent(self, link: DaemonLink, key: str, request: Pending) -> bool:
-        try:
-            link.send(request.line)
-        except OSError:
-            self._lost(link)
-            return False
-        self._pending[key] = request._replace(sent=request.sent + 1)
-        return True
-
-    def _connected(self) -> None:
-        """Ensure a daemon that knows this client; otherwise answer all pending requests with an error."""
+    def _connected(self) -> bool:
+        """Return whether there is a daemon that knows this client; start one if necessary."""
         for _ in range(ATTEMPTS):
             if self._link:
-                return
+                return True
             try:
                 link = self._reach()
             except OSError:
                 break
             self._daemons += 1
             self._leaving = False
-            if self._told(link) and self._asked_again(link):
-                self._state.notify_all()
-                return
-        if self._link is None:
-            for request in self._pending.values():
-                self._write(request.failure())
-            self._pending.clear()
+            try:
+                self._introduce(link)
+            except OSError:
+                link.close()
+                continue
+            self._link = link
+            self._state.notify_all()
+            for method in CHANGED if self._shaken else ():
+                self._write(_line({"jsonrpc": "2.0", "method": method}))
+            return True
+        for request in self._pending.values():
+            self._write(request.failure())
+        self._pending.clear()
+        return False
 
-    def _told(self, link: DaemonLink) -> bool:
-        """Tell a new daemon the state of the conversation; return whether it is still there."""
-        try:
-            for message in self._conversation.again():
-                if "id" not in message:
-                    link.send(json.dumps(message).encode())
-                    continue
-                self._own += 1
-                own = f"kbhub-again-{self._own}"
-                link.await_answer(json.dumps({**message, "id": own}).encode(), own)
-        except OSError:
-            link.close()
-            return False
-        return True
-
-    def _asked_again(self, link: DaemonLink) -> bool:
-        """Repeat unanswered requests to a new daemon; return whether it is still there."""
-        self._link = link
-        for key, request in list(self._pending.items()):
-            if not request.may_repeat:
-                del self._pending[key]
-                self._write(request.failure())
-            elif not self._sent(link, key, request):
-                return False
-        if self._conversation.shaken:
-            for method in CHANGED:
-                self._write(json.dumps({"jsonrpc": "2.0", "method": method}).encode() + b"\n")
-        return True
-
-    def _called_back(self, message: dict[str, Any]) -> bytes | None:
-        """Return the cancellation of a daemon's request, by the id that the client knows."""
-        params = _inside(message, "params")
-        for seen, own in self._asked.items():
-            if own[0] == params.get("requestId"):
-                params = {**params, "requestId": json.loads(seen)}
-                del self._asked[seen]
-                return json.dumps({**message, "params": params}).encode() + b"\n"
-        return None
-
-    def _is_first(self, message: dict[str, Any]) -> bool:
-        key = key_of(_inside(_inside(message, "params"), "_meta").get(_SUBSCRIPTION))
-        first = key not in self._acknowledged
-        self._acknowledged.add(key)
-        return first
+    def _introduce(self, link: DaemonLink) -> None:
+        """Tell a new daemon of the client."""
+        for number, message in enumerate(self._session.values() if self._shaken else ()):
+            if "id" in message:
+                own = f"kbhub-again-{number}"
+                link.await_answer(_line({**message, "id": own}), own)
+            else:
+                link.send(_line(message))
+        for request in self._pending.values():  # streams of notifications
+            link.send(request.line)
 
     def _write(self, line: bytes) -> None:
         with self._writing:
@@ -406,53 +313,42 @@ def run(link: DaemonLink, reach: Callable[[], DaemonLink]) -> NoReturn:
     proxy.finish()
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        message = json.loads(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None
-
-
 def _inside(message: dict[str, Any], name: str) -> dict[str, Any]:
     member = message.get(name)
     return member if isinstance(member, dict) else {}
 
 
-COMMAND, MODE = "serve", "--connect"
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
 
-_FLAGS = {"--structured": "structured", "--read-only": "read_only"}
-_VALUES = {"--root": "root", "--config": "config", "--cache-dir": "cache_dir", "--protocol": "protocol"}
-_BASE = "--base"
-PROTOCOLS = ("auto", "legacy")
+
+MODE = "--connect"
 
 
 def wanted(arguments: Sequence[str]) -> ConnectOptions | None:
     """Parse arguments after the program's name; None if they are not `serve --connect` with plainly valid options."""
-    if arguments[:1] != [COMMAND] or MODE not in arguments:
+    if arguments[:1] != ["serve"] or MODE not in arguments:
         return None
+    fields = {f"--{name.replace('_', '-')}": name for name in ConnectOptions._fields}
     options: dict[str, Any] = {}
-    bases: list[str] = []
     rest = iter(arguments[1:])
     for argument in rest:
-        name, mark, value = argument.partition("=")
+        option, mark, value = argument.partition("=")
         if argument == MODE:
             continue
-        if argument in _FLAGS:
-            options[_FLAGS[argument]] = True
+        if (name := fields.get(option)) is None:
+            return None
+        unset = ConnectOptions._field_defaults[name]
+        if unset is False:
+            if mark:
+                return None
+            options[name] = True
             continue
-        if name not in (*_VALUES, _BASE):
-            return None
         value = value if mark else next(rest, "")
-        if not value or value.startswith("-") or _VALUES.get(name) in options:
+        if not value or value.startswith("-") or (unset is None and name in options):
             return None
-        if name == _BASE:
-            bases.append(value)
-        else:
-            options[_VALUES[name]] = value
-    if options.get("protocol", "auto") not in PROTOCOLS:
-        return None
-    return ConnectOptions(**options, base=tuple(bases))
+        options[name] = value if unset is None else (*options.get(name, ()), value)
+    return ConnectOptions(**options) if options.get("protocol", "auto") in PROTOCOLS else None
 
 
 def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
