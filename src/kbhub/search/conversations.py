@@ -58,8 +58,7 @@ def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
     texts = bases.texts(plan.examined)
     for hit, chunk, document in texts:
         hit.spoken = is_conversation(chunk, document)
-    spoken = len([hit for hit in plan.examined if hit.spoken])
-    share = (spoken / max(1, len(texts)) - LEAST_SHARE) / (1 - LEAST_SHARE)
+    share = ([hit.spoken for hit in plan.examined].count(True) / max(1, len(texts)) - LEAST_SHARE) / (1 - LEAST_SHARE)
     if share <= 0:
         return
     beside = _beside(texts)

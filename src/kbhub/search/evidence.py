@@ -119,17 +119,17 @@ class QueryTerms:
         self._terms = [(stems[0], rarity(text)) for text, stems in forms.items() if len(stems) == 1]
         self._spellings = [(stems, rarity(text)) for text, stems in forms.items() if len(stems) > 1]
         """Names that are searched as one word and as several (`maxRetries`, `max_retries`): either is all of it."""
-        self._rarity = sum(rare for _, rare in (*self._terms, *self._spellings)) or 1.0
+        self._rarity = sum([rare for _, rare in (*self._terms, *self._spellings)]) or 1.0
         self._shares = _shares(self._terms)
         self._weights = [(term.stems, term.weight) for term in terms]
-        self._total = sum(term.weight for term in terms) or 1.0
+        self._total = sum([term.weight for term in terms]) or 1.0
         patterns = [
             (verbatim(term.text), term.weight, rarity(term.text) / len(forms[term.text]))
             for term in terms
             if is_identifier(term.text)
         ]
         self._names = [(pattern, weight, rare) for pattern, weight, rare in patterns if pattern]
-        self._named_weight = sum(weight for _, weight, _ in self._names)
+        self._named_weight = sum([weight for _, weight, _ in self._names])
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
         """Compute the text signals of a chunk.

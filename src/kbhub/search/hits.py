@@ -157,14 +157,17 @@ def described(
     for number, base in enumerate(bases.open):
         if mine := [row for key, row in documents.items() if key[0] == number]:
             written = written_statuses(base.index, mine)
-            ended |= {(number, row): why for row, why in outdated(base.index, mine, bases.now, written).items()}
-            decided |= {(number, row) for row in settled(base.index, mine, written)}
+            reasons, accepted = outdated(base.index, mine, bases.now, written), settled(base.index, mine, written)
             for row in mine:
+                why = reasons.get(row.id, "")
                 if is_gone(row.size):
-                    since = DeletedTexts(bases.hub.limits().kept, base.base).gone_since(row.path)
-                    why = ended.get((number, row.id))
-                    ended[number, row.id] = "; ".join((*([why] if why else ()), deleted_words(since)))
-    docids = short_docids({documents[best.document_key].docid for best in page}, bases.indexes)
+                    gone = deleted_words(DeletedTexts(bases.hub.limits().kept, base.base).gone_since(row.path))
+                    why = f"{why}; {gone}" if why else gone
+                if why or row.id in reasons:
+                    ended[number, row.id] = why
+                if row.id in accepted:
+                    decided.add((number, row.id))
+    docids = short_docids([documents[best.document_key].docid for best in page], bases.indexes)
 
     def place(key: Key) -> str:
         chunk = bases.chunks([key])[key]
@@ -178,7 +181,7 @@ def described(
         age, outdated_by = age_days(document, bases.now), ended.get(best.document_key)
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
-        others = sorted([chunks[other.key] for other in best.more[:also]], key=lambda other: other.start_line)
+        others = sorted([chunks[other.key] for other in best.more[:also]], key=attrgetter("start_line"))
         if not outdated_by and best.replaced_by:
             outdated_by = f"apparently replaced by {place(best.replaced_by)}"
         hits.append(

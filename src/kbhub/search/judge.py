@@ -201,9 +201,10 @@ def notes_on(
     active = bases.hub.discovery()
     ids = [base.id for base in active.bases]
     known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
-    for value in (value for part in understood.filters if part.key == "base" for value in part.values):
-        if fold(value.text) not in known:
-            notes.append(str(BaseNotFound(value.text, ids, active.problem_of(value.text))))
+    for part in understood.filters:
+        for value in part.values if part.key == "base" else ():
+            if fold(value.text) not in known:
+                notes.append(str(BaseNotFound(value.text, ids, active.problem_of(value.text))))
     if query.min_signals > 1 and result.mode != "hybrid" and understood.terms and not result.hits:
         notes.append(f"Hits of {query.min_signals} signals were requested, but only the {result.mode} signal ran.")
     if ends and result.total <= query.offset + query.limit:
@@ -234,14 +235,15 @@ def unfinished(
             more = f" and {len(refs) - MOST_SCANNED} more" if len(refs) > MOST_SCANNED else ""
             note += f", which found {', '.join(refs[:MOST_SCANNED])}{more}." if refs else "."
         notes.append(note)
-    for name, complete in {base.base.id: base.complete for base in bases.open}.items():
+    for base in bases.open:
+        name = base.base.id
         if name in bases.scans:
             pass
         elif name in progress:
             done, todo = progress[name]
             if done < todo:  # otherwise, all is there, and the index is tidied
                 notes.append(f"{name}{_UNFINISHED} ({done} of {todo} files).")
-        elif not complete:
+        elif not base.complete:
             notes.append(f"{name}{_UNFINISHED}.")
         elif count := behind.get(name):
             notes.append(f"{name} has changed files that are not indexed yet ({count}); this answer may lack them.")

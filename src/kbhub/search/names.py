@@ -63,14 +63,12 @@ def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     if not name:
         return
     rare_parts = {name[0], *filter(str.isdigit, name)}  # cheap test before a path is split
-    named = {
-        key
-        for key, path in bases.paths([hit.document_key for hit in hits]).items()
-        if any(map(path.lower().count, rare_parts)) and _names(name, path)
-    }
-    for hit in hits if named else ():
-        if hit.document_key in named:
-            named.discard(hit.document_key)
+    named = set()
+    paths = bases.paths([hit.document_key for hit in hits])
+    for hit in hits:
+        path = paths.get(hit.document_key, "")
+        if hit.document_key not in named and any(map(path.lower().count, rare_parts)) and _names(name, path):
+            named.add(hit.document_key)
             hit.add([SignalPart(NAME, 1.0, AMOUNT)])
 
 
@@ -90,7 +88,7 @@ def _names(query: tuple[str, ...], path: str) -> bool:
 
 @lru_cache(maxsize=PATHS)
 def _name(text: str) -> tuple[str, ...]:
-    return tuple(word.lower() for word in _words(normalise(text)))
+    return tuple(map(str.lower, _words(normalise(text))))
 
 
 def _words(text: str) -> list[str]:

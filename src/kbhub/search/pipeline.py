@@ -17,7 +17,7 @@ import numpy as np
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.hub import Hub
 from kbhub.index.bm25 import NO_CHUNKS, Ranking
-from kbhub.index.query.parser import ParsedQuery, parsed
+from kbhub.index.query.parser import parsed
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
 from kbhub.index.rows import Selection
 from kbhub.index.selection import known_keys, newest, paths_of, select
@@ -75,8 +75,16 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> 
     if isinstance(query, str):
         defaults = hub.config().settings.search
         query = Query(text=query, mode=defaults.mode, limit=defaults.limit)
-    selected, notes = hub.select(query.bases), list[str]()
-    embedder = _embedder(hub, notes) if query.mode != "keyword" else None
+    selected, notes, embedder = hub.select(query.bases), list[str](), None
+    if query.mode != "keyword":
+        try:
+            embedder = hub.embedder()
+            if not (embedder and embedder.fingerprint):  # a model server may not answer
+                embedder = None
+                notes.append("Keyword search only: `embedder.model` is `none`.")
+        except EmbedderError as error:
+            embedder = None
+            notes.append(f"Keyword search only: {error}")
     with hub.readers, ExitStack() as stack:
         bases = _opened(hub, selected, query, embedder, notes, stack)
         result = _ranked(query, bases)
@@ -100,17 +108,6 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> 
             "notes": tuple(dict.fromkeys((*result.notes, *late))),
         }
     )
-
-
-def _embedder(hub: Hub, notes: list[str]) -> Embedder | None:
-    try:
-        embedder = hub.embedder()
-        if embedder and embedder.fingerprint:  # a model server may not answer
-            return embedder
-        notes.append("Keyword search only: `embedder.model` is `none`.")
-    except EmbedderError as error:
-        notes.append(f"Keyword search only: {error}")
-    return None
 
 
 def _opened(
@@ -214,7 +211,9 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         if query.mode == "semantic":
             del rankings["keyword"]
         if not rankings or "semantic" not in query.without:
-            near = _by_meaning(plan, bases, vector, words.ranking.chunks if rankings else NO_CHUNKS)
+            comparable = [base.index if base.comparable else None for base in bases.open]
+            others = words.ranking.chunks if rankings else NO_CHUNKS
+            near = semantic_ranking(comparable, vector, plan.selections, others, EACH if plan.by_document else None)
             rankings["semantic"] = near.ranking
             if "keyword" in query.without:
                 rankings.pop("keyword", None)
@@ -278,27 +277,29 @@ def plan_of(query: Query, bases: OpenBases) -> Plan:
         # A text of that time has no reason to have the words `last week`, and one of another time may.
         words = {term.tokens for term in parsed(asked.span).terms}
         terms = tuple([term for term in terms if term.quoted or term.tokens not in words]) or terms
-    others, selections = [parsed(wording) for wording in query.queries], _selections(bases, understood)
-    return Plan(query, understood, others, parsed(query.passage), asked, terms, selections)
-
-
-def _selections(bases: OpenBases, asked: ParsedQuery) -> list[Selection | None]:
-    """Select what a query may find in each base."""
     selections: dict[int, Selection | None] = {}
     # Deepest first, so that inner bases are selected before the bases around them.
     for number in sorted(range(len(bases.open)), key=lambda number: -len(bases.open[number].base.path.parts)):
-        outer = bases.open[number].base
+        base, index = bases.open[number].base, bases.open[number].index
         elsewhere = [
-            (inner.base.path.relative_to(outer.path) / path).as_posix()
+            (inner.base.path.relative_to(base.path) / path).as_posix()
             for other, selection in selections.items()
-            if outer.path in (inner := bases.open[other]).base.path.parents
+            if base.path in (inner := bases.open[other]).base.path.parents
             for path in paths_of(inner.index, selection)
         ]
-        known = {outer.id, *outer.names}
-        selections[number] = select(
-            bases.open[number].index, known, asked.filters, asked.excluded, bases.now, elsewhere
-        )
-    return [selections[number] for number in range(len(bases.open))]
+        ids = {base.id, *base.names}
+        selections[number] = select(index, ids, understood.filters, understood.excluded, bases.now, elsewhere)
+    return Plan(
+        query,
+        understood,
+        [parsed(wording) for wording in query.queries],
+        parsed(query.passage),
+        asked,
+        terms,
+        (*[f'-"{term.text}"' for term in understood.excluded], *map(str, understood.filters)),
+        [selections[number] for number in range(len(bases.open))],
+        query.granularity == "document",
+    )
 
 
 def _by_words(plan: Plan, bases: OpenBases) -> tuple[KeywordRanking, tuple[Respelling, ...]]:
@@ -332,13 +333,6 @@ def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
     if parsed(plan.text).terms:  # a query without words has a note of its own
         bases.notes.append("Keyword search only: the embedding model knows none of the words of this query.")
     return None
-
-
-def _by_meaning(
-    plan: Plan, bases: OpenBases, vector: NDArray[np.float32], others: NDArray[np.int64]
-) -> SemanticRanking:
-    comparable = [base.index if base.comparable else None for base in bases.open]
-    return semantic_ranking(comparable, vector, plan.selections, others, EACH if plan.by_document else None)
 
 
 def _ends(plan: Plan, words: KeywordRanking, near: SemanticRanking, mode: Mode) -> str:

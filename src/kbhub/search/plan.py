@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kbhub.errors import IndexUnavailable
@@ -85,8 +86,12 @@ class Plan:
     """The time that it asks for."""
     terms: tuple[Term, ...]
     """Terms to look up."""
+    filters: tuple[str, ...]
+    """Filters and exclusions, as they were understood."""
     selections: Sequence[Selection | None]
     """What may be found in each base; None for everything."""
+    by_document: bool
+    """Whether a hit is a document rather than a chunk."""
     question: str = ""
     """The query with misspelt words corrected."""
     text: str = ""
@@ -99,16 +104,6 @@ class Plan:
     """Whether chunks are ranked by words and by meaning."""
     examined: Sequence[Candidate] = ()
     """Candidates whose texts were examined, in the order before that."""
-
-    @property
-    def by_document(self) -> bool:
-        """Whether a hit is a document rather than a chunk."""
-        return self.query.granularity == "document"
-
-    @property
-    def filters(self) -> tuple[str, ...]:
-        """Filters and exclusions, as they were understood."""
-        return (*[f'-"{term.text}"' for term in self.parsed.excluded], *map(str, self.parsed.filters))
 
     def asks_for(self, signal: str) -> bool:
         """Whether a signal of texts counts: one that is not left out, unless meaning alone was asked for."""
@@ -256,7 +251,7 @@ class OpenBases:
     @property
     def complete(self) -> bool:
         """Whether no requested base is missing; only then can an answer say what occurs nowhere."""
-        return bool(self.open) and not (self.scans or self.skipped) and all(base.complete for base in self.open)
+        return bool(self.open) and not (self.scans or self.skipped) and all(map(attrgetter("complete"), self.open))
 
     def skip(self, failure: IndexUnavailable) -> OpenBase:
         """Leave out and return the base of an error."""
@@ -284,18 +279,20 @@ class OpenBases:
         """Return the paths of documents; not cached."""
         paths: dict[Key, str] = {}
         for number, ids in by_base(keys).items():
-            paths |= {(number, row): path for row, path in self.open[number].index.paths_of(ids).items()}
+            for row, path in self.open[number].index.paths_of(ids).items():
+                paths[number, row] = path
         return paths
 
     def _cached(
-        self, keys: list[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]
+        self, keys: Sequence[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]
     ) -> dict[Key, T]:
-        for number, ids in by_base([key for key in keys if key not in cache]).items():
+        for number, ids in by_base(set(keys) - cache.keys()).items():
             index = self.open[number].index
             rows = read(index, ids)
             if len(rows) < len(ids):
                 raise index.damaged("what is searched is not there")
-            cache |= {(number, row): read_row for row, read_row in rows.items()}
+            for row in ids:
+                cache[number, row] = rows[row]
         return {key: cache[key] for key in keys}
 
 

@@ -101,10 +101,10 @@ def keyword_ranking(
     """
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
-    rows, tokens = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+    rows, tokens = sum([size[0] for size in sizes]), sum([size[1] for size in sizes])
     counted, weighted, missing, unmatched = looked_up(indexes, terms, others, passage)
     weights = [times * inverse_document_frequency(rows, sum(map(len, postings))) for postings, times in counted]
-    whole = sum(weights) + sum(term.weight for term in weighted if not term.found)
+    whole = sum(weights) + sum([term.weight for term in weighted if not term.found])
     matches, coverage = [], 0.0
     for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
         base_terms = [(postings[number], weight) for (postings, _), weight in zip(counted, weights, strict=True)]
@@ -155,7 +155,7 @@ def semantic_ranking(
     comparable = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
     signed = [index.signed(selection, len(vector)) for _, index, selection in comparable]
     near = likely(signed, vector, RANKED)
-    every = sum(map(len, near)) == sum(np.count_nonzero(signs.signed & mask) for signs, mask in signed)
+    every = sum(map(len, near)) == sum([np.count_nonzero(signs.signed & mask) for signs, mask in signed])
     quantised = quantise(vector)
     rankings, compared, similarities, close_by = [], [NO_CHUNKS], [np.zeros(0)], 0
     for (number, index, selection), positions in zip(comparable, near, strict=True):
@@ -188,7 +188,7 @@ def looked_up(
     that occur nowhere; these as typed, and names of which only words occur.
     """
     counted: dict[str, list[Postings]] = {}
-    stems = dict.fromkeys(term.tokens[0] for wording in (terms, *others, passage) for term in wording if term.plain)
+    stems = dict.fromkeys([term.tokens[0] for wording in (terms, *others, passage) for term in wording if term.plain])
     for index in indexes:
         index.expect(stems)
 
@@ -220,7 +220,7 @@ def looked_up(
                 missing.append(term)
         order += found if number <= len(others) else []
         times.update(term.match for term in dict.fromkeys(found))
-    rows = sum(index.size()[0] for index in indexes)
+    rows = sum([index.size()[0] for index in indexes])
     weights = {match: inverse_document_frequency(rows, sum(map(len, postings))) for match, postings in counted.items()}
     most = max(weights.values(), default=1.0)
     weighted = [
@@ -321,7 +321,7 @@ def semantic_share(coverage: float) -> float:
 
 def _convex(values: Mapping[str, NDArray[np.float64]], share: float) -> dict[str, NDArray[np.float64]]:
     """Return what each signal adds to each chunk."""
-    both = len([column for column in values.values() if not np.isnan(column).all()]) == len(SIGNALS)
+    both = len(values) == len(SIGNALS) and not any(map(np.all, map(np.isnan, values.values())))
     shares = {"keyword": 1 - share, "semantic": share} if both else dict.fromkeys(values, 1.0)
     amounts = {}
     for signal, column in values.items():

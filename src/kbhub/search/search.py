@@ -61,7 +61,7 @@ def search_assisted(
     if len(query.queries) > MOST_QUERIES:
         raise UsageError(f"{len(query.queries)} other wordings are too many; the maximum is {MOST_QUERIES}.")
     notes: tuple[str, ...] = ()
-    if any(len(text) > MOST_CHARACTERS for text in (*query.queries, query.passage)):
+    if max(map(len, (*query.queries, query.passage))) > MOST_CHARACTERS:
         cut, notes = tuple([text[:MOST_CHARACTERS] for text in query.queries]), (CUT.format(MOST_CHARACTERS),)
         query = query.model_copy(update={"queries": cut, "passage": query.passage[:MOST_CHARACTERS]})
     if query.queries or query.passage:

@@ -30,8 +30,11 @@ LEAST_KNOWN = 0.5
 
 
 def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    """Mix in cosines to the query and its other wordings, unless too few chunks have a vector."""
-    if not is_used(bases.hub):
+    """Mix in cosines to the query and its other wordings, unless too few chunks have a vector.
+
+    The model does not know names of programs, so a query with one is left alone.
+    """
+    if not is_used(bases.hub) or any(is_name(term.text) for term in plan.parsed.terms):
         return
     model = minilm()
     wanted = [hit.key for hit in hits if any(part.rank and part.rank <= CANDIDATES for part in hit.parts)]
@@ -81,10 +84,4 @@ def mix(hits: Sequence[Candidate], similarities: Mapping[Key, float], weight: fl
             hit.add([SignalPart(SECOND_LOOK, value, amount)], zeros=True)
 
 
-def _applies(plan: Plan) -> bool:
-    """Whether words and meaning were ranked, and no term is a name of programs, which the model does not know."""
-    named = any(is_name(term.text) for term in plan.parsed.terms)
-    return plan.query.mode == "hybrid" and plan.both and plan.asks_for(SECOND_LOOK) and not named
-
-
-SIGNAL = RankingSignal((SECOND_LOOK,), _applies, _add)
+SIGNAL = RankingSignal((SECOND_LOOK,), lambda plan: plan.both and plan.asks_for(SECOND_LOOK), _add)
