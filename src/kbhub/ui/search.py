@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.index.catalogue import tags_of
 from kbhub.index.query.parser import FILTER
-from kbhub.render.html.templates import BarOfTrace, traced
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS, Hit, Query, SearchResult
@@ -88,7 +87,7 @@ def search_page(request: Request) -> Response:
         asked=asked,
         bases=bases,
         result=result,
-        shown=[(Shown(hit), traced(hit)) for hit in shown],
+        shown=[Shown(hit) for hit in shown],
         notes=[note for note in result.notes if note not in LEADING_NOTES],
         facets=list(_facets(site, asked, result)),
         chosen=_chosen(asked),
@@ -111,17 +110,15 @@ def compare_page(request: Request) -> Response:
     if len(result.hits) < ranks[-1]:
         raise UsageError("The search returns fewer hits now. Go back and select again.")
     hits = [result.hits[rank - 1] for rank in ranks]
-    first, second = (traced(hit) for hit in hits)
-    two = [(Shown(hit), trace, rank) for hit, trace, rank in zip(hits, (first, second), ranks, strict=True)]
     return site.page(
         request,
         "compare.html",
         asked=asked,
         back=address_of(asked, offset=0),
-        two=two,
+        two=[(Shown(hit), rank) for hit, rank in zip(hits, ranks, strict=True)],
         terms=result.terms,
-        rows=_rows(first, second),
-        conclusion=_conclusion(first, second),
+        rows=_rows(*hits),
+        conclusion=_conclusion(*hits),
     )
 
 
@@ -206,22 +203,26 @@ class Row:
     """A line of the comparison."""
 
     name: str
-    tone: str
+    signal: bool
+    """Whether it is a signal, not a factor."""
     first: str
     second: str
     difference: str
 
 
-def _rows(first: BarOfTrace, second: BarOfTrace) -> list[Row]:
-    names = {part.name: part.tone for trace in (first, second) for part in trace.parts}
-    rows = []
-    for name, tone in names.items():
-        one, two = first.adds(name), second.adds(name)
-        rows.append(Row(name, tone, _signed(one), _signed(two), _signed((one or 0) - (two or 0))))
-    factors = dict.fromkeys([*(name for name, _ in first.factors), *(name for name, _ in second.factors)])
-    for name in factors:
-        one, two = first.factor(name), second.factor(name)
-        rows.append(Row(name, "", f"× {one:.3f}", f"× {two:.3f}", f"× {one / two:.3f}" if two else "–"))
+def _added(hit: Hit) -> dict[str, float]:
+    return {signal.name: signal.contribution for signal in hit.trace.signals} if hit.trace else {}
+
+
+def _rows(first: Hit, second: Hit) -> list[Row]:
+    ours, theirs, rows = _added(first), _added(second), list[Row]()
+    for name in dict.fromkeys((*ours, *theirs)):
+        one, two = ours.get(name), theirs.get(name)
+        rows.append(Row(name, True, _signed(one), _signed(two), _signed((one or 0) - (two or 0))))
+    factors, others = (hit.trace.factors if hit.trace else {} for hit in (first, second))
+    for name in dict.fromkeys((*sorted(factors), *sorted(others))):
+        one, two = factors.get(name, 1.0), others.get(name, 1.0)
+        rows.append(Row(name, False, f"× {one:.3f}", f"× {two:.3f}", f"× {one / two:.3f}" if two else "–"))
     return rows
 
 
@@ -229,13 +230,10 @@ def _signed(value: float | None) -> str:
     return "–" if value is None else f"{value + 0.0:+.4f}"
 
 
-def _conclusion(first: BarOfTrace, second: BarOfTrace) -> str:
+def _conclusion(first: Hit, second: Hit) -> str:
     """Say which signal decides between two hits."""
-    differences = {
-        part.name: (first.adds(part.name) or 0) - (second.adds(part.name) or 0)
-        for trace in (first, second)
-        for part in trace.parts
-    }
+    ours, theirs = _added(first), _added(second)
+    differences = {name: ours.get(name, 0.0) - theirs.get(name, 0.0) for name in dict.fromkeys((*ours, *theirs))}
     name, value = max(differences.items(), key=lambda item: abs(item[1]), default=("", 0.0))
     if not value:
         return "Both have the same score; they are sorted by path."

@@ -1,4 +1,4 @@
-"""Templates of the page and of MCP Apps, with what they draw: plots and traces."""
+"""Templates of the page and of MCP Apps, with the plots that they draw."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kbhub.index.query.parser import terms_of
 from kbhub.memory.catalog import all_known
 from kbhub.memory.files import MemoryFile
 from kbhub.memory.results import MemoryList
-from kbhub.render.layout import neutralised, passed_over_text
+from kbhub.render.layout import ago_text, neutralised, passed_over_text, size_text
 from kbhub.render.report import contribution_of, heading_path
 from kbhub.search.judge import LEADING_NOTES, is_unfinished
 from kbhub.search.memory_boost import FADING_DAYS, strength
-from kbhub.types import Hit, SearchResult
+from kbhub.types import SearchResult
 from kbhub.values import DAY_SECONDS, counted, struct
 
 if TYPE_CHECKING:
@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 
-BAR_WIDTH = 100.0
-"""Units of a bar's view box."""
-
 _CODE = re.compile(r"`([^`]+)`")
-
-MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 
 @lru_cache(maxsize=1)
@@ -49,8 +44,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters.update(coded=coded, marked=marked, ago=ago, bytes=size, counted=counted, url=url, percent=percent)
-    made.filters.update(passed_over=passed_over_text, is_unfinished=is_unfinished)
+    made.filters.update(coded=coded, marked=marked, ago=ago, bytes=size_text, counted=counted, url=url, percent=percent)
+    made.filters.update(passed_over=passed_over_text, is_unfinished=is_unfinished, contribution=contribution_of)
     made.globals.update(heading_path=heading_path)
     return made
 
@@ -85,23 +80,11 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
-def size(number: int) -> str:
-    """Return a number of bytes in the largest unit that leaves a digit before the point."""
-    value, units = float(number), ["B", "kB", "MB", "GB"]
-    while value >= 1000 and len(units) > 1:
-        value, units = value / 1000, units[1:]
-    return f"{value:.0f} {units[0]}" if value >= 10 or units[0] == "B" else f"{value:.1f} {units[0]}"
-
-
 def ago(moment: str | float | None, now: float) -> str:
     """Return how long ago a moment (ISO 8601, seconds since the epoch, or None for never) was, in the largest unit."""
     if moment is None:
         return "never"
-    seconds = now - (moment if isinstance(moment, float | int) else _seconds(moment))
-    for unit, length in (("day", DAY), ("hour", HOUR), ("minute", MINUTE)):
-        if seconds >= length:
-            return f"{counted(int(seconds // length), unit)} ago"
-    return "just now"
+    return ago_text(now - (moment if isinstance(moment, float | int) else _seconds(moment)))
 
 
 def _seconds(moment: str) -> float:
@@ -174,72 +157,6 @@ def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names:
     return made
 
 
-TONES = {"keyword": "keyword", "semantic": "semantic"}
-"""Signal → colour of its part; the others are evidence."""
-
-WHOLE = 100.0
-"""Width of the bar for a score of 1."""
-
-
-@struct
-class TracePart:
-    """What a signal adds to a score, and where that lies in the bar."""
-
-    name: str
-    tone: str
-    rank: int | None
-    value: float
-    contribution: float
-    shown: str
-    reason: str | None
-    start: float
-    width: float
-
-
-@struct
-class BarOfTrace:
-    """A trace, to be drawn."""
-
-    parts: tuple[TracePart, ...]
-    factors: tuple[tuple[str, float], ...]
-    score: float
-
-    def adds(self, name: str) -> float | None:
-        """Return what a signal adds, or None if it does not contribute."""
-        return next((part.contribution for part in self.parts if part.name == name), None)
-
-    def factor(self, name: str) -> float:
-        """Return the factor of this name, or 1 if there is none."""
-        return dict(self.factors).get(name, 1.0)
-
-
-def traced(hit: Hit) -> BarOfTrace:
-    """Return the trace of a hit as parts of a bar, whose length is the score."""
-    if hit.trace is None:
-        return BarOfTrace((), (), hit.score)
-    signals, factors = hit.trace.signals, hit.trace.factors
-    positive = sum(max(0.0, signal.contribution) for signal in signals)
-    scale = WHOLE * hit.score / positive if positive else 0.0
-    parts, at = [], 0.0
-    for signal in signals:
-        width = max(0.0, signal.contribution) * scale
-        parts.append(
-            TracePart(
-                name=signal.name,
-                tone=TONES.get(signal.name, "evidence"),
-                rank=signal.rank,
-                value=signal.value,
-                contribution=signal.contribution,
-                shown=contribution_of(signal),
-                reason=signal.reason,
-                start=round(at, 2),
-                width=round(width, 2),
-            )
-        )
-        at += width
-    return BarOfTrace(tuple(parts), tuple(sorted(factors.items())), hit.score)
-
-
 View = Literal["search", "memories"]
 
 MOST_SHOWN = 20
@@ -258,7 +175,7 @@ def hits(result: SearchResult) -> str:
     return rendered(
         "view_hits.html",
         result=result,
-        shown=[(hit, traced(hit)) for hit in result.hits[:MOST_SHOWN]],
+        shown=result.hits[:MOST_SHOWN],
         notes=[note for note in result.notes if note not in LEADING_NOTES],
     )
 
