@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, one_line
+from kbhub.memory.results import Imported, Moved
 from kbhub.render.formats import Listing, records
 from kbhub.render.layout import visible_line
 from kbhub.render.report import (
@@ -17,6 +18,7 @@ from kbhub.render.report import (
     Item,
     Line,
     Name,
+    Names,
     Quote,
     Ref,
     Report,
@@ -26,9 +28,9 @@ from kbhub.render.report import (
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Remembered, Trashed
-    from kbhub.reading.reports import Gap, QuerySummary
-    from kbhub.usage.reports import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
+    from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered, Trashed
+    from kbhub.reading.reports import QuerySummary
+    from kbhub.usage.reports import Gaps, LoggedQueries, Maintained
 
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")
@@ -59,38 +61,43 @@ _DONE = {
 }
 """Outcome of `remember` → words for it."""
 
-_INDENT = "    "
+
+def gaps_report(found: Gaps) -> Report:
+    """Return gaps, and the questions that are none yet."""
+    items = []
+    for gap in found.gaps:
+        asked = say(
+            f"asked {gap.count} times, last {gap.last_asked}{', by {}' * bool(gap.clients)}", Names(gap.clients)
+        )
+        by = Name(gap.answer or "?")
+        state: tuple[Text, ...] = ()
+        if gap.state == "open" and gap.reopened:
+            state = (say(f"open again since {gap.reopened}; it was answered by {{}}", by),)
+        elif gap.state == "answered":
+            state = (say(f"answered since {gap.since} by {{}}", by),)
+        elif gap.state == "closed":
+            state = (f"closed {gap.since}",)
+        items.append(Item(title=Name(gap.question), marks=(f"[{gap.id}]",), lines=(asked, *state)))
+    for question in found.unanswered:
+        times = f"asked {counted(question.count, 'time')}, last {question.last_asked}"
+        form = f"{times}{', by {}' * bool(question.clients)}; a gap after {question.needed} more"
+        asked = say(form, Names(question.clients))
+        items.append(Item(title=Name(question.question), marks=("(not a gap yet)",), lines=(asked,)))
+    rows = [gap.model_dump(mode="json") for gap in found.gaps]
+    rows += [{**question.model_dump(mode="json"), "state": NOT_YET} for question in found.unanswered]
+    return Report(parts=items, rows=lambda: Listing("gap", GAP_FIELDS, rows))
 
 
-def gaps_text(found: Gaps) -> str:
-    """Return gaps, some lines each."""
-    return "\n\n".join([*map(_gap, found.gaps), *map(_unanswered, found.unanswered)])
-
-
-def gaps_listing(found: Gaps) -> Listing:
-    """Return gaps as records."""
-    questions = [{**question.model_dump(mode="json"), "state": NOT_YET} for question in found.unanswered]
-    return Listing("gap", GAP_FIELDS, [*(gap.model_dump(mode="json") for gap in found.gaps), *questions])
-
-
-def queries_text(log: LoggedQueries) -> str:
+def queries_report(log: LoggedQueries) -> Report:
     """Return queries, a line each, followed by what was read afterwards."""
-    blocks = []
-    for query in log.queries:
-        verdict = f"{query.verdict or _NOT_JUDGED:<6}"
-        blocks.append(f"{query.asked}  {verdict}  {visible_line(query.client)}  {visible_line(query.text)}")
-        blocks += [f"{_INDENT}read {visible_line(ref)}" for ref in query.read]
-    return "\n".join(blocks)
-
-
-def queries_listing(log: LoggedQueries) -> Listing:
-    """Return queries as records."""
-    return Listing("query", QUERY_FIELDS, [query.model_dump(mode="json") for query in log.queries])
-
-
-def cleared_text(done: Cleared) -> str:
-    """Return what was removed."""
-    return f"Deleted {counted(done.queries, 'query', 'queries')} from the log, and their gaps."
+    items = [
+        Item(
+            marks=(query.asked, f"{query.verdict or _NOT_JUDGED:<6}", Name(query.client), Name(query.text)),
+            lines=tuple(say("read {}", Name(ref)) for ref in query.read),
+        )
+        for query in log.queries
+    ]
+    return Report(parts=items, rows=partial(records, "query", QUERY_FIELDS, log.queries))
 
 
 def maintained_lines(done: Maintained) -> list[str]:
@@ -118,28 +125,6 @@ def summary_lines(summary: QuerySummary) -> list[str]:
         lines.append(f"{counted(summary.gaps, 'open gap')}; list them with `kbhub gaps`")
         lines += [f"  {gap.count} × {visible_line(gap.question)}" for gap in summary.top_gaps]
     return lines
-
-
-def _gap(gap: Gap) -> str:
-    lines = [f"{visible_line(gap.question)}  [{gap.id}]"]
-    clients = visible_line(", ".join(gap.clients))
-    lines.append(f"{_INDENT}asked {gap.count} times, last {gap.last_asked}{f', by {clients}' if clients else ''}")
-    if gap.state == "open" and gap.reopened:
-        lines.append(f"{_INDENT}open again since {gap.reopened}; it was answered by {visible_line(gap.answer or '?')}")
-    elif gap.state == "answered":
-        lines.append(f"{_INDENT}answered since {gap.since} by {visible_line(gap.answer or '?')}")
-    elif gap.state == "closed":
-        lines.append(f"{_INDENT}closed {gap.since}")
-    return "\n".join(lines)
-
-
-def _unanswered(question: Unanswered) -> str:
-    times = f"asked {counted(question.count, 'time')}, last {question.last_asked}"
-    clients = visible_line(", ".join(question.clients))
-    return (
-        f"{visible_line(question.question)}  (not a gap yet)\n{_INDENT}{times}{f', by {clients}' if clients else ''}; "
-        f"a gap after {question.needed} more"
-    )
 
 
 def remembered_report(done: Remembered) -> Report:
@@ -199,38 +184,31 @@ def forgotten_report(done: Forgotten) -> Report:
     if not done.memories:
         return Report("Nothing forgotten: no memory matches.", data=done)
     items = [Item(label=Bare(memory.id), title=Name(memory.title)) for memory in done.memories]
-    parts: list[Text | Item] = [f"Forgot {counted_memories(len(items))}:", *items]
+    parts: list[Text | Item] = [f"Forgot {counted(len(items), 'memory', 'memories')}:", *items]
     kept = [say("Their files are in the trash: {}.", Line(str(done.trash), NAME_BYTES))] if done.trash else []
     parts = [*kept, *(Line(note, NOTE_BYTES) for note in done.notes), *parts]
     return Report(parts=parts, advice="their files are in the trash, too", data=done)
 
 
-def trashed_text(found: Sequence[Trashed]) -> str:
-    """Return the memories that can be restored, a line each."""
-    if not found:
-        return "The trash contains no memories of this project or of yours."
-    return "\n".join(
-        f"{visible_line(one.id)}  {visible_line(one.title)}  ({one.scope}, {one.forgotten[:10]})" for one in found
-    )
+def trashed_report(found: Sequence[Trashed]) -> Report:
+    """Return the memories that can be restored."""
+    items = [
+        Item(label=Name(one.id), title=Name(one.title), marks=(f"({one.scope}, {one.forgotten[:10]})",), row=True)
+        for one in found
+    ]
+    return Report("" if items else "The trash contains no memories of this project or of yours.", items)
 
 
-def imported_text(done: Imported) -> str:
-    """Return a line about the result of an import."""
-    text = f"Imported {counted_memories(done.added)} ({done.format}); {done.known} already known"
-    return f"{text}, {counted(len(done.failed), 'problem')}." if done.failed else f"{text}."
-
-
-def moved_text(done: Moved) -> str:
-    """Return a line about the result of a move."""
-    source, target = visible_line(str(done.source)), visible_line(str(done.target))
-    known = f"; {done.known} already known, moved to the trash" if done.known else ""
-    renamed = f"; {done.renamed} with a new id" if done.renamed else ""
-    return f"Moved {counted_memories(done.moved)} from {source} to {target}{known}{renamed}."
-
-
-def counted_memories(count: int) -> str:
-    """Return a number of memories in words."""
-    return counted(count, "memory", "memories")
+def transfer_report(done: Imported | Moved) -> Report:
+    """Return the result of an import or a move."""
+    known = f"; {done.known} already known"
+    if isinstance(done, Imported):
+        failed = f", {counted(len(done.failed), 'problem')}" if done.failed else ""
+        return Report(f"Imported {counted(done.added, 'memory', 'memories')} ({done.format}){known}{failed}.")
+    text = f"Moved {counted(done.moved, 'memory', 'memories')} from {{}} to {{}}"
+    text += f"{known}, moved to the trash" if done.known else ""
+    text += f"; {done.renamed} with a new id" if done.renamed else ""
+    return Report(say(f"{text}.", Name(str(done.source)), Name(str(done.target))))
 
 
 def _item(

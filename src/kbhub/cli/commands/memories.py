@@ -37,14 +37,7 @@ from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.memory.transfer import move as move_memories
-from kbhub.render.memories import (
-    forgotten_report,
-    imported_text,
-    memories_report,
-    moved_text,
-    remembered_report,
-    trashed_text,
-)
+from kbhub.render.memories import forgotten_report, memories_report, remembered_report, transfer_report, trashed_report
 from kbhub.render.setup import inbox_text, settled_text, state_text
 from kbhub.render.terminal import text as text_of
 from kbhub.server.daemon.launch import run_hook
@@ -307,7 +300,7 @@ def import_(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show_text(imported_text(done))
+        show_text(text_of(transfer_report(done)))
         for problem in done.failed:
             complain(f"{problem.subject}: {problem.message}")
     return 1 if done.failed else 0
@@ -328,7 +321,7 @@ def move(old: Annotated[str, Parameter(metavar="OLD")], /, *, common: Common = C
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show_text(moved_text(done))
+        show_text(text_of(transfer_report(done)))
     return 0
 
 
@@ -352,7 +345,7 @@ def restore(
         if common.json:
             show_json(TrashedList(memories=found).model_dump_json(indent=2))
         else:
-            show_text(trashed_text(found))
+            show_text(text_of(trashed_report(found)))
         return 0
     memory = restore_memory(hub, name)
     if common.json:

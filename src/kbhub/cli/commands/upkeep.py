@@ -31,7 +31,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.bases import sync_report
 from kbhub.render.documents import audit_report
-from kbhub.render.memories import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
+from kbhub.render.memories import gaps_report, maintained_lines, queries_report
 from kbhub.render.setup import diagnosis_text
 from kbhub.render.terminal import Painter
 from kbhub.render.terminal import text as words_of
@@ -44,6 +44,7 @@ from kbhub.sync.git_pull import Pull, pull
 from kbhub.types import Problem
 from kbhub.usage.gaps import MOST_QUERIES, close_gap, gaps_and_unanswered, list_gaps, maintain
 from kbhub.usage.reports import SHOWN, Gaps, clear_log, show_log
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from kbhub.sync.sync import Progress
@@ -318,7 +319,8 @@ def show(
     """
     formats.format()
     log = show_log(Hub(hub_options(formats)), limit or SHOWN)
-    present(formats, lambda: queries_listing(log), lambda: queries_text(log), document=log.model_dump_json(indent=2))
+    report = queries_report(log)
+    present(formats, report.rows, lambda: words_of(report), document=log.model_dump_json(indent=2))
     if not log.logged:
         complain(OFF)
     elif not log.queries:
@@ -345,7 +347,7 @@ def clear(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show_text(cleared_text(done))
+        show_text(f"Deleted {counted(done.queries, 'query', 'queries')} from the log, and their gaps.")
     return 0
 
 
@@ -375,7 +377,8 @@ def gaps(
         bring_in_step(hub)
         complain_all(maintained_lines(maintain(hub)))
         found = gaps_and_unanswered(hub, every=all_)
-    present(formats, lambda: gaps_listing(found), lambda: gaps_text(found), document=found.model_dump_json(indent=2))
+    report = gaps_report(found)
+    present(formats, report.rows, lambda: words_of(report), document=found.model_dump_json(indent=2))
     if not found.logged:
         complain(OFF)
     elif close is None:
