@@ -39,11 +39,11 @@ from kbhub.editing.findings import (
 )
 from kbhub.editing.paths import (
     Location,
-    bring_in_step,
     changed_meanwhile,
     find_document,
     read_for_change,
     refusing,
+    sync_changed,
     why_not_writable,
 )
 from kbhub.editing.renames import Rewritten, not_updated, relink
@@ -205,7 +205,7 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
             failed.append(Problem(subject=findings[0].ref, message=not_updated(missed)))
     if not dry_run:
         for name in dict.fromkeys(name for name, _ in by_document if name not in refused and name in bases):
-            bring_in_step(hub, bases[name], "")
+            sync_changed(hub, bases[name], "")
     return Fixed(changes=tuple(changes), failed=tuple(failed), dry_run=dry_run)
 
 

@@ -28,7 +28,6 @@ from kbhub.documents.markdown import heading_end, is_item, parse_document, scan_
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.paths import (
     Location,
-    bring_in_step,
     changed_meanwhile,
     check_writable,
     docid_of,
@@ -37,6 +36,7 @@ from kbhub.editing.paths import (
     read_for_change,
     refusing,
     short_hash,
+    sync_changed,
     twin,
 )
 from kbhub.errors import UsageError, WriteRefused
@@ -249,7 +249,7 @@ def _check_size(hub: Hub, place: Location, data: bytes) -> None:
 def _answer(
     hub: Hub, place: Location, text: Text, change: TextChange | None, *, action: Action, before: str | None
 ) -> Written:
-    indexed = bring_in_step(hub, place.base, place.path)
+    indexed = sync_changed(hub, place.base, place.path)
     data = text.encoded()
     document = parse_document(place.path, data, inline=place.base.inline_tags)
     lost: Sequence[str] = change.lost if change else ()

@@ -17,14 +17,13 @@ from kbhub.errors import (
     DocumentChanged,
     DocumentNotFound,
     IndexUnavailable,
-    KbhubError,
     PathNotContained,
     UsageError,
     WriteRefused,
 )
 from kbhub.index.references import check_length, document_id, named_base, ref_of, short_docid, unknown_base, why_no_base
 from kbhub.reading.lists import typed_into
-from kbhub.sync.freshness import freshen, sync
+from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import Content, Folder
@@ -398,9 +397,6 @@ HASH_DIGITS = 12
 LEAST_DIGITS = 8
 """Minimum hex digits of `based_on`."""
 
-BUSY_TRIES = 50
-"""Attempts to sync while another process indexes; each waits `sync.LOCK_SECONDS`, so 5 s in all."""
-
 _HASH = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},64}}")
 
 
@@ -442,21 +438,15 @@ def changed_meanwhile(place: Location, based_on: str) -> DocumentChanged:
     return DocumentChanged(place.ref, short_hash(based_on), "another", "changed by another program just now")
 
 
-def bring_in_step(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:
-    """Index the changes in a base; return whether the index then has the changed document, or lacks it if not `there`.
-
-    A base with very many changes is left to `kbhub index` or the background.
-    """
+def sync_changed(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:
+    """Index the changes in a base; return whether the index then has the document, or lacks it if not `there`."""
+    index = hub.index(base)
     try:
-        for behind in freshen(hub, (base.id,), max_age=0.0):
-            if behind.files <= hub.config().settings.limits.freshen_files:
-                for _ in range(BUSY_TRIES):
-                    if not sync(hub, (base.id,))[0].busy:
-                        break
-        index = hub.index(base)
+        if not sync_written(hub, base, wait=True):
+            return False
         with index.snapshot():
             return (index.document(path) is not None) == there
-    except KbhubError:  # the file is written; the answer says that it is not indexed yet
+    except IndexUnavailable:
         return False
 
 

@@ -20,7 +20,6 @@ from kbhub.editing.checks import RELATED, leads_to, links_of, plain_entry, relat
 from kbhub.editing.documents import front_end
 from kbhub.editing.paths import (
     Location,
-    bring_in_step,
     changed_meanwhile,
     check_writable,
     docid_of,
@@ -30,6 +29,7 @@ from kbhub.editing.paths import (
     read_for_change,
     refusing,
     short_hash,
+    sync_changed,
     twin,
     why_not_writable,
 )
@@ -335,10 +335,10 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
     else:
         for base, path in (*affected, (place.base, place.path)):
             _update_links(hub, move, base, path, changes, problems, write=update_links)
-    indexed = bring_in_step(hub, place.base, target.path)
+    indexed = sync_changed(hub, place.base, target.path)
     if update_links:
         for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():
-            bring_in_step(hub, base, "")
+            sync_changed(hub, base, "")
         # Fails if another program has moved it again; the hash before that is returned then.
         with suppress(OSError), open_folder(target.base, target.folders) as folder:
             content = folder.read(target.name)

@@ -24,7 +24,6 @@ from pydantic import Field, ValidationError
 from kbhub.editing.checks import incoming
 from kbhub.editing.paths import (
     Location,
-    bring_in_step,
     changed_meanwhile,
     check_writable,
     docid_of,
@@ -34,6 +33,7 @@ from kbhub.editing.paths import (
     ref_forms,
     refusing,
     short_hash,
+    sync_changed,
     twin,
 )
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
@@ -124,7 +124,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
         path=place.path,
         hash=short_hash(content.hash),
         trash=kept.name,
-        indexed=bring_in_step(hub, place.base, place.path, there=False),
+        indexed=sync_changed(hub, place.base, place.path, there=False),
         broken=broken,
     )
 
@@ -173,7 +173,7 @@ def restore(hub: Hub, name: str) -> Restored:
         base=base.id,
         path=place.path,
         hash=short_hash(entry.hash),
-        indexed=bring_in_step(hub, base, place.path),
+        indexed=sync_changed(hub, base, place.path),
     )
 
 

@@ -30,16 +30,13 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.results import Forgotten, Memory, Remembered
 from kbhub.search.memory_boost import Facts, timestamp, uses_of
-from kbhub.sync.freshness import freshen, sync
+from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
 
-
-INDEXED_AT_ONCE = 2000
-"""Largest number of changed files that `remember` indexes itself; takes a few seconds."""
 
 PROVENANCE = ("by", "source", "session", "project")
 """Fields that say on whose word the text of a memory rests."""
@@ -131,7 +128,7 @@ def _counted(
     superseded, unmarked = supersede(hub, older, memory.facts.id)
     counted = count_uses(hub, [memory])
     if changed:
-        bring_in_step(hub, memory.shelf)
+        sync_written(hub, memory.shelf.base)
     return Remembered(
         memory=as_it_is(hub, memory.shelf, memory.path),
         did=did,
@@ -191,18 +188,6 @@ def supersede(hub: Hub, older: Iterable[MemoryFile], successor: str) -> tuple[tu
                 continue
         marked.append(memory.facts.id)
     return tuple(marked), tuple(notes)
-
-
-def bring_in_step(hub: Hub, shelf: MemoryFolder, *, max_age: float | None = 0) -> None:
-    """Index what was written, unless the base is busy or has too many other changes."""
-    try:
-        if shelf.base.id not in {base.id for base in hub.discovery().bases}:
-            hub.rediscover()
-        for behind in freshen(hub, (shelf.base.id,), max_age=max_age):
-            if not behind.busy and behind.files <= INDEXED_AT_ONCE:
-                sync(hub, (shelf.base.id,))
-    except KbhubError:  # the memory is written; `status` reports what is wrong with the index
-        return
 
 
 def as_it_is(hub: Hub, shelf: MemoryFolder, path: str) -> Memory:
@@ -318,7 +303,7 @@ def _discarded(hub: Hub, chosen: Sequence[MemoryFile]) -> Forgotten:
     empty_trash(data, days, now)
     for shelf in {memory.shelf.place: memory.shelf for memory in chosen}.values():
         hub.rediscover()
-        bring_in_step(hub, shelf)
+        sync_written(hub, shelf.base)
     retention = (f"Kept for {days} days; to restore a memory, move its file back.",) if forgotten and days else ()
     return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 

@@ -18,7 +18,7 @@ from kbhub.memory.catalog import (
     shelf_to_write,
     shortened,
 )
-from kbhub.memory.changes import as_it_is, bring_in_step
+from kbhub.memory.changes import as_it_is
 from kbhub.memory.files import (
     TRASH,
     MemoryFile,
@@ -32,6 +32,7 @@ from kbhub.memory.files import (
 from kbhub.memory.results import Memory, MemoryList, Trashed
 from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.search.search import search
+from kbhub.sync.freshness import sync_written
 from kbhub.types import Base, Hit, Query
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.memory_folders import (
@@ -120,7 +121,7 @@ def _matching_hits(
     """Return the hits in memory folders; filters apply before the page is cut."""
     shelves = active_shelves(hub, scope)
     for shelf in shelves:
-        bring_in_step(hub, shelf, max_age=None)
+        sync_written(hub, shelf.base, max_age=None)
     return [
         (shelf, hit)
         for hit in _hits(hub, query, tuple(dict.fromkeys(shelf.base.id for shelf in shelves)))
@@ -205,7 +206,7 @@ def restore(hub: Hub, name: str) -> Memory:
         path = _created(shelf, file)
         file.unlink()
     hub.rediscover()
-    bring_in_step(hub, shelf)
+    sync_written(hub, shelf.base)
     return as_it_is(hub, shelf, path)
 
 

@@ -33,7 +33,7 @@ from kbhub.memory.catalog import (
     shortened,
     unindexed,
 )
-from kbhub.memory.changes import MemoryInput, as_it_is, bring_in_step, change, strengthen, supersede
+from kbhub.memory.changes import MemoryInput, as_it_is, change, strengthen, supersede
 from kbhub.memory.files import (
     MemoryFile,
     checked_namespace,
@@ -51,6 +51,7 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.results import Near, Remembered
 from kbhub.search.memory_boost import Source, timestamp
+from kbhub.sync.freshness import sync_written
 from kbhub.workspace.git import head_commit
 from kbhub.workspace.memory_folders import MemoryFolder, Scope, identify
 
@@ -265,7 +266,7 @@ def _stored(hub: Hub, stored: MemoryFile, wanted: MemoryInput, near: Sequence[tu
     """Build the result for a new memory, with the near memories that it may replace."""
     name = stored.facts.id
     superseded, unmarked = supersede(hub, wanted.supersedes, name)
-    bring_in_step(hub, stored.shelf)
+    sync_written(hub, stored.shelf.base)
     replaced = {memory.key for memory in wanted.supersedes}
     offered = [_near(hub, memory, similarity) for memory, similarity in near if memory.key not in replaced]
     advice: tuple[str, ...] = ()

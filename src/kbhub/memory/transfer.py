@@ -18,7 +18,7 @@ from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
 from kbhub.index.usage import Use
 from kbhub.memory.catalog import active_shelves, all_known, located, public_facts, ref, shelf_to_write
-from kbhub.memory.changes import as_it_is, bring_in_step
+from kbhub.memory.changes import as_it_is
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TAG_CHARACTERS,
@@ -39,6 +39,7 @@ from kbhub.memory.files import (
 from kbhub.memory.remember import ID_CHARACTERS, filed, ids_of, wording
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
+from kbhub.sync.freshness import sync_written
 from kbhub.types import Base, Problem
 from kbhub.workspace.field_checks import first_error
 from kbhub.workspace.files import expand
@@ -250,7 +251,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_s
     follow(hub, files, names)
     hub.rediscover()
     for shelf in shelves.values():
-        bring_in_step(hub, shelf)
+        sync_written(hub, shelf.base)
     return Imported(format=form, added=len(files), known=known, failed=tuple(problems[:MOST_PROBLEMS]))
 
 
@@ -391,7 +392,7 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
     uses_of(hub).forget(old.shelf.place, [old.facts.id])
     for changed in (old.shelf, shelf):
         hub.rediscover()
-        bring_in_step(hub, changed)
+        sync_written(hub, changed.base)
     return as_it_is(hub, shelf, path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.documents.walk import Limits
-from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import noted_damage
 from kbhub.sync.comparison import (
@@ -54,6 +54,9 @@ for the others, and all of it took a tenth of two cores."""
 
 MOST_PATHS = 64
 """Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
+
+BUSY_TRIES = 50
+"""Attempts to sync while another process indexes; each waits `sync.LOCK_SECONDS`."""
 
 
 @struct
@@ -270,6 +273,24 @@ def freshen(
         except (BaseUnavailable, IndexUnavailable) as error:
             state.failed[base.id] = str(error)  # named by the search and by `status`
     return tuple(behind)
+
+
+def sync_written(hub: Hub, base: Base, *, max_age: float | None = 0.0, wait: bool = False) -> bool:
+    """Index what was just written to a base, unless it has very many other changes; return whether nothing failed.
+
+    With `wait`, another process that indexes the base is waited for, 5 s at most.
+    """
+    try:
+        if base.id not in {other.id for other in hub.discovery().bases}:
+            hub.rediscover()
+        for behind in freshen(hub, (base.id,), max_age=max_age):
+            if behind.files <= hub.config().settings.limits.freshen_files and (wait or not behind.busy):
+                for _ in range(BUSY_TRIES if wait else 1):
+                    if not sync(hub, (base.id,))[0].busy:
+                        break
+    except KbhubError:  # what was written stays; `status` reports what is wrong with the index
+        return False
+    return True
 
 
 def is_in_step(hub: Hub, base: Base) -> bool:

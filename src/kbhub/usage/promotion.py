@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.usage import QueryLog, State, Topic
 from kbhub.memory.catalog import active_shelves, known
-from kbhub.memory.changes import bring_in_step, forget, rewrite
+from kbhub.memory.changes import forget, rewrite
 from kbhub.memory.files import MemoryFile, read
 from kbhub.memory.remember import remember
+from kbhub.sync.freshness import sync_written
 from kbhub.usage.log import key_of
 from kbhub.usage.questions import (
     TimeLimit,
@@ -173,7 +174,7 @@ def _withdraw(hub: Hub, log: QueryLog, topic: Topic) -> None:
 
 def _point_to(hub: Hub, memory: MemoryFile, question: str, target: str) -> None:
     rewrite(hub, memory, lambda _: {"refers": target}, promoted_text(question, target))
-    bring_in_step(hub, memory.shelf)
+    sync_written(hub, memory.shelf.base)
 
 
 def _plain(question: str) -> str:
