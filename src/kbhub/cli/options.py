@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import platform
@@ -9,20 +10,33 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from kbhub import __version__
-from kbhub.cli.console import complain, page, progress_bars, show, show_json
+from kbhub.cli.console import (
+    complain,
+    page,
+    progress_bars,
+    show,
+    show_json,
+    terminal_width,
+    wants_colour,
+    write_verbatim,
+)
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
 from kbhub.render.formats import Format, Listing
 from kbhub.render.layout import neutralised, warnings_text
+from kbhub.render.report import Report
+from kbhub.render.terminal import PLAIN, Painter
+from kbhub.render.terminal import text as text_of
 from kbhub.sync import base_suggestions
 from kbhub.sync.freshness import Patience, StaleBase, first_indexes, freshen, sync
 from kbhub.types import BOUNDS, Problem
@@ -91,6 +105,13 @@ class Common(Places):
     json: Annotated[bool, Parameter(name="--json")] = False
     """Print JSON."""
 
+    def format(self) -> Format:
+        """Return the requested format; `UsageError` if there are several."""
+        chosen = [name for name in _FORMATS if getattr(self, name, False)]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(f'--{name}' for name in chosen)} cannot be used together.")
+        return chosen[0] if chosen else "text"
+
 
 @_SHARED
 @dataclass(frozen=True, kw_only=True)
@@ -108,13 +129,6 @@ class Tables(Common):
 
     no_pager: Annotated[bool, Parameter(name="--no-pager")] = False
     """Do not use a pager for long text."""
-
-    def format(self) -> Format:
-        """Return the requested format; `UsageError` if there are several."""
-        chosen = [name for name in _FORMATS if getattr(self, name, False)]
-        if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(f'--{name}' for name in chosen)} cannot be used together.")
-        return chosen[0] if chosen else "text"
 
 
 @_SHARED
@@ -325,37 +339,41 @@ def active_and_broken(hub: Hub) -> list[str]:
     return [*(base.id for base in hub.discovery().bases), *dict.fromkeys(broken)]
 
 
-def complain_nothing(hub: Hub) -> None:
-    """Complain that no base is active, where it was looked for, and what to do, unless kbhub is off here."""
-    discovery = hub.discovery()
-    # What was there and does not count has its reason behind it; the rest was not there.
-    complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
-    if discovery.off:
-        return
-    if any(problem.subject == PROJECT_ID for problem in discovery.problems):
-        complain("No knowledge is active here; `kbhub status` says more.")
-        return
-    if where := discovery.workspace.directory:
-        complain(
-            f"No knowledge is active here: none in {where}, above it or in the global config. Run `kbhub init` to "
-            "choose or create some, or `kbhub status` to see where kbhub looked."
-        )
-    else:
-        complain(
-            "No knowledge is active here: no project, and no base in the global config. Change to a project, name one "
-            "with --root DIR, or add a folder of notes with `kbhub bases add DIR`."
-        )
-    complain_all(base_suggestions.outside(hub))
-
-
-def complain_broken(hub: Hub) -> None:
-    """Name the bases that would be active if they could be used."""
-    complain_all(broken_bases(hub))
+def without_bases(hub: Hub) -> list[str]:
+    """Return why no base is active, and what to do; nothing if one is."""
+    return [] if hub.discovery().bases else [*broken_bases(hub), *nothing_active(hub)]
 
 
 def broken_bases(hub: Hub) -> list[str]:
     """Return the problem of each base that would otherwise be active, as a search notes it."""
-    return [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
+    return problem_lines(hub.missing())
+
+
+def nothing_active(hub: Hub) -> list[str]:
+    """Return where bases were looked for and what to do, unless kbhub is off here."""
+    discovery = hub.discovery()
+    # What was there and does not count has its reason behind it; the rest was not there.
+    places = [place for place in discovery.looked_for if place.endswith((")", "off here"))]
+    if discovery.off:
+        return places
+    if any(problem.subject == PROJECT_ID for problem in discovery.problems):
+        return [*places, "No knowledge is active here; `kbhub status` says more."]
+    if where := discovery.workspace.directory:
+        advice = (
+            f"No knowledge is active here: none in {where}, above it or in the global config. Run `kbhub init` to "
+            "choose or create some, or `kbhub status` to see where kbhub looked."
+        )
+    else:
+        advice = (
+            "No knowledge is active here: no project, and no base in the global config. Change to a project, name one "
+            "with --root DIR, or add a folder of notes with `kbhub bases add DIR`."
+        )
+    return [*places, advice, *base_suggestions.outside(hub)]
+
+
+def problem_lines(problems: Iterable[Problem]) -> list[str]:
+    """Return problems, one per line."""
+    return [f"{problem.subject}: {problem.message}" for problem in problems]
 
 
 def complain_all(messages: Iterable[str]) -> None:
@@ -364,26 +382,96 @@ def complain_all(messages: Iterable[str]) -> None:
         complain(message)
 
 
-def present(
-    formats: Tables,
-    listing: Callable[[], Listing],
-    text: Callable[[], str],
-    *,
-    document: str | Callable[[], str] | None = None,
-) -> None:
-    """Print results in the selected format.
+def painter() -> Painter:
+    """Return what colours text on standard output, or leaves it plain."""
+    return Painter(wants_colour(sys.stdout, os.environ))
 
-    `listing` returns them as flat records, for all formats but text; `text` returns them for a person. `document` is,
-    or returns, their JSON if it contains more than the flat records. Raises `UsageError` if two formats are selected,
-    or one that does not fit these results.
+
+class Exact(str):
+    """Text that is printed as it is: not wrapped, and without a newline at the end if it has none."""
+
+    __slots__ = ()
+
+
+Wording = str | Report
+"""A result for a person."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a command returns if it has more to say than its result."""
+
+    result: Any = None
+    """A model, rows or a JSON document; without one, `text` is printed in every format."""
+    text: Wording | Callable[[], Wording] = ""
+    """The result for a person, in place of the command's `text`."""
+    rows: Callable[[], Listing] | None = None
+    """Return the result as records, in place of the command's `rows`."""
+    notes: Sequence[str] = ()
+    """Printed on standard error after the result, unless that is JSON, which has them."""
+    hints: Sequence[str] = ()
+    """The same in every format."""
+    code: int = 0
+    """Exit code."""
+
+
+def command(
+    text: Callable[[Any], Wording] | None = None,
+    *,
+    options: type[Common] = Common,
+    colour: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., int]]:
+    """Make a command of a function: print what it returns in the requested format, and return the exit code.
+
+    The function gets the hub as `hub`, and the options of every command as `common`, where it has such parameters.
+    `text` returns its result for a person; a report has its records, too. `options` are those of every command of its
+    kind; `colour` marks reports with colours.
     """
-    form = formats.format()
-    if form == "text":
-        page(text(), pager=not formats.no_pager)
-    elif form == "json":
-        whole = document() if callable(document) else document
-        show_json(whole if whole is not None else listings.formatted(listing(), form))
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., int]:
+        signature = inspect.signature(function)
+        own = [one for name, one in signature.parameters.items() if name not in ("hub", "common")]
+        shared = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, default=options(), annotation=options)
+
+        @wraps(function)
+        def run(*arguments: Any, common: Common = shared.default, **more: Any) -> int:
+            common.format()  # raises before anything is done
+            if common.verbose:
+                log_to_stderr()
+            if "hub" in signature.parameters:
+                arguments = (Hub(hub_options(common)), *arguments)
+            if "common" in signature.parameters:
+                more["common"] = common
+            returned = function(*arguments, **more)
+            reply = returned if isinstance(returned, Reply) else Reply(returned)
+            if text and reply.result is not None and not reply.text:
+                reply = replace(reply, text=partial(text, reply.result))
+            show_reply(reply, common, colour=colour)
+            return reply.code
+
+        run.__signature__ = signature.replace(parameters=[*own, shared])  # type: ignore[attr-defined]
+        run.__annotations__ = {**function.__annotations__, "common": options}
+        return run
+
+    return decorate
+
+
+def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
+    """Print a result in the requested format, and what is said about it."""
+    form, result = common.format(), reply.result
+    if form == "json" and (isinstance(result, str) or hasattr(result, "model_dump_json")):
+        show_json(result if isinstance(result, str) else result.model_dump_json(indent=2))
     else:
-        written = listings.formatted(listing(), form)
-        # Files get the original text, but terminals must not get its control characters.
-        show(neutralised(written) if sys.stdout.isatty() else written)
+        said = reply.text() if callable(reply.text) else reply.text
+        if form != "text" and result is not None:
+            rows = said.rows if isinstance(said, Report) else reply.rows
+            written = listings.formatted(rows(), form) if rows else ""
+            # Files get the original text, but terminals must not get its control characters.
+            show(neutralised(written) if sys.stdout.isatty() else written)
+        elif isinstance(said, Exact):
+            write_verbatim(said)
+        else:
+            if isinstance(said, Report):
+                said = text_of(said, painter() if colour else PLAIN, width=terminal_width())
+            page(said, pager=isinstance(common, Tables) and not common.no_pager)
+    complain_all([*(() if form == "json" else reply.notes), *reply.hints])

@@ -7,18 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kbhub.cli.console import complain, show_json, terminal_width
-from kbhub.cli.console import show_text as print_text
-from kbhub.cli.options import (
-    Common,
-    Formats,
-    bring_in_step,
-    complain_all,
-    complain_broken,
-    complain_nothing,
-    hub_options,
-    present,
-)
+from kbhub.cli.console import show_text, terminal_width
+from kbhub.cli.options import Common, Formats, Reply, bring_in_step, command, problem_lines, without_bases
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading.lists import list_documents
@@ -32,7 +22,17 @@ from kbhub.render.bases import (
 )
 from kbhub.render.layout import size_text, visible_line
 from kbhub.render.terminal import text as text_of
-from kbhub.setup.bases import BaseChange, NewBase, add_base, list_bases, remove_base, rename_base, show_base
+from kbhub.setup.bases import (
+    BaseChange,
+    KnownBase,
+    KnownBases,
+    NewBase,
+    add_base,
+    list_bases,
+    remove_base,
+    rename_base,
+    show_base,
+)
 from kbhub.setup.cleanup import Cleanup, delete, examine_cache
 from kbhub.setup.contexts import ContextChange, parse_place
 from kbhub.setup.contexts import add_context as write_context
@@ -40,23 +40,18 @@ from kbhub.setup.contexts import list_contexts as contexts_at
 from kbhub.setup.contexts import remove_context as take_back
 
 
-def list_(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
+@command(bases_report, options=Formats)
+def list_(hub: Hub) -> KnownBases:
     """List all your bases, and any others that are active here.
 
     Example: kbhub bases list --csv
     """
-    formats.format()
-    listed = list_bases(Hub(hub_options(formats)))
-    present(
-        formats,
-        bases_report(listed).rows,
-        lambda: text_of(bases_report(listed), width=terminal_width()),
-        document=listed.model_dump_json(indent=2),
-    )
-    return 0
+    return list_bases(hub)
 
 
+@command(lambda change: change_report(change, "Added"))
 def add(
+    hub: Hub,
     path: Annotated[str, Parameter(metavar="PATH|ID=PATH")],
     /,
     *,
@@ -67,8 +62,7 @@ def add(
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     description: Annotated[str | None, Parameter(metavar="TEXT")] = None,
     writable: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> BaseChange:
     """Add a folder of Markdown files as a base.
 
     The base is active in every project, or only below the folders given with --for. Comments and everything else in
@@ -85,7 +79,6 @@ def add(
         name: Display name.
         description: What the base is about, for people and agents.
         writable: Allow agents to write documents in the base.
-        common: Options of every command.
     """
     new = NewBase(
         folder=path,
@@ -97,28 +90,25 @@ def add(
         description=description,
         writable=writable,
     )
-    return _print_change(add_base(Hub(hub_options(common)), new), "Added", common)
+    return add_base(hub, new)
 
 
-def remove(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
+@command(lambda change: change_report(change, "Removed"))
+def remove(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> BaseChange:
     """Remove a base from ~/.kbhub.json. Its documents are not touched.
 
     Example: kbhub bases remove ops
 
     Args:
         id_: Its id.
-        common: Options of every command.
     """
-    return _print_change(remove_base(Hub(hub_options(common)), id_), "Removed", common)
+    return remove_base(hub, id_)
 
 
+@command(lambda change: change_report(change, "Renamed to"))
 def rename(
-    old: Annotated[str, Parameter(metavar="OLD")],
-    new: Annotated[str, Parameter(metavar="NEW")],
-    /,
-    *,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+    hub: Hub, old: Annotated[str, Parameter(metavar="OLD")], new: Annotated[str, Parameter(metavar="NEW")], /
+) -> BaseChange:
     """Change the id of a base. Its folder and index stay the same.
 
     Example: kbhub bases rename ops operations
@@ -126,34 +116,24 @@ def rename(
     Args:
         old: Current id.
         new: New id.
-        common: Options of every command.
     """
-    return _print_change(rename_base(Hub(hub_options(common)), old, new), "Renamed to", common)
+    return rename_base(hub, old, new)
 
 
-def show(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
+@command(base_report)
+def show(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> KnownBase:
     """Show the details of a base.
 
     Example: kbhub bases show ops
 
     Args:
         id_: Its id.
-        common: Options of every command.
     """
-    base = show_base(Hub(hub_options(common)), id_)
-    if common.json:
-        show_json(base.model_dump_json(indent=2))
-    else:
-        print_text(text_of(base_report(base), width=terminal_width()))
-    return 0
+    return show_base(hub, id_)
 
 
-def ls(
-    place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None,
-    /,
-    *,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+@command(lambda result: documents_report(result.documents), options=Formats)
+def ls(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
     """List documents with their docids, titles, dates and tags.
 
     PATH is a folder, a document or a pattern (quote it). Without BASE, it is relative to the project base, or else to
@@ -163,39 +143,28 @@ def ls(
 
     Args:
         place: What to list.
-        formats: Options of every command.
 
     Returns:
         The exit code: 1 if a base could not be listed.
     """
-    formats.format()
-    hub = Hub(hub_options(formats))
     bring_in_step(hub)
     result = list_documents(hub, place)
-    present(
-        formats,
-        documents_report(result.documents).rows,
-        lambda: text_of(documents_report(result.documents), width=terminal_width()),
-        document=result.model_dump_json(indent=2),
-    )
-    complain_all(f"Cannot list {skipped.base}. {skipped.reason}" for skipped in result.skipped)
-    if not hub.discovery().bases:
-        complain_broken(hub)
-        complain_nothing(hub)
-        return 1
+    hints = [f"Cannot list {skipped.base}. {skipped.reason}" for skipped in result.skipped]
+    if nothing := without_bases(hub):
+        return Reply(result, hints=[*hints, *nothing], code=1)
     if not result.documents and not result.skipped:
         known = ", ".join(base.id for base in hub.discovery().bases)
-        complain(f"No documents{f' at {place!r}' if place else ''}. Active bases: {known}.")
-    return 1 if result.skipped or (place and not result.documents) else 0
+        hints.append(f"No documents{f' at {place!r}' if place else ''}. Active bases: {known}.")
+    return Reply(result, hints=hints, code=1 if result.skipped or (place and not result.documents) else 0)
 
 
+@command()
 def add_context(
+    hub: Hub,
     place: Annotated[str, Parameter(metavar="BASE[/PATH]")],
     text: Annotated[str | None, Parameter(metavar="TEXT")] = None,
     /,
-    *,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Describe a base, or a path in a base.
 
     Searches show the description with every hit from there. Inside a base's folder, PATH alone or no argument is
@@ -206,61 +175,39 @@ def add_context(
     Args:
         place: The base or path to describe; optional inside a base's folder.
         text: What is there.
-        common: Options of every command.
     """
     where, said = (None, place) if text is None else (place, text)
-    hub = Hub(hub_options(common))
-    return _print_context(write_context(hub, parse_place(hub, where), said), "is", common)
+    return _context_reply(write_context(hub, parse_place(hub, where), said), "is")
 
 
-def list_contexts(
-    place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None,
-    /,
-    *,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+@command(contexts_report, options=Formats)
+def list_contexts(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
     """List the descriptions of bases and paths.
 
     Example: kbhub context list ops
 
     Args:
         place: List only descriptions of this base or path, or of something in it.
-        formats: Options of every command.
     """
-    formats.format()
-    hub = Hub(hub_options(formats))
     found = contexts_at(hub, parse_place(hub, place) if place is not None else None)
-    report = contexts_report(found)
-    present(formats, report.rows, lambda: text_of(report, width=terminal_width()))
-    if not found:
-        complain('No contexts. Add one with `kbhub context add BASE/PATH "what is there"`.')
-    return 0
+    hints = () if found else ('No contexts. Add one with `kbhub context add BASE/PATH "what is there"`.',)
+    return Reply(found, hints=hints)
 
 
-def remove_context(
-    place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None,
-    /,
-    *,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command()
+def remove_context(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
     """Remove the description of a base or path.
 
     Example: kbhub context rm ops/runbooks
 
     Args:
         place: The base or path; optional inside a base's folder.
-        common: Options of every command.
     """
-    hub = Hub(hub_options(common))
-    return _print_context(take_back(hub, parse_place(hub, place)), "is no longer", common)
+    return _context_reply(take_back(hub, parse_place(hub, place)), "is no longer")
 
 
-def cleanup(
-    *,
-    yes: bool = False,
-    dry_run: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command()
+def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Common) -> Reply:
     """Delete what is no longer needed: indexes without a base, old or damaged indexes, corpora of `kbhub eval`, cached
     answers.
 
@@ -272,31 +219,27 @@ def cleanup(
     Args:
         yes: Skip the confirmation prompt.
         dry_run: Show what would be deleted, without deleting it.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if something could not be deleted, 2 if there is no terminal to ask on.
     """
     if yes and dry_run:
         raise UsageError("--yes cannot be used with --dry-run.")
-    hub = Hub(hub_options(common))
     found = examine_cache(hub)
     asked = not (yes or dry_run or common.json)
     if not common.json:
-        print_text(text_of(cleanup_report(found), width=terminal_width()))
-    wanted = yes or (asked and bool(found.found) and _agreed(found))
-    done = delete(hub, found) if wanted and found.found else found
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    elif wanted and found.found:
-        print_text(f"Deleted {len(done.deleted)} of {len(done.found)}; freed {size_text(done.freed)}.")
-    complain_all(f"{problem.subject}: {problem.message}" for problem in done.kept)
+        show_text(text_of(cleanup_report(found), width=terminal_width()))
+    wanted = bool(found.found) and (yes or (asked and _agreed(found)))
+    done = delete(hub, found) if wanted else found
+    hints = problem_lines(done.kept)
+    code = 1 if done.kept else 0
     if asked and found.found and not sys.stdin.isatty():
-        complain(
+        hints.append(
             "Nothing was deleted: there is no terminal to ask on. Run `kbhub cleanup --yes` to delete without asking."
         )
-        return UsageError.exit_code
-    return 1 if done.kept else 0
+        code = UsageError.exit_code
+    said = f"Deleted {len(done.deleted)} of {len(done.found)}; freed {size_text(done.freed)}." if wanted else ""
+    return Reply(done, said, hints=hints, code=code)
 
 
 def _agreed(found: Cleanup) -> bool:
@@ -309,21 +252,8 @@ def _agreed(found: Cleanup) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _print_change(change: BaseChange, verb: str, common: Common) -> int:
-    if common.json:
-        show_json(change.model_dump_json(indent=2))
-    else:
-        print_text(text_of(change_report(change, verb)))
-    return 0
-
-
-def _print_context(change: ContextChange, verb: str, common: Common) -> int:
-    if common.json:
-        show_json(change.model_dump_json(indent=2))
-        return 0
+def _context_reply(change: ContextChange, verb: str) -> Reply:
     said = change.context
     where = "all bases" if said.base is None else f"{said.base}/{said.path}" if said.path else said.base
-    print_text(visible_line(f"{where} {verb}: {said.context}"))
-    print_text(visible_line(f"In {said.file}."))
-    complain_all(change.notes)
-    return 0
+    lines = (visible_line(f"{where} {verb}: {said.context}"), visible_line(f"In {said.file}."))
+    return Reply(change, "\n".join(lines), notes=change.notes)

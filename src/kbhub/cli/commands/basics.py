@@ -18,20 +18,20 @@ from pydantic import Field
 
 from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
-from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS
+from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS, Answer
 from kbhub.cli.commands.search import cut_reading, hides_title, numbered, readings_listing
-from kbhub.cli.console import complain, show, show_json, show_text, terminal_width, wants_colour, write_verbatim
+from kbhub.cli.console import terminal_width, wants_colour
 from kbhub.cli.options import (
     Common,
+    Exact,
     Formats,
     Lines,
+    Reply,
     bring_in_step,
-    complain_all,
-    complain_broken,
-    complain_nothing,
+    command,
     decoded,
     hub_options,
-    present,
+    without_bases,
 )
 from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model
@@ -51,8 +51,6 @@ from kbhub.render.bases import init_report, status_report, trust_report
 from kbhub.render.layout import neutralised
 from kbhub.render.search import answer_markdown, answer_notes, answer_report, read_text
 from kbhub.render.setup import summary_line
-from kbhub.render.terminal import Painter
-from kbhub.render.terminal import text as text_of
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.protocol import DaemonFolder, running
 from kbhub.setup.init import make_knowledge, point_to
@@ -77,11 +75,12 @@ class TrustResult(Model):
     revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was revoked.")
 
 
+@command(options=Formats)
 def read(
+    hub: Hub,
     *refs: str,
     lines: Lines = Lines(),  # noqa: B008 - frozen
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Print documents, or parts of them, as they are on disk.
 
     A ref is a path in the project base, ID@PATH or ID/PATH in another, the end of a path if no other document has it, a
@@ -93,15 +92,12 @@ def read(
     Args:
         refs: The documents to print.
         lines: Which lines.
-        formats: Options of every command.
 
     Returns:
         The exit code: 1 if a ref matches no document.
     """
-    form = formats.format()
     if not refs:
         raise UsageError("Nothing to read. Usage: kbhub read PATH, or, with a docid in quotes: kbhub read '#a1b2c3'")
-    hub = Hub(hub_options(formats))
     wanted, whole = [decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ)
     result = read_refs(hub, wanted, whole)
     if by_index(wanted, result):
@@ -117,23 +113,22 @@ def read(
             reading.model_copy(update={"text": numbered(reading.text, reading.start_line)}) for reading in readings
         )
     headers = len(refs) > 1 or len(readings) > 1 or any(map(hides_title, readings))
-    if form == "text" and not sys.stdout.isatty():
-        write_verbatim(read_text(readings, headers=headers, verbatim=True))
-    else:
-        present(
-            formats,
-            lambda: readings_listing(readings),
-            lambda: read_text(readings, headers=headers, verbatim=False, draw=_drawing(numbered=lines.numbers)),
-            document=result.model_copy(update={"readings": readings}).model_dump_json(indent=2),
-        )
-    if form != "json":
-        complain_all(f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted)
-        complain_all(unread.message for unread in result.unread)
-        if not hub.discovery().bases:
-            complain_broken(hub)
-            complain_nothing(hub)
     flush()
-    return 1 if result.unread else 0
+    notes = [f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted]
+    notes += [unread.message for unread in result.unread]
+
+    def text() -> str:
+        if sys.stdout.isatty():
+            return read_text(readings, headers=headers, verbatim=False, draw=_drawing(numbered=lines.numbers))
+        return Exact(read_text(readings, headers=headers, verbatim=True))
+
+    return Reply(
+        result.model_copy(update={"readings": readings}),
+        text,
+        rows=lambda: readings_listing(readings),
+        notes=[*notes, *without_bases(hub)],
+        code=1 if result.unread else 0,
+    )
 
 
 def _drawing(*, numbered: bool) -> Callable[[str], str]:
@@ -145,29 +140,25 @@ def _drawing(*, numbered: bool) -> Callable[[str], str]:
     return lambda text: f"{pages.drawn(text, width, colour=colour)}\n"
 
 
-def status(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
+@command(options=Formats, colour=True)
+def status(*, common: Formats) -> Reply:
     """Show the workspace, its bases and indexes, and any problems.
 
     Example: kbhub status --root ~/work/shop
     """
-    listed = formats.format() in ("text", "json")
-    state = overview(Hub(hub_options(formats, warn=not listed)))
-    report = status_report(state, people=True, verbose=formats.verbose)
-    present(
-        formats,
-        report.rows,
-        lambda: text_of(report, Painter(wants_colour(sys.stdout, os.environ)), width=terminal_width()),
-        document=state.model_dump_json(indent=2),
-    )
-    return 0
+    listed = common.format() in ("text", "json")
+    state = overview(Hub(hub_options(common, warn=not listed)))
+    return Reply(state, status_report(state, people=True, verbose=common.verbose))
 
 
+@command(init_report)
 def init(
+    hub: Hub,
     *,
     knowledge: Annotated[str | None, Parameter(metavar="DIR")] = None,
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+    common: Common,
+) -> Reply:
     """Choose what kbhub searches here, or create a knowledge/ folder.
 
     If the project has Markdown already (docs/, a wiki, an Obsidian vault, a README), lists it; in a terminal, you can
@@ -178,15 +169,12 @@ def init(
     Args:
         knowledge: Write a pointer to this directory, and trust it; knowledge/ is created if it does not exist.
         name: Readable name of the project's knowledge.
-        common: Options of every command.
     """
-    hub = Hub(hub_options(common))
     found = choices(hub) if knowledge is None else ()
     if found and sys.stdin.isatty() and not common.json:
         chosen = _chosen(found)
         if chosen is None:
-            complain("Nothing was changed.")
-            return 0
+            return Reply(hints=("Nothing was changed.",))
         hub, knowledge = Hub(replace(hub.options, root=chosen.directory)), str(chosen.path)
     discovery, options = hub.discovery(), hub.options
     if knowledge is None:
@@ -196,12 +184,7 @@ def init(
     if not found:
         hub.rediscover()
         made = made.model_copy(update={"notes": (*made.notes, *outside(hub))})
-    if common.json:
-        show_json(made.model_dump_json(indent=2))
-    else:
-        show_text(text_of(init_report(made)))
-        complain_all(made.notes)
-    return 0
+    return Reply(made, notes=made.notes)
 
 
 def _chosen(found: Sequence[Suggestion]) -> Suggestion | None:
@@ -223,7 +206,9 @@ def _chosen(found: Sequence[Suggestion]) -> Suggestion | None:
     raise UsageError(f"{number!r} is not one of them; nothing was changed.")
 
 
+@command()
 def trust(
+    hub: Hub,
     pointer: Annotated[Path | None, Parameter(metavar="POINTER")] = None,
     /,
     *,
@@ -231,8 +216,7 @@ def trust(
     documents: bool = False,
     list_: Annotated[bool, Parameter(name="--list")] = False,
     revoke: Annotated[Path | None, Parameter(metavar="POINTER")] = None,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
 
     A pointer comes with a clone, so kbhub follows it out of the project only after you allow it. POINTER defaults to
@@ -247,13 +231,11 @@ def trust(
         documents: Allow hooks to deliver this project's documents, and serve its skills.
         list_: List what is trusted.
         revoke: Stop trusting this pointer.
-        common: Options of every command.
     """
     if (pointer is not None or writable) + documents + list_ + (revoke is not None) > 1:
         raise UsageError(
             "POINTER (with or without --writable), --documents, --list and --revoke cannot be used together."
         )
-    hub = Hub(hub_options(common))
     if list_:
         result = TrustResult(grants=hub.trust.entries())
     elif revoke is not None:
@@ -263,11 +245,7 @@ def trust(
     else:
         target = pointer or _untrusted_pointer(hub, writable=writable)
         result = TrustResult(grants=trust_pointer(target, hub.trust, writable=writable, home=hub.options.home))
-    if common.json:
-        show_json(result.model_dump_json(indent=2))
-    else:
-        show_text(text_of(trust_report(result.grants, result.revoked, listed=list_)))
-    return 0
+    return Reply(result, trust_report(result.grants, result.revoked, listed=list_))
 
 
 def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
@@ -304,7 +282,9 @@ def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
 Score = Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))]
 
 
+@command(colour=True)
 def ask(
+    hub: Hub,
     *question: str,
     also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
@@ -318,8 +298,8 @@ def ask(
     threshold: Score = None,
     direct_threshold: Score = None,
     md: Annotated[bool, Parameter(name="--md")] = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+    common: Common,
+) -> Reply:
     """Answer a question from the documents, with a citation for every sentence.
 
     An Ollama model writes the answer if `answers.model` in the global config names one; otherwise kbhub composes it
@@ -337,7 +317,6 @@ def ask(
         threshold: Use only passages with at least this score, from 0 to 1 (0.2).
         direct_threshold: Show passages with at least this score in full (0.7).
         md: Print Markdown.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if there is none.
@@ -355,27 +334,25 @@ def ask(
         "direct_threshold": direct_threshold,
     }
     options = AskOptions.model_validate({name: value for name, value in given.items() if value is not None})
-    hub = Hub(hub_options(common))
-    if not hub.discovery().bases:
-        complain_broken(hub)
-        complain_nothing(hub)
-        return 1
+    if nothing := without_bases(hub):
+        return Reply(hints=nothing, code=1)
     bring_in_step(hub, bases)
     answer = answer_question(hub, text, queries=tuple(map(decoded, also)), bases=bases, options=options, asker=USER)
-    if common.json:
-        show_json(answer.model_dump_json(indent=2))
-    elif md:
-        written = answer_markdown(answer)
-        # A file gets what the documents say; a terminal would act upon some of it.
-        show(neutralised(written) if sys.stdout.isatty() else written)
-    else:
-        terms = tuple(term for term in parsed(text).terms if not STOP_WORDS.issuperset(term.tokens))
-        paint = Painter(wants_colour(sys.stdout, os.environ))
-        show_text(text_of(answer_report(answer, terms=terms, whole=False), paint, width=terminal_width()))
-    if not common.json:
-        complain_all(answer_notes(answer))
     flush()
-    return 0 if answer.outcome == "written" or (answer.outcome == "passages" and answer.passages) else 1
+    terms = tuple(term for term in parsed(text).terms if not STOP_WORDS.issuperset(term.tokens))
+    useful = answer.outcome == "written" or (answer.outcome == "passages" and answer.passages)
+    return Reply(
+        answer,
+        _markdown(answer) if md else answer_report(answer, terms=terms, whole=False),
+        notes=answer_notes(answer),
+        code=0 if useful else 1,
+    )
+
+
+def _markdown(answer: Answer) -> Exact:
+    """Return an answer as it is for files; a terminal would act upon some of what documents say."""
+    written = f"{answer_markdown(answer)}\n"
+    return Exact(neutralised(written) if sys.stdout.isatty() else written)
 
 
 LOOPBACK = "127.0.0.1"

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
-from kbhub.cli.console import complain, show_json, show_text
-from kbhub.cli.options import Common, Places, hub_options
+from kbhub.cli.console import complain
+from kbhub.cli.options import Places, Reply, command, hub_options
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.frozen import Model
 from kbhub.server.daemon.launch import DaemonUnavailable, Http, Start, launch
@@ -90,7 +90,8 @@ def serve(
     return done
 
 
-def stop(*, common: Common = Common()) -> int:  # noqa: B008 - frozen
+@command()
+def stop() -> Reply:
     """Stop the shared daemon.
 
     Windows that use the daemon keep working: their next request starts it again. Only a process that is proven to be
@@ -98,17 +99,14 @@ def stop(*, common: Common = Common()) -> int:  # noqa: B008 - frozen
 
     Example: kbhub stop
 
-    Args:
-        common: Options of every command.
     """
     done = stop_daemon(DaemonFolder(data_dir(os.environ)))
-    if common.json:
-        show_json(StopResult(**done._asdict()).model_dump_json(indent=2))
-    elif done.stopped:
-        show_text(done.message)
-    else:
-        complain(done.message)
-    return 0 if done.stopped else 1
+    return Reply(
+        StopResult(**done._asdict()),
+        done.message if done.stopped else "",
+        notes=() if done.stopped else (done.message,),
+        code=0 if done.stopped else 1,
+    )
 
 
 def _serve_streams(*, structured: bool, protocol: str | None, read_only: bool, places: Places) -> NoReturn:

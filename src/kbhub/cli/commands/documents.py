@@ -13,20 +13,16 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub import editing
-from kbhub.cli.console import complain, show_json, show_text, terminal_width
 from kbhub.cli.options import (
     AllowSecret,
-    Common,
     Formats,
+    Reply,
     argument,
     bring_in_step,
-    complain_all,
-    complain_broken,
-    complain_nothing,
-    hub_options,
+    command,
     optional,
-    present,
     standard_input,
+    without_bases,
 )
 from kbhub.editing.distil import distil as save_answer
 from kbhub.editing.trash import TrashEntry
@@ -34,12 +30,10 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading import neighbours
-from kbhub.reading import neighbours as tag_lists
 from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
 from kbhub.reading.reports import EDGE_KINDS
 from kbhub.render.documents import edit_report, related_report, tags_report, trash_report
 from kbhub.render.terminal import notes
-from kbhub.render.terminal import text as report_text
 
 
 class TrashResult(Model):
@@ -49,7 +43,9 @@ class TrashResult(Model):
     removed: tuple[TrashEntry, ...] = Field((), description="What was deleted for good.")
 
 
+@command()
 def write(
+    hub: Hub,
     ref: str,
     /,
     *,
@@ -60,8 +56,7 @@ def write(
     set_: Annotated[tuple[str, ...], Parameter(name="--set", metavar="KEY=VALUE")] = (),
     unset: Annotated[tuple[str, ...], Parameter(name="--unset", metavar="KEY")] = (),
     based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Create or change a document, leaving the rest of it byte for byte the same.
 
     REF is a path in the project base, ID@PATH in another writable base, or a path from the working directory into the
@@ -79,11 +74,9 @@ def write(
         set_: Set a key of the front matter; VALUE is JSON or text; may be repeated.
         unset: Remove a key of the front matter; may be repeated.
         based_on: Fail unless the document still has this content hash.
-        common: Options of every command.
     """
     if stdin and text is not None:
         raise UsageError("--text cannot be used with `-`.")
-    hub = Hub(hub_options(common))
     done = editing.write_document(
         hub,
         argument(ref),
@@ -93,21 +86,12 @@ def write(
         mode=mode,
         based_on=based_on,
     )
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(report_text(report := edit_report(done)))
-        _complain_all(notes(report))
-    return 0
+    report = edit_report(done)
+    return Reply(done, report, notes=notes(report))
 
 
-def delete(
-    ref: str,
-    /,
-    *,
-    based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command()
+def delete(hub: Hub, ref: str, /, *, based_on: Annotated[str | None, Parameter(metavar="HASH")] = None) -> Reply:
     """Move a document to kbhub's trash, and list the links this breaks.
 
     Example: kbhub delete drafts/idea.md
@@ -115,25 +99,21 @@ def delete(
     Args:
         ref: The document: a path, ID@PATH or a docid.
         based_on: Fail unless the document still has this content hash.
-        common: Options of every command.
     """
-    done = editing.delete_document(Hub(hub_options(common)), argument(ref), based_on)
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(report_text(report := edit_report(done)))
-        _complain_all(notes(report))
-    return 0
+    done = editing.delete_document(hub, argument(ref), based_on)
+    report = edit_report(done)
+    return Reply(done, report, notes=notes(report))
 
 
+@command()
 def restore(
+    hub: Hub,
     name: str | None = None,
     /,
     *,
     list_: Annotated[bool, Parameter(name="--list")] = False,
     empty_older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Restore a deleted document. Never overwrites a file.
 
     Example: kbhub restore drafts/idea.md
@@ -142,35 +122,19 @@ def restore(
         name: Its name in the trash or its former ref, with or without the suffix.
         list_: List the trash.
         empty_older_than: Delete for good what has been in the trash for more than this many days; 0 empties it.
-        common: Options of every command.
     """
     if (name is not None) + list_ + (empty_older_than is not None) != 1:
         raise UsageError("Give exactly one of NAME, --list and --empty-older-than DAYS.")
-    hub = Hub(hub_options(common))
     if name is not None:
         done = editing.restore(hub, argument(name))
-        if common.json:
-            show_json(done.model_dump_json(indent=2))
-        else:
-            show_text(report_text(edit_report(done)))
-        return 0
+        return Reply(done, edit_report(done))
     removed = () if empty_older_than is None else editing.empty_trash(hub, older_than_days=empty_older_than)
     result = TrashResult(entries=editing.trash(hub) if list_ else (), removed=removed)
-    if common.json:
-        show_json(result.model_dump_json(indent=2))
-    else:
-        show_text(report_text(trash_report(result.entries if list_ else result.removed, emptied=not list_)))
-    return 0
+    return Reply(result, trash_report(result.entries if list_ else result.removed, emptied=not list_))
 
 
-def rename(
-    ref: str,
-    new: str,
-    /,
-    *,
-    update_links: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command()
+def rename(hub: Hub, ref: str, new: str, /, *, update_links: bool = False) -> Reply:
     """Move a document to another path in its base, and list the links this breaks.
 
     Example: kbhub rename rollback.md runbooks/ --update-links
@@ -179,20 +143,16 @@ def rename(
         ref: The document: a path, ID@PATH or a docid.
         new: The new path; a trailing slash means the folder to move it to.
         update_links: Update the links to it in all writable documents.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if some links could not be updated.
     """
-    done = editing.rename(Hub(hub_options(common)), argument(ref), argument(new), update_links=update_links)
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(report_text(report := edit_report(done)))
-        _complain_all(notes(report))
-        if done.links and not update_links:
-            complain("The links were not changed. Use --update-links when renaming to update them.")
-    return 1 if update_links and done.not_updated else 0
+    done = editing.rename(hub, argument(ref), argument(new), update_links=update_links)
+    report = edit_report(done)
+    said = notes(report)
+    if done.links and not update_links:
+        said.append("The links were not changed. Use --update-links when renaming to update them.")
+    return Reply(done, report, notes=said, code=1 if update_links and done.not_updated else 0)
 
 
 def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
@@ -211,20 +171,16 @@ def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def _complain_all(messages: Iterable[str]) -> None:
-    for message in messages:
-        complain(message)
-
-
+@command()
 def distil(
+    hub: Hub,
     model: str,
     text: str | None = None,
     /,
     *,
     base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
     allow_secret: AllowSecret = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Save a chat answer as a document, with links to documents similar in meaning.
 
     The text is taken from the argument, standard input (unless it is a terminal), or the clipboard, in this order. It
@@ -238,20 +194,11 @@ def distil(
         text: The answer.
         base_id: Save the answer in this base.
         allow_secret: Save it even if it looks like it contains a credential.
-        common: Options of every command.
     """
-    hub = Hub(hub_options(common))
     given = _text(text, hub.config().settings.limits.file_bytes)
     saved = save_answer(hub, model, given, base=base_id, allow_secret=allow_secret)
-    if common.json:
-        show_json(saved.model_dump_json(indent=2))
-        return 0
-    show_text(f"Saved {saved.ref}")
-    if saved.related:
-        show_text(f"related: {', '.join(saved.related)}")
-    for note in saved.notes:
-        complain(note)
-    return 0
+    lines = [f"Saved {saved.ref}", *([f"related: {', '.join(saved.related)}"] if saved.related else [])]
+    return Reply(saved, "\n".join(lines), notes=saved.notes)
 
 
 def _text(text: str | None, most: int) -> str:
@@ -283,15 +230,16 @@ Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", val
 Kinds = tuple[Literal["link", "backlink", "related", "tag", "near"], ...]
 
 
+@command(options=Formats)
 def related(
+    hub: Hub,
     ref: str,
     /,
     *,
     hops: Hops = 1,
     kinds: Annotated[Kinds, Parameter(name="--kind")] = (),
     limit: Limit = None,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Show documents related to one: by links, backlinks, `related` in front matter, shared tags, or meaning.
 
     Its broken links are listed, too. Links resolve across all active bases, as on GitHub and in Obsidian.
@@ -303,34 +251,25 @@ def related(
         hops: Links to follow; 0 only counts. Tags and meaning are always one step.
         kinds: Show only this kind; may be repeated.
         limit: Documents of each kind to show (10).
-        formats: Options of every command.
 
     Returns:
         The exit code: 1 if a base could not be read.
     """
-    formats.format()
-    hub = Hub(hub_options(formats))
     bring_in_step(hub)
     result = neighbours.related(hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit or RELATED_LIMIT)
     report = related_report(result)
-    present(
-        formats,
-        report.rows,
-        lambda: report_text(report, width=terminal_width()),
-        document=result.model_dump_json(indent=2),
-    )
-    complain_all(notes(report))
-    return 1 if result.skipped else 0
+    return Reply(result, report, hints=notes(report), code=1 if result.skipped else 0)
 
 
+@command(options=Formats)
 def tags(
+    hub: Hub,
     *names: str,
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     hops: Hops = 1,
     limit: Limit = None,
     all_: Annotated[bool, Parameter(name="--all")] = False,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """List all tags with their number of documents, or the documents with any of the given tags.
 
     A nested tag counts for its parents: `team/ops` for `team`. Documents linked with the tagged ones are listed after
@@ -344,29 +283,16 @@ def tags(
         hops: Links to follow from the tagged documents.
         limit: Tags or documents to show (100).
         all_: Show all of them.
-        formats: Options of every command.
 
     Returns:
         The exit code: 1 if a base could not be read.
     """
-    formats.format()
     if all_ and limit is not None:
         raise UsageError("--all cannot be used with --limit.")
-    hub = Hub(hub_options(formats))
     bring_in_step(hub, bases)
-    result = tag_lists.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
+    result = neighbours.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
     report = tags_report(result)
-    present(
-        formats,
-        report.rows,
-        lambda: report_text(report, width=terminal_width()),
-        document=result.model_dump_json(indent=2),
-    )
-    if not hub.discovery().bases:
-        complain_broken(hub)
-        complain_nothing(hub)
-        return 1
-    if not names and not result.tags and not result.skipped:
-        complain("No document has tags.")
-    complain_all(notes(report))
-    return 1 if result.skipped else 0
+    if nothing := without_bases(hub):
+        return Reply(result, report, hints=nothing, code=1)
+    none = [] if names or result.tags or result.skipped else ["No document has tags."]
+    return Reply(result, report, hints=[*none, *notes(report)], code=1 if result.skipped else 0)

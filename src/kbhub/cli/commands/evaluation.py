@@ -16,8 +16,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
-from kbhub.cli.console import complain, progress_bars, show, show_json, show_text
-from kbhub.cli.options import Common, decoded, hub_options
+from kbhub.cli.console import progress_bars
+from kbhub.cli.options import Common, Exact, Reply, command, decoded
 from kbhub.documents.markdown import decode
 from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset
@@ -59,7 +59,9 @@ NOT_GRADED = "-"
 """What stands for a grade that is missing."""
 
 
+@command(evaluation_text)
 def evaluate(
+    hub: Hub,
     *datasets: Path,
     log: Annotated[bool, Parameter(name="--log")] = False,
     mode: Annotated[tuple[Literal["naive", "keyword", "semantic", "rrf", "hybrid"], ...], Parameter()] = (),
@@ -75,8 +77,8 @@ def evaluate(
     min_ndcg10: Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))] = None,
     without_answers: bool = False,
     fresh: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+    common: Common,
+) -> Reply:
     """Measure search on data sets with known answers.
 
     A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), or a folder of Markdown with a queries.jsonl
@@ -106,7 +108,6 @@ def evaluate(
         without_answers: Also run each query on bases of 10 to 1,000 documents, with and without its answer, and show
             how well scores and verdicts tell the two apart.
         fresh: Rebuild the indexes.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if a result is below the floor that was set.
@@ -138,18 +139,14 @@ def evaluate(
         raise UsageError(
             "No data set given has other wordings. Add a `rewordings.jsonl` with `id` and `queries` to one."
         )
-    judged += [logged_dataset(Hub(hub_options(common)))] if log else []
+    judged += [logged_dataset(hub)] if log else []
     with progress_bars("") as progress:
         places = common.cache_dir, common.config
         setup = Setup(dict(os.environ), *places, fresh=fresh, transformer=transformer, progress=progress)
         report = measure(judged, unanswerable, options, setup)
     with suppress(OSError):
         keep(setup, report, time.time())
-    if common.json:
-        show_json(report.model_dump_json(indent=2))
-    else:
-        show_text(evaluation_text(report))
-    return 1 if report.below else 0
+    return Reply(report, code=1 if report.below else 0)
 
 
 class GradedFile(Model):
@@ -178,13 +175,14 @@ class EmbedResult(Model):
     )
 
 
+@command()
 def rerank(
+    hub: Hub,
     query: str,
     *files: Path,
     model: Annotated[str | None, Parameter(metavar="NAME")] = None,
     seconds: Annotated[float, Parameter(metavar="N", validator=Number(gt=0, lte=MOST_SECONDS))] = PATIENT_SECONDS,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Order text files by how well they answer a query, using an Ollama model.
 
     Each file is graded from 0 (off topic) to 3 (answers the query). Of a long file, the part with the most words of the
@@ -197,14 +195,12 @@ def rerank(
         files: Text files to order.
         model: Ollama model to use instead of the one in the config.
         seconds: Timeout; files not graded by then come last.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if none was graded.
     """
     if not files:
         raise UsageError("Nothing to rerank. Usage: kbhub rerank QUERY FILE…")
-    hub = Hub(hub_options(common))
     settings = hub.config().settings
     wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
     passages = [_passage(file, query, settings.limits.file_bytes) for file in files]
@@ -218,21 +214,17 @@ def rerank(
         files=tuple(GradedFile(file=_name(files[number]), grade=found.grades.get(number)) for number in order),
         note=str(found.fault) if found.fault else None,
     )
-    if common.json:
-        show_json(result.model_dump_json(indent=2))
-        return 0
-    lines = (f"{NOT_GRADED if file.grade is None else file.grade}\t{visible_line(file.file)}" for file in result.files)
-    show("\n".join(lines))
-    if result.note:
-        complain(f"{len(found.grades)} of {len(files)} files graded: {result.note}")
-    return 0
+    grades = ((NOT_GRADED if file.grade is None else file.grade, visible_line(file.file)) for file in result.files)
+    note = f"{len(found.grades)} of {len(files)} files graded: {result.note}"
+    return Reply(
+        result,
+        lambda: Exact("".join(f"{grade}\t{file}\n" for grade, file in grades)),
+        notes=(note,) if result.note else (),
+    )
 
 
-def embed(
-    *texts: str,
-    query: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command()
+def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
     """Print the vector of each text, one JSON list per line.
 
     Uses the embedder set in the config. Without TEXT, all of standard input is one text.
@@ -242,9 +234,7 @@ def embed(
     Args:
         texts: Texts to embed.
         query: Embed them as queries instead of documents, if the model distinguishes the two.
-        common: Options of every command.
     """
-    hub = Hub(hub_options(common))
     embedder = hub.embedder()
     if embedder is None:
         raise UsageError(
@@ -254,15 +244,15 @@ def embed(
     given = [*map(decoded, texts)] or [_standard_input(hub.config().settings.limits.file_bytes)]
     rows = [embedder.embed_query(text) for text in given] if query else list(embedder.embed(given))
     vectors = tuple(tuple(round(float(value), VECTOR_DIGITS) for value in row) for row in rows)
-    if common.json:
-        made = EmbedResult(embedder=embedder.name, dimensions=len(vectors[0]), vectors=vectors)
-        show_json(made.model_dump_json())
-    else:
-        show("\n".join(json.dumps(vector, separators=(",", ":")) for vector in vectors))
-    for number, vector in enumerate(vectors, 1):
-        if not any(vector):
-            complain(f"Text {number} has no vector: the embedding model knows none of its words.")
-    return 0
+    return Reply(
+        EmbedResult(embedder=embedder.name, dimensions=len(vectors[0]), vectors=vectors).model_dump_json(),
+        lambda: Exact("".join(f"{json.dumps(vector, separators=(',', ':'))}\n" for vector in vectors)),
+        hints=[
+            f"Text {number} has no vector: the embedding model knows none of its words."
+            for number, vector in enumerate(vectors, 1)
+            if not any(vector)
+        ],
+    )
 
 
 def _passage(file: Path, query: str, limit: int) -> str:

@@ -9,20 +9,20 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.options import (
     AllowSecret,
-    Common,
+    Exact,
     Formats,
+    Reply,
     argument,
+    command,
     decoded,
-    hub_options,
     optional,
-    present,
+    problem_lines,
     standard_input,
 )
 from kbhub.errors import UsageError
-from kbhub.hooks.delivery import hooks_state
+from kbhub.hooks.delivery import HooksState, hooks_state
 from kbhub.hooks.events import EventName, HookClient
 from kbhub.hooks.inbox import Inbox, settle, waiting
 from kbhub.hub import Hub
@@ -32,11 +32,12 @@ from kbhub.memory.lists import LISTED, trashed
 from kbhub.memory.lists import memories as list_memories
 from kbhub.memory.lists import restore as restore_memory
 from kbhub.memory.remember import remember as remember_text
-from kbhub.memory.results import TrashedList
+from kbhub.memory.results import Exported, Forgotten, Moved, Remembered, TrashedList
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.memory.transfer import move as move_memories
+from kbhub.render.layout import json_escaped
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report, transfer_report, trashed_report
 from kbhub.render.setup import inbox_text, settled_text, state_text
 from kbhub.render.terminal import text as text_of
@@ -62,7 +63,9 @@ memories_app = App(
 )
 
 
+@command(remembered_report)
 def remember(
+    hub: Hub,
     *text: str,
     stdin: Annotated[bool, Parameter(name="-")] = False,
     tags: Tags = (),
@@ -73,8 +76,7 @@ def remember(
     namespace: Namespace = None,
     origin: Annotated[str | None, Parameter(name="--from", metavar="TEXT")] = None,
     allow_secret: AllowSecret = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Remembered:
     """Remember something for this project, or change or confirm a memory.
 
     A memory is a Markdown file that you can edit or delete. A fact that is already known is strengthened, not stored
@@ -93,13 +95,11 @@ def remember(
         namespace: File it under this namespace.
         origin: What it was learned from, as text.
         allow_secret: Store it even if it looks like it contains a credential.
-        common: Options of every command.
     """
     if stdin and text:
         raise UsageError("Give the text as an argument, or `-` to read it from standard input, not both.")
     said = " ".join(map(argument, text)) if text else None
-    hub = Hub(hub_options(common))
-    done = remember_text(
+    return remember_text(
         hub,
         standard_input(MAX_TEXT_BYTES, "a memory") if stdin else said,
         tags=tuple(map(argument, tags)),
@@ -111,21 +111,17 @@ def remember(
         origin=optional(origin),
         allow_secret=allow_secret,
     )
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(text_of(remembered_report(done)))
-    return 0
 
 
+@command(options=Formats)
 def memories(
+    hub: Hub,
     *query: str,
     scope: AnyScope | None = None,
     tags: Tags = (),
     namespace: Namespace = None,
     limit: Limit = None,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """List the memories active here, strongest first, or search them.
 
     Example: kbhub memories --tag deploy
@@ -136,41 +132,33 @@ def memories(
         tags: Only memories with this tag; may be repeated.
         namespace: Only memories in or below this namespace.
         limit: Memories to show (20).
-        formats: Options of every command.
     """
-    formats.format()
     found = list_memories(
-        Hub(hub_options(formats)),
+        hub,
         " ".join(map(decoded, query)) or None,
         scope=scope,
         tags=tags,
         namespace=namespace,
         limit=limit or LISTED,
     )
-    report = memories_report(found)
-    present(
-        formats,
-        report.rows,
-        lambda: text_of(report),
-        document=found.model_dump_json(indent=2),
-    )
-    for note in found.notes:
-        complain(note)
+    hints = [*found.notes]
     if not found.memories:
-        complain("Nothing is remembered here that fits. `kbhub remember TEXT` remembers something.")
+        hints.append("Nothing is remembered here that fits. `kbhub remember TEXT` remembers something.")
     elif found.total > len(found.memories):
-        complain(f"Showing {len(found.memories)} of {found.total} memories; --limit shows more.")
-    return 0
+        hints.append(f"Showing {len(found.memories)} of {found.total} memories; --limit shows more.")
+    report = memories_report(found)
+    return Reply(found, text_of(report), report.rows, hints=hints)
 
 
+@command(options=Formats)
 def recall(
+    hub: Hub,
     *query: str,
     scope: AnyScope | None = None,
     tags: Tags = (),
     namespace: Namespace = None,
     limit: Limit = None,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Print the best matching memories in full.
 
     Example: kbhub recall how do we release
@@ -181,38 +169,34 @@ def recall(
         tags: Only memories with this tag; may be repeated.
         namespace: Only memories in or below this namespace.
         limit: Memories to show (3).
-        formats: Options of every command.
 
     Returns:
         The exit code: 1 if none matches.
     """
-    formats.format()
     words = " ".join(map(decoded, query))
     if not words.strip():
         raise UsageError("Nothing to search for. Usage: kbhub recall WORDS; or list all memories: kbhub memories")
-    hub = Hub(hub_options(formats))
     found = list_memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
     report = memories_report(found, whole=True)
-    present(
-        formats,
+    return Reply(
+        found,
+        text_of(report, whole=True),
         report.rows,
-        lambda: text_of(report, whole=True),
-        document=found.model_dump_json(indent=2),
+        notes=() if found.memories else ("No memory matches.",),
+        code=0 if found.memories else 1,
     )
-    if not found.memories and not formats.json:
-        complain("No memory matches.")
-    return 0 if found.memories else 1
 
 
+@command(forgotten_report)
 def forget(
+    hub: Hub,
     *ids: str,
     tags: Tags = (),
     namespace: Namespace = None,
     scope: AnyScope | None = None,
     older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
     all_: Annotated[bool, Parameter(name="--all")] = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Forgotten:
     """Forget memories, by id or by filter. Their files stay in the trash for a while.
 
     Example: kbhub forget --namespace ops/old --older-than 90
@@ -224,30 +208,14 @@ def forget(
         scope: Forget memories of this scope (filters: this project's).
         older_than: Forget memories not used or changed for this many days.
         all_: Forget all memories of the scope, or all that match the filters.
-        common: Options of every command.
     """
-    done = forget_memories(
-        Hub(hub_options(common)),
-        ids,
-        tags=tags,
-        namespace=namespace,
-        scope=scope,
-        older_than=older_than,
-        everything=all_,
+    return forget_memories(
+        hub, ids, tags=tags, namespace=namespace, scope=scope, older_than=older_than, everything=all_
     )
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(text_of(forgotten_report(done)))
-    return 0
 
 
-def export(
-    *,
-    scope: AnyScope | None = None,
-    allow_secret: AllowSecret = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command(lambda found: Exact(f"{json_escaped(found.model_dump_json(indent=2))}\n"))
+def export(hub: Hub, *, scope: AnyScope | None = None, allow_secret: AllowSecret = False) -> Exported:
     """Print all memories as one JSON document. Text that looks like a credential is left out.
 
     Example: kbhub memories export > memories.json
@@ -255,22 +223,20 @@ def export(
     Args:
         scope: Only memories of this scope.
         allow_secret: Keep text that looks like a credential.
-        common: Options of every command.
     """
-    hub = Hub(hub_options(common))
-    show_json(export_memories(hub, scope=scope, allow_secret=allow_secret).model_dump_json(indent=2))
-    return 0
+    return export_memories(hub, scope=scope, allow_secret=allow_secret)
 
 
+@command(transfer_report)
 def import_(
+    hub: Hub,
     path: Annotated[str | None, Parameter(metavar="PATH")] = None,
     /,
     *,
     stdin: Annotated[bool, Parameter(name="-")] = False,
     scope: AnyScope | None = None,
     allow_secret: AllowSecret = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Import memories from an export, a basic-memory folder, or the file of an MCP memory server.
 
     Existing memories are not changed.
@@ -282,14 +248,12 @@ def import_(
         stdin: Read the export or the .jsonl file from standard input.
         scope: Scope for the memories; by default, an export keeps its scopes, and everything else goes to this project.
         allow_secret: Also import what looks like it contains a credential.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if some could not be imported.
     """
     if stdin == (path is not None):
         raise UsageError("Nothing to import. Name a file or folder, or `-` to read standard input.")
-    hub = Hub(hub_options(common))
     try:
         source = (
             expand(path, hub.options.home, hub.options.cwd) if path else standard_input(MAX_IMPORT_BYTES, "an import")
@@ -297,16 +261,11 @@ def import_(
         done = import_memories(hub, source, scope=scope, allow_secret=allow_secret)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(text_of(transfer_report(done)))
-        for problem in done.failed:
-            complain(f"{problem.subject}: {problem.message}")
-    return 1 if done.failed else 0
+    return Reply(done, notes=problem_lines(done.failed), code=1 if done.failed else 0)
 
 
-def move(old: Annotated[str, Parameter(metavar="OLD")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
+@command(transfer_report)
+def move(hub: Hub, old: Annotated[str, Parameter(metavar="OLD")], /) -> Moved:
     """Move the memories of another folder or project to this project.
 
     Use it after moving or renaming a folder without git, or changing a project's origin.
@@ -315,44 +274,24 @@ def move(old: Annotated[str, Parameter(metavar="OLD")], /, *, common: Common = C
 
     Args:
         old: Former path of the folder, which need not exist anymore, or the key its memories are stored under.
-        common: Options of every command.
     """
-    done = move_memories(Hub(hub_options(common)), old)
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(text_of(transfer_report(done)))
-    return 0
+    return move_memories(hub, old)
 
 
-def restore(
-    name: Annotated[str | None, Parameter(metavar="ID")] = None,
-    /,
-    *,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command()
+def restore(hub: Hub, name: Annotated[str | None, Parameter(metavar="ID")] = None, /) -> Reply:
     """Restore a forgotten memory, or list those that can be restored.
 
     Example: kbhub memories restore 37els4kp
 
     Args:
         name: Its id, or its path in the trash; without it, list the forgotten memories.
-        common: Options of every command.
     """
-    hub = Hub(hub_options(common))
     if name is None:
         found = trashed(hub)
-        if common.json:
-            show_json(TrashedList(memories=found).model_dump_json(indent=2))
-        else:
-            show_text(text_of(trashed_report(found)))
-        return 0
+        return Reply(TrashedList(memories=found), trashed_report(found))
     memory = restore_memory(hub, name)
-    if common.json:
-        show_json(memory.model_dump_json(indent=2))
-    else:
-        show_text(f"Restored {memory.ref}: {memory.title}")
-    return 0
+    return Reply(memory, f"Restored {memory.ref}: {memory.title}")
 
 
 def hook(
@@ -380,10 +319,8 @@ def hook(
     return run_hook(event, client, os.environ)
 
 
-def hooks(
-    *,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command(state_text)
+def hooks(hub: Hub) -> HooksState:
     """Show which clients run hooks, whether this project allows them, and what they delivered.
 
     Register hooks with `kbhub setup --hooks`. Of plugins, only that of Claude Code is seen, enabled for all projects or
@@ -391,26 +328,19 @@ def hooks(
 
     Example: kbhub hooks
 
-    Args:
-        common: Options of every command.
     """
-    hub = Hub(hub_options(common))
     workspace = hub.discovery().workspace
     project = workspace.git_root or workspace.directory
-    state = hooks_state(hub, hooked_clients(hub.options.env, hub.options.home, project))
-    if common.json:
-        show_json(state.model_dump_json(indent=2))
-    else:
-        show_text(state_text(state))
-    return 0
+    return hooks_state(hub, hooked_clients(hub.options.env, hub.options.home, project))
 
 
+@command()
 def inbox(
+    hub: Hub,
     *ids: str,
     accept: Annotated[bool, Parameter(negative="")] = False,
     dismiss: Annotated[bool, Parameter(negative="")] = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """List the memories proposed at the end of sessions, and accept or dismiss them.
 
     Proposals are sentences of yours: what you corrected, decided or asked to remember. No search finds them until you
@@ -422,28 +352,21 @@ def inbox(
         ids: Ids of proposals, or `all`.
         accept: Remember these proposals.
         dismiss: Drop these proposals.
-        common: Options of every command.
     """
-    hub = Hub(hub_options(common))
     if accept and dismiss:
         raise UsageError("--accept cannot be used with --dismiss.")
     if not accept and not dismiss:
         if ids:
             raise UsageError("Say what to do with these proposals: --accept or --dismiss.")
         found = Inbox(proposals=waiting(hub))
-        if common.json:
-            show_json(found.model_dump_json(indent=2))
-        elif found.proposals:
-            show_text(inbox_text(found))
-        else:
-            complain("The inbox is empty: no proposals are waiting for you.")
-        return 0
+        empty = "The inbox is empty: no proposals are waiting for you."
+        return Reply(
+            found,
+            inbox_text(found) if found.proposals else "",
+            notes=() if found.proposals else (empty,),
+        )
     done = settle(hub, ids, accept=accept)
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(settled_text(done))
-    return 0
+    return Reply(done, settled_text(done))
 
 
 memories_app.default(memories)

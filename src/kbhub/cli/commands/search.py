@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -12,17 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.console import terminal_width, wants_colour
+from kbhub.cli.console import terminal_width
 from kbhub.cli.options import (
     Formats,
     Hits,
+    Reply,
     bring_in_step,
     broken_bases,
+    command,
     complain_all,
-    complain_nothing,
     decoded,
-    hub_options,
-    present,
+    nothing_active,
+    painter,
     within,
 )
 from kbhub.errors import UsageError
@@ -34,8 +34,8 @@ from kbhub.render import formats as listings
 from kbhub.render.formats import Listing
 from kbhub.render.layout import verdict_words
 from kbhub.render.search import search_notes, search_report
-from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter
-from kbhub.render.terminal import text as report_text
+from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
+from kbhub.render.terminal import text as text_of
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import LlmOptions, search_assisted
 from kbhub.search.search import search as search_bases
@@ -51,7 +51,9 @@ QUERY_BYTES = 1 << 20
 """Bytes of a query read from standard input; more than `query.MAX_TERMS` words are not looked up anyway."""
 
 
+@command(options=Formats)
 def search(
+    hub: Hub,
     *query: str,
     stdin: Annotated[bool, Parameter(name="-")] = False,
     also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
@@ -62,8 +64,8 @@ def search(
     granularity: Literal["document", "chunk"] = "document",
     explain: bool = False,
     hits: Hits = Hits(),  # noqa: B008 - frozen
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+    common: Formats,
+) -> Reply:
     """Search all active bases.
 
     Changed bases are synced first. Filter documents with tag:ops, path:api/, base:notes, kind:memory, age:<30d or any
@@ -82,18 +84,16 @@ def search(
         granularity: One hit per document, or per chunk.
         explain: Explain each score.
         hits: Which hits, and how much of each.
-        formats: Options of every command.
 
     Returns:
         The exit code: 1 if nothing could be searched.
     """
-    form = formats.format()
+    form = common.format()
     text = " ".join([*map(decoded, query), *([_standard_input()] if stdin else [])])
     if not text.strip():
         raise UsageError("No query given. Usage: kbhub search QUERY, or `-` to read it from standard input")
     if hits.all_ and (limit is not None or page > 1):
         raise UsageError("--all cannot be used with --limit or --page.")
-    hub = Hub(hub_options(formats))
     config = hub.config()
     defaults = config.settings.search
     chosen = form == "text" or ("search", "limit") in config.said
@@ -110,17 +110,27 @@ def search(
     )
     result, took = _found(hub, asked, hits)
     complain_all(_said_first(result, form))
-    _print(hub, result, asked, hits, formats)
-    if form != "json":  # which says all of it
-        broken = [] if bases else broken_bases(hub)
-        notes = search_notes(result, asked)
-        complain_all(note for note in notes if note not in broken)
-        complain_all(broken)
-        if not result.searched and not result.skipped:
-            complain_nothing(hub)
     record(hub, result, asked, took=took)
     flush()
-    return 0 if result.searched else 1
+    broken = [] if bases else broken_bases(hub)
+    notes = search_notes(result, asked)
+    notes = [*(note for note in notes if note not in broken), *broken]
+    if not result.searched and not result.skipped:
+        notes += nothing_active(hub)
+    whole = hits.full or hits.around is not None
+    return Reply(
+        result,
+        lambda: text_of(
+            search_report(result, asked, full=whole),
+            painter(),
+            whole=whole,
+            verbatim=hits.line_numbers or hits.around is not None,
+            width=terminal_width(),
+        ),
+        rows=lambda: hits_listing(hub, result),
+        notes=notes,
+        code=0 if result.searched else 1,
+    )
 
 
 def _found(hub: Hub, query: Query, hits: Hits) -> tuple[SearchResult, float]:
@@ -133,23 +143,6 @@ def _found(hub: Hub, query: Query, hits: Hits) -> tuple[SearchResult, float]:
         began = time.perf_counter()
         result = search_with(hub, query, hits)
     return result, time.perf_counter() - began
-
-
-def _print(hub: Hub, result: SearchResult, query: Query, hits: Hits, formats: Formats) -> None:
-    """Print the hits in the format that was asked for."""
-    whole = hits.full or hits.around is not None
-    present(
-        formats,
-        lambda: hits_listing(hub, result),
-        lambda: report_text(
-            search_report(result, query, full=whole),
-            Painter(wants_colour(sys.stdout, os.environ)),
-            whole=whole,
-            verbatim=hits.line_numbers or hits.around is not None,
-            width=terminal_width(),
-        ),
-        document=lambda: result.model_dump_json(indent=2),
-    )
 
 
 def _said_first(result: SearchResult, form: str) -> list[str]:

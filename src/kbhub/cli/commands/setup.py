@@ -13,10 +13,11 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from kbhub.cli.app import app
-from kbhub.cli.console import complain, show, show_json, show_text, wants_colour
-from kbhub.cli.options import Common, log_to_stderr
+from kbhub.cli.console import show_text, wants_colour
+from kbhub.cli.options import Common, Exact, Reply, command, painter
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
+from kbhub.render.layout import json_escaped
 from kbhub.render.setup import pastes_text, plan_text, question, report_text
 from kbhub.render.terminal import Painter
 from kbhub.setup.clients import CLIENTS, Client, Machine, this_platform
@@ -36,6 +37,7 @@ SPEAK = "Hooks deliver only memories that you wrote, until you allow a project's
 HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
 
 
+@command()
 def setup(
     *,
     client: Annotated[tuple[AnyName, ...], Parameter(metavar="NAME")] = (),
@@ -46,8 +48,8 @@ def setup(
     remove: bool = False,
     dry_run: bool = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"))] = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+    common: Common,
+) -> Reply:
     """Register kbhub with the coding agents and other MCP clients on this machine.
 
     Shows the changes and asks before making them. Uses each client's own command if it has one; otherwise edits its
@@ -66,13 +68,10 @@ def setup(
         remove: Undo what the same options set up.
         dry_run: Show the changes without making them.
         yes: Skip the confirmation prompt.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if something failed or no client was found, 2 if there is no terminal to ask on.
     """
-    if common.verbose:
-        log_to_stderr()
     machine = Machine(Path.home(), dict(os.environ), this_platform())
     tasks: list[PlannedStep] = []
     notes: tuple[str, ...] = ()
@@ -101,12 +100,11 @@ def setup(
         tasks += agents_tasks(_project(common, machine), remove=remove)
     steps = tuple(task.step for task in tasks)
     if dry_run or not any(task.do for task in tasks):
-        return _reported(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes), common)
+        return _reply(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes))
     if not yes and not _agreed(steps, json=common.json):
-        complain("Nothing was changed.")
-        return 1
+        return Reply(hints=("Nothing was changed.",), code=1)
     steps = tuple(carry_out(task) for task in tasks)
-    return _reported(SetupReport(dry_run=False, steps=steps, pastes=by_hand, notes=notes), common)
+    return _reply(SetupReport(dry_run=False, steps=steps, pastes=by_hand, notes=notes))
 
 
 def _wants_hooks(chosen: Sequence[Client]) -> bool:
@@ -152,18 +150,13 @@ def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
     return sys.stdin.readline().strip().lower() in YES
 
 
-def _reported(report: SetupReport, common: Common) -> int:
-    """Print what was done, or would be, and return the exit code."""
-    if common.json:
-        show_json(report.model_dump_json(indent=2))
-    else:
-        paint = Painter(wants_colour(sys.stdout, os.environ))
-        text = plan_text if report.dry_run else report_text
-        parts = (text(report.steps, Path.home(), paint), pastes_text(report.pastes, paint))
-        show_text("\n".join(part for part in parts if part))
-        for note in report.notes:
-            complain(note)
-    return 1 if not (report.steps or report.pastes) or any(step.state == "failed" for step in report.steps) else 0
+def _reply(report: SetupReport) -> Reply:
+    """Return what was done, or would be, with the exit code."""
+    layout = plan_text if report.dry_run else report_text
+    paint = painter()
+    parts = (layout(report.steps, Path.home(), paint), pastes_text(report.pastes, paint))
+    failed = any(step.state == "failed" for step in report.steps) or not (report.steps or report.pastes)
+    return Reply(report, "\n".join(filter(None, parts)), notes=report.notes, code=1 if failed else 0)
 
 
 class CompletionResult(Model):
@@ -187,12 +180,10 @@ class SchemaList(Model):
     schemas: tuple[SchemaEntry, ...] = Field((), description="Those of files first, then those of tools.")
 
 
+@command(lambda made: Exact(made.script))
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], Parameter(metavar="SHELL")],
-    /,
-    *,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], Parameter(metavar="SHELL")], /
+) -> CompletionResult:
     """Print the shell completion script for bash, zsh or fish.
 
     Save it where the shell looks for completions: for bash, ~/.local/share/bash-completion/completions/kbhub; for zsh,
@@ -202,25 +193,12 @@ def completion(
 
     Args:
         shell: The shell.
-        common: Options of every command.
     """
-    if common.verbose:
-        log_to_stderr()
-    script = app.generate_completion(prog_name="kbhub", shell=shell)
-    if common.json:
-        show_json(CompletionResult(shell=shell, script=script).model_dump_json(indent=2))
-    else:
-        show(script)
-    return 0
+    return CompletionResult(shell=shell, script=app.generate_completion(prog_name="kbhub", shell=shell))
 
 
-def schema(
-    name: str | None = None,
-    /,
-    *,
-    path: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command()
+def schema(name: str | None = None, /, *, path: bool = False) -> Reply:
     """Print the JSON Schema of the global config, a pointer, a memory, or the input or output of a tool.
 
     Without NAME, list the schemas. Use the path that --path prints as "$schema" in a config, so that editors complete
@@ -231,32 +209,21 @@ def schema(
     Args:
         name: config, pointer, memory, or a tool with .input or .output, such as search.input.
         path: Print the path of the schema file instead of its content.
-        common: Options of every command.
     """
-    if common.verbose:
-        log_to_stderr()
     if name is None:
-        return _listed(paths=path, common=common)
+        entries = tuple(_entry(name, file) for name, file in schema_files().items())
+        return Reply(SchemaList(schemas=entries), _listed(entries, paths=path))
     file = schema_file(name)
-    if path and not common.json:
-        show(str(file))
-    elif path:
-        show_json(_entry(name, file).model_dump_json(indent=2))
-    else:
-        show_json(file.read_text("utf-8"))
-    return 0
+    if path:
+        return Reply(_entry(name, file), Exact(f"{file}\n"))
+    return Reply(text=Exact(json_escaped(file.read_text("utf-8"))))
 
 
-def _listed(*, paths: bool, common: Common) -> int:
-    entries = tuple(_entry(name, file) for name, file in schema_files().items())
-    if common.json:
-        show_json(SchemaList(schemas=entries).model_dump_json(indent=2))
-        return 0
+def _listed(entries: Sequence[SchemaEntry], *, paths: bool) -> Exact:
     width = max((len(entry.name) for entry in entries), default=0)
-    for entry in entries:
-        summary = entry.description.partition(". ")[0].rstrip(".")
-        show(entry.path if paths else f"{entry.name.ljust(width)}  {summary}")
-    return 0
+    summaries = (entry.description.partition(". ")[0].rstrip(".") for entry in entries)
+    rows = (f"{entry.name.ljust(width)}  {summary}" for entry, summary in zip(entries, summaries, strict=True))
+    return Exact("".join(f"{line}\n" for line in ((entry.path for entry in entries) if paths else rows)))
 
 
 def _entry(name: str, file: Path) -> SchemaEntry:

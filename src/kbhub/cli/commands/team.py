@@ -13,8 +13,8 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli import INTERRUPTED
-from kbhub.cli.console import complain, progress_bars, show_json, show_text, terminal_width
-from kbhub.cli.options import AllowSecret, Common, complain_all, hub_options
+from kbhub.cli.console import complain, progress_bars, terminal_width
+from kbhub.cli.options import AllowSecret, Common, Reply, command, hub_options, show_reply
 from kbhub.editing.pull import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
@@ -76,6 +76,7 @@ class Members(Model):
     members: tuple[Member, ...] = Field(description="By role.")
 
 
+@command()
 def publish(
     base: Annotated[str | None, Parameter(metavar="BASE")] = None,
     /,
@@ -90,8 +91,8 @@ def publish(
     memories: Annotated[bool | None, Parameter(negative="--no-memories")] = None,
     allow_secret: AllowSecret = False,
     timeout: Seconds = DEADLINE_SECONDS,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+    common: Common,
+) -> Reply:
     """Publish a base to a team's PostgreSQL database, or sync it there.
 
     Sends only what changed, in one transaction, so readers never see a half-written base. Only one publisher can run at
@@ -111,7 +112,6 @@ def publish(
         memories: Create a base without a folder, for memories of agents (scope `team`); --no-memories ends that.
         allow_secret: Also publish what looks like a credential.
         timeout: Timeout for the database, in seconds.
-        common: Options of every command.
 
     Returns:
         The exit code: 130 if interrupted.
@@ -119,16 +119,16 @@ def publish(
     engine, server, shared_as = _server(to, timeout)
     if status:
         listed = tuple(Shared(**_fields(one, Shared)) for one in engine.bases.shared_bases(server))
-        return _present(common, Published(database=server.name, bases=listed), lambda: _bases_text(listed, server.name))
+        return Reply(Published(database=server.name, bases=listed), _bases_text(listed, server.name))
     if memories is not None or (base is None and description is not None):
-        return _describe(engine, server, base or shared_as, description, memories)
+        return _described(engine, server, base or shared_as, description, memories)
     if base is None:
         raise UsageError("No base given. Name one to publish; `kbhub bases list` shows them.")
     if remove:
         name = shared_as or base
         removed = engine.bases.remove(server, name)
         text = f"{name}: removed from {server.name}, {counted(removed, 'document')}; your files are not touched"
-        return _present(common, Published(database=server.name, removed=removed), lambda: text)
+        return Reply(Published(database=server.name, removed=removed), text)
     hub = Hub(hub_options(common))
     (chosen,) = hub.select([base])
     name = shared_as or _own_name(hub, chosen)
@@ -144,11 +144,12 @@ def publish(
                 complain(str(error))
                 time.sleep(DEADLINE_SECONDS)
     except KeyboardInterrupt:
-        complain("Interrupted. The transaction was rolled back; what was published before is kept.")
-        return INTERRUPTED
-    return 0
+        stopped = "Interrupted. The transaction was rolled back; what was published before is kept."
+        return Reply(hints=(stopped,), code=INTERRUPTED)
+    return Reply()
 
 
+@command()
 def pull(
     url: Annotated[str, Parameter(metavar="URL")],
     base: Annotated[str, Parameter(metavar="BASE")],
@@ -156,8 +157,7 @@ def pull(
     /,
     *,
     timeout: Seconds = DEADLINE_SECONDS,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
 
     Skips and reports what could do harm: hidden files and folders, files that are not documents, paths through links,
@@ -170,7 +170,6 @@ def pull(
         base: Name of the base there.
         folder: The folder; created if missing.
         timeout: Timeout for the database, in seconds.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if a file exists with other content, the base lacks one, or one was skipped.
@@ -180,12 +179,16 @@ def pull(
     done = pull_files(engine.PostgresIndex(target, base, server, base), target)
     skipped = f", {len(done.refused)} skipped" if done.refused else ""
     text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
-    code = _present(common, done, lambda: text)
-    if not common.json:
-        complain_all(f"{path}: exists with other content; not changed." for path in done.kept)
-        complain_all(f"{path}: the base does not have this file." for path in done.lacking)
-        complain_all(f"{one.subject}: skipped, because {one.message}." for one in done.refused)
-    return 1 if done.kept or done.lacking or done.refused else code
+    return Reply(
+        done,
+        text,
+        notes=[
+            *(f"{path}: exists with other content; not changed." for path in done.kept),
+            *(f"{path}: the base does not have this file." for path in done.lacking),
+            *(f"{one.subject}: skipped, because {one.message}." for one in done.refused),
+        ],
+        code=1 if done.kept or done.lacking or done.refused else 0,
+    )
 
 
 team_app = App(
@@ -194,6 +197,7 @@ team_app = App(
 )
 
 
+@command()
 def team_init(
     url: Annotated[str | None, Parameter(metavar="URL")] = None,
     /,
@@ -201,8 +205,7 @@ def team_init(
     sql: bool = False,
     admin: Annotated[str | None, Parameter(metavar="ROLE")] = None,
     timeout: Seconds = DEADLINE_SECONDS,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Create kbhub's schema in a database, or upgrade it to this version.
 
     Whoever runs this may create bases, and allow others to. Outside the schema `kbhub`, a role without login,
@@ -216,7 +219,6 @@ def team_init(
         sql: Print the SQL without running it, for an administrator to run.
         admin: With --sql, the role that may create bases (the one that runs it).
         timeout: Timeout for the database, in seconds.
-        common: Options of every command.
     """
     if admin and not sql:
         raise UsageError("--admin requires --sql; without it, whoever runs this is the admin.")
@@ -225,26 +227,23 @@ def team_init(
             raise UsageError(
                 "No database given. Name it, such as postgresql://kb.example/team, or print the SQL with --sql."
             )
-        show_text(team_engine().bases.init_sql(admin=admin))
-        return 0
+        return Reply(text=team_engine().bases.init_sql(admin=admin))
     engine, server, _ = _server(url, timeout)
     if sql:
-        show_text(engine.bases.init_sql(server, admin))
-        return 0
+        return Reply(text=engine.bases.init_sql(server, admin))
     before, closed = engine.bases.init(server)
     if before == engine.bases.VERSION:
-        show_text(f"{server.name} already has schema {before}; nothing was changed")
+        done = f"{server.name} already has schema {before}; nothing was changed"
     else:
-        show_text(f"{server.name}: schema {engine.bases.VERSION}, {f'it was {before}' if before else 'new'}")
-    if not closed:
-        show_text(
-            "Roles that may connect see how many rows all bases have together. To hide that, give kbhub a database of "
-            "its own, and run this as a superuser."
-        )
-    del common
-    return 0
+        done = f"{server.name}: schema {engine.bases.VERSION}, {f'it was {before}' if before else 'new'}"
+    open_counts = (
+        "Roles that may connect see how many rows all bases have together. To hide that, give kbhub a database of its "
+        "own, and run this as a superuser."
+    )
+    return Reply(text=done if closed else f"{done}\n{open_counts}")
 
 
+@command()
 def team_grant(
     url: Annotated[str, Parameter(metavar="URL")],
     role: Annotated[str, Parameter(metavar="ROLE")],
@@ -253,8 +252,7 @@ def team_grant(
     *,
     base: Annotated[str | None, Parameter(metavar="NAME")] = None,
     timeout: Seconds = DEADLINE_SECONDS,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Allow a role of the database to read, write or administer a base.
 
     A reader can search and read. An author can also publish, or remember where that is allowed. An admin can also grant
@@ -268,16 +266,14 @@ def team_grant(
         rights: What it may do: `reader`, `author` or `admin`.
         base: Name of the base there. Without it, an admin may create bases.
         timeout: Timeout for the database, in seconds.
-        common: Options of every command.
     """
     engine, server, shared_as = _server(url, timeout)
     engine.bases.grant(server, role, rights, base or shared_as)
-    del common
     what = f"{rights} of {base or shared_as}" if base or shared_as else "may create bases"
-    show_text(f"{role}: {what}")
-    return 0
+    return Reply(text=f"{role}: {what}")
 
 
+@command()
 def team_revoke(
     url: Annotated[str, Parameter(metavar="URL")],
     role: Annotated[str, Parameter(metavar="ROLE")],
@@ -285,8 +281,7 @@ def team_revoke(
     *,
     base: Annotated[str | None, Parameter(metavar="NAME")] = None,
     timeout: Seconds = DEADLINE_SECONDS,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Revoke a role's rights on a base, from its next query on.
 
     Example: kbhub team revoke postgresql://kb.example/team everybody --base handbook
@@ -296,26 +291,24 @@ def team_revoke(
         role: The role.
         base: Name of the base there. Without it, the right to create bases.
         timeout: Timeout for the database, in seconds.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if the role had none.
     """
     engine, server, shared_as = _server(url, timeout)
     had = engine.bases.revoke(server, role, base or shared_as)
-    del common
-    show_text(f"{role}: {'revoked' if had else 'had no rights of its own there'}")
-    return 0 if had else 1
+    said = f"{role}: {'revoked' if had else 'had no rights of its own there'}"
+    return Reply(text=said, code=0 if had else 1)
 
 
+@command(lambda found: "\n".join(table([("role", "rights"), *((one.role, one.rights) for one in found.members)])))
 def team_list(
     url: Annotated[str, Parameter(metavar="URL")],
     /,
     *,
     base: Annotated[str | None, Parameter(metavar="NAME")] = None,
     timeout: Seconds = DEADLINE_SECONDS,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+) -> Members:
     """List the rights of all roles on a base. Only its admins can.
 
     Example: kbhub team list postgresql://kb.example/team --base handbook
@@ -324,13 +317,11 @@ def team_list(
         url: URL of the database.
         base: Name of the base there. Without it, who may create bases.
         timeout: Timeout for the database, in seconds.
-        common: Options of every command.
     """
     engine, server, shared_as = _server(url, timeout)
     name = base or shared_as
     found = tuple(Member(**_fields(one, Member)) for one in engine.bases.members(server, name))
-    rows = [(one.role, one.rights) for one in found]
-    return _present(common, Members(base=name, members=found), lambda: "\n".join(table([("role", "rights"), *rows])))
+    return Members(base=name, members=found)
 
 
 for _name, _usage in {
@@ -377,21 +368,17 @@ def _publish_once(
     if quiet and not (report.added or report.changed or report.removed):
         return
     undone = " (dry run; nothing was changed)" if dry_run else ""
-    _present(
-        common,
-        Published(database=server.name, dry_run=dry_run, report=report),
-        lambda: f"{text_of(sync_report(report))}{undone}",
-    )
+    result = Published(database=server.name, dry_run=dry_run, report=report)
+    show_reply(Reply(result, f"{text_of(sync_report(report))}{undone}"), common)
     sys.stdout.flush()  # with --watch, a log that is written to has it at once
 
 
-def _describe(engine: Any, server: Any, name: str | None, description: str | None, memories: bool | None) -> int:
+def _described(engine: Any, server: Any, name: str | None, description: str | None, memories: bool | None) -> Reply:
     if name is None:
         raise UsageError("No name for the base in the database. End the URL with #NAME.")
     engine.bases.describe(server, name, description=description, memories=memories)
     state = "" if memories is None else f"; agents may {'' if memories else 'not '}remember in it"
-    show_text(f"{server.name}#{name}: {description or 'description unchanged'}{state}")
-    return 0
+    return Reply(text=f"{server.name}#{name}: {description or 'description unchanged'}{state}")
 
 
 def _own_name(hub: Hub, base: Base) -> str:
@@ -413,14 +400,6 @@ def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:
 
 def _fields(value: Any, model: type[Model]) -> dict[str, Any]:
     return {name: getattr(value, name) for name in model.model_fields}
-
-
-def _present(common: Common, result: Model, text: Any) -> int:
-    if common.json:
-        show_json(result.model_dump_json(indent=2))
-    else:
-        show_text(text())
-    return 0
 
 
 def _bases_text(bases: tuple[Shared, ...], database: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -11,18 +10,21 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli import INTERRUPTED
-from kbhub.cli.console import complain, progress_bars, show_json, show_text, wants_colour
+from kbhub.cli.console import complain, progress_bars
 from kbhub.cli.options import (
     Common,
     Formats,
+    Reply,
     Tables,
     active_and_broken,
     bring_in_step,
+    broken_bases,
+    command,
     complain_all,
-    complain_broken,
-    complain_nothing,
     hub_options,
-    present,
+    nothing_active,
+    painter,
+    problem_lines,
 )
 from kbhub.editing.audit import audit as audit_documents
 from kbhub.editing.audit import fix as fix_documents
@@ -33,8 +35,7 @@ from kbhub.render.bases import sync_report
 from kbhub.render.documents import audit_report
 from kbhub.render.memories import gaps_report, maintained_lines, queries_report
 from kbhub.render.setup import diagnosis_text
-from kbhub.render.terminal import Painter
-from kbhub.render.terminal import text as words_of
+from kbhub.render.terminal import text as text_of
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead, is_used
 from kbhub.sync.comparison import SyncReport
@@ -43,7 +44,7 @@ from kbhub.sync.freshness import sync
 from kbhub.sync.git_pull import Pull, pull
 from kbhub.types import Problem
 from kbhub.usage.gaps import MOST_QUERIES, close_gap, gaps_and_unanswered, list_gaps, maintain
-from kbhub.usage.reports import SHOWN, Gaps, clear_log, show_log
+from kbhub.usage.reports import SHOWN, Cleared, Gaps, clear_log, show_log
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class IndexResult(Model):
     interrupted: bool = Field(False, description="Whether Ctrl-C interrupted it.")
 
 
+@command()
 def index(
     *bases: str,
     all_bases: bool = False,
@@ -74,8 +76,8 @@ def index(
     forget_deleted: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
     pull: bool = False,
     transformer: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+    common: Common,
+) -> Reply:
     """Sync the indexes of bases with their files.
 
     Syncs all active bases by default. Ctrl-C leaves a usable index, and the next run continues from there.
@@ -90,7 +92,6 @@ def index(
         forget_deleted: Delete the kept text of files that match, and stop keeping it.
         pull: First fetch and fast-forward your own bases that are git checkouts.
         transformer: Compute the vectors of `search.secondLook` now, about 20 per second; a server does it when idle.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if a base could not be synced, 130 if interrupted.
@@ -117,21 +118,21 @@ def index(
         interrupted = True
     if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
         _maintain_if_due(hub)
-    if common.json:
-        result = IndexResult(pulled=pulled, reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
-        show_json(result.model_dump_json(indent=2))
-    else:
-        for report in reports:
-            show_text(words_of(sync_report(report)))
-        complain_all(f"{problem.subject}: {problem.message}" for problem in failed)
+    result = IndexResult(pulled=pulled, reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
+    hints: Sequence[str] = ()
     if interrupted:
-        complain("Interrupted. The indexes are usable; run `kbhub index` again to continue.")
-        return INTERRUPTED
-    if not names and all_bases:
-        complain("No bases in the global config. Add one with `kbhub bases add PATH`.")
+        hints = ("Interrupted. The indexes are usable; run `kbhub index` again to continue.",)
     elif not names:
-        complain_nothing(hub)
-    return 1 if failed or not names or any(pull.state == "failed" for pull in pulled) else 0
+        empty = "No bases in the global config. Add one with `kbhub bases add PATH`."
+        hints = (empty,) if all_bases else nothing_active(hub)
+    incomplete = failed or not names or any(pull.state == "failed" for pull in pulled)
+    return Reply(
+        result,
+        "\n".join(text_of(sync_report(report)) for report in reports),
+        notes=problem_lines(failed),
+        hints=hints,
+        code=INTERRUPTED if interrupted else 1 if incomplete else 0,
+    )
 
 
 def _maintain_if_due(hub: Hub) -> None:
@@ -171,15 +172,17 @@ def _why(hub: Hub, name: str, error: KbhubError) -> str:
     return str(error)
 
 
+@command(audit_report, options=Formats, colour=True)
 def audit(
+    hub: Hub,
     *bases: Annotated[str, Parameter(metavar="BASE")],
     check: Annotated[tuple[str, ...], Parameter(metavar="NAME")] = (),
     fix: bool = False,
     dry_run: bool = False,
     fail_on: Literal["error", "warning", "info", "never"] = "error",
     limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=0))] = None,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
-) -> int:
+    common: Common,
+) -> Reply:
     """Find problems in documents: broken links and refs, duplicates, stale documents, inconsistent tags and more.
 
     Every finding says how to fix it. In a CI job, the exit code is 1 if there is an error, or a finding of --fail-on.
@@ -196,15 +199,12 @@ def audit(
         dry_run: With --fix, show the changes without making them.
         fail_on: Exit with 1 if a finding has this severity or a higher one.
         limit: Maximum number of findings (50 as text, otherwise all).
-        formats: Options of every command that lists things.
 
     Returns:
         The exit code: 1 if a severe finding is left, or no base could be checked.
     """
-    form = formats.format()
     if dry_run and not fix:
         raise UsageError("--dry-run requires --fix.")
-    hub = Hub(hub_options(formats))
     bring_in_step(hub)  # all of them, for links lead from one to another
     with progress_bars("checking ") as bars:
 
@@ -218,31 +218,17 @@ def audit(
             if fixed.changes and not dry_run:
                 report = audit_documents(hub, bases, checks=check, progress=progress)
             report = report.model_copy(update={"fixed": fixed})
-    most = limit if limit is not None or form != "text" else FINDINGS_SHOWN
-    shown = report.cut(most)
-    present(
-        formats,
-        audit_report(shown).rows,
-        lambda: words_of(audit_report(shown), Painter(wants_colour(sys.stdout, os.environ))),
-        document=shown.model_dump_json(indent=2),
-    )
-    if form != "json":
-        complain_all([*report.notes, *(f"{skipped.base}: {skipped.reason}" for skipped in report.skipped)])
-        if report.fixed:
-            complain_all(f"{problem.subject}: {problem.message}" for problem in report.fixed.failed)
-        if not bases:
-            complain_broken(hub)
-        if not hub.discovery().bases:
-            complain_nothing(hub)
+    shown = report.cut(limit if limit is not None or common.format() != "text" else FINDINGS_SHOWN)
+    notes = [*report.notes, *(f"{skipped.base}: {skipped.reason}" for skipped in report.skipped)]
+    notes += problem_lines(report.fixed.failed) if report.fixed else []
+    notes += [] if bases else broken_bases(hub)
+    notes += [] if hub.discovery().bases else nothing_active(hub)
     incomplete = bool(report.skipped) or not report.bases
-    return 1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0
+    return Reply(shown, notes=notes, code=1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0)
 
 
-def doctor(
-    *,
-    fix: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command(lambda diagnosis: diagnosis_text(diagnosis, painter()))
+def doctor(*, fix: bool = False, common: Common) -> Reply:
     """Check that everything works, and say how to fix what does not.
 
     Checks SQLite, the model, config, pointers, trust, kbhub's own folders, every active base with its index, and the
@@ -253,7 +239,6 @@ def doctor(
     Args:
         fix: Fix what is safe to fix: permissions of kbhub's own files, damaged or stale indexes, and leftovers of old
             ones. Documents, config and pointers are never touched.
-        common: Options of every command.
 
     Returns:
         The exit code: 1 if an error is left.
@@ -262,11 +247,7 @@ def doctor(
     diagnosis = examine(hub)
     if fix:
         diagnosis = repair(hub, diagnosis)
-    if common.json:
-        show_json(diagnosis.model_dump_json(indent=2))
-    else:
-        show_text(diagnosis_text(diagnosis, Painter(wants_colour(sys.stdout, os.environ))))
-    return 1 if any(finding.level == "error" for finding in diagnosis.findings) else 0
+    return Reply(diagnosis, code=1 if any(finding.level == "error" for finding in diagnosis.findings) else 0)
 
 
 def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
@@ -302,61 +283,47 @@ def _embed_ahead(hub: Hub, names: list[str]) -> None:
 OFF = "The query log is off: `log.queries` is false."
 
 
+@command(queries_report, options=Tables)
 def show(
+    hub: Hub,
     *,
     limit: Annotated[
         int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_QUERIES))
     ] = None,
-    formats: Tables = Tables(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """Show the queries of this project, yours and those of agents, newest first.
 
     Example: kbhub log show --limit 100
 
     Args:
         limit: Queries to show (20).
-        formats: Options of every command.
     """
-    formats.format()
-    log = show_log(Hub(hub_options(formats)), limit or SHOWN)
-    report = queries_report(log)
-    present(formats, report.rows, lambda: words_of(report), document=log.model_dump_json(indent=2))
-    if not log.logged:
-        complain(OFF)
-    elif not log.queries:
-        complain("No queries logged yet.")
+    log = show_log(hub, limit or SHOWN)
+    hints = [OFF] if not log.logged else [] if log.queries else ["No queries logged yet."]
     if log.total > len(log.queries):
-        complain(f"Showing {len(log.queries)} of {log.total} queries; --limit shows more.")
-    return 0
+        hints.append(f"Showing {len(log.queries)} of {log.total} queries; --limit shows more.")
+    return Reply(log, hints=hints)
 
 
-def clear(
-    *,
-    all_: Annotated[bool, Parameter(name="--all")] = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
+@command(lambda done: f"Deleted {counted(done.queries, 'query', 'queries')} from the log, and their gaps.")
+def clear(hub: Hub, *, all_: Annotated[bool, Parameter(name="--all")] = False) -> Cleared:
     """Delete the query log of this project, and its gaps.
 
     Example: kbhub log clear
 
     Args:
         all_: Delete those of every project.
-        common: Options of every command.
     """
-    done = clear_log(Hub(hub_options(common)), every_project=all_)
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(f"Deleted {counted(done.queries, 'query', 'queries')} from the log, and their gaps.")
-    return 0
+    return clear_log(hub, every_project=all_)
 
 
+@command(gaps_report, options=Tables)
 def gaps(
+    hub: Hub,
     *,
     all_: Annotated[bool, Parameter(name="--all")] = False,
     close: Annotated[str | None, Parameter(metavar="ID")] = None,
-    formats: Tables = Tables(),  # noqa: B008 - frozen
-) -> int:
+) -> Reply:
     """List the questions that are asked repeatedly and that no document answers.
 
     A gap closes automatically once a document or memory answers it. All gaps are checked again before they are listed.
@@ -366,10 +333,7 @@ def gaps(
     Args:
         all_: Also list gaps that are answered or closed.
         close: Close this gap for good.
-        formats: Options of every command.
     """
-    formats.format()
-    hub = Hub(hub_options(formats))
     if close is not None:
         gap = close_gap(hub, close)
         found = Gaps(gaps=(gap,), open=list_gaps(hub).open, logged=hub.config().settings.log.queries)
@@ -377,12 +341,9 @@ def gaps(
         bring_in_step(hub)
         complain_all(maintained_lines(maintain(hub)))
         found = gaps_and_unanswered(hub, every=all_)
-    report = gaps_report(found)
-    present(formats, report.rows, lambda: words_of(report), document=found.model_dump_json(indent=2))
     if not found.logged:
-        complain(OFF)
-    elif close is None:
-        if not found.gaps:
-            complain("No gaps yet." if found.unanswered else "No gaps: every repeated question has an answer here.")
-        complain(found.rule)
-    return 0
+        return Reply(found, hints=[OFF])
+    if close is not None:
+        return Reply(found)
+    none = "No gaps yet." if found.unanswered else "No gaps: every repeated question has an answer here."
+    return Reply(found, hints=[*([] if found.gaps else [none]), found.rule])
