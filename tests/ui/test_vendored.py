@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from kbhub.render.html.templates import STATIC
+from kbhub.render.html import STATIC
 from kbhub.ui.documents import EDITORS
 from kbhub.workspace.settings import Editor
 

@@ -80,7 +80,7 @@ def status_report(
     )
     parts: list[Text | Item] = [*facts, "", *(_base(entry, now) for entry in bases)]
     if not bases:
-        parts += nothing_active(status.looked_for, fresh=fresh, people=people, verbose=verbose)
+        parts += _nothing_active(status.looked_for, fresh=fresh, people=people, verbose=verbose)
     if status.queries and (status.queries.asked or status.queries.gaps):
         parts += ["", *(Line(line, SENTENCE_BYTES) for line in summary_lines(status.queries))]
     if people and bases and all(entry.base.id != "project" for entry in bases):
@@ -105,14 +105,14 @@ def _status_row(status: BaseStatus) -> Record:
 
 def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> Report:
     """Return that no base is active: where they were looked for, and what to do."""
-    parts: Iterable[Text] = nothing_active(discovery.looked_for)
+    parts: Iterable[Text] = _nothing_active(discovery.looked_for)
     if discovery.off:
         parts = [say("No knowledge is searched here: {}.", Line(discovery.looked_for[-1], NAME_BYTES))]
     said = [Line(note, SENTENCE_BYTES) for note in notes]
     return Report(parts=[*parts], notes=[*said, *map(_problem, discovery.problems)])
 
 
-def nothing_active(
+def _nothing_active(
     looked_for: Sequence[str], *, fresh: bool = True, people: bool = False, verbose: bool = False
 ) -> list[Text]:
     """Return where bases were looked for, and, if there is a project without knowledge (`fresh`), what to do."""
@@ -237,7 +237,7 @@ def bases_report(known: KnownBases) -> Report:
             label=Name(base.id),
             marks=(
                 "active" if base.active else "not active",
-                Name(places_text(base.places) if base.places or base.origin == "config" else f"found: {base.origin}"),
+                Name(_places_text(base.places) if base.places or base.origin == "config" else f"found: {base.origin}"),
                 # The number is unknown without an index, rather than 0.
                 counted(base.documents, "document") if base.index or (base.engine and not base.problem) else "",
                 Name(base.engine or str(base.path)),
@@ -278,7 +278,7 @@ def base_report(base: KnownBase) -> Report:
         ("path", base.engine or str(base.path)),
         ("found by", base.origin),
         ("active", "here" if base.active else "not here"),
-        ("for", places_text(base.places)),
+        ("for", _places_text(base.places)),
         ("writable", "yes" if base.writable else "no"),
         ("weight", f"{base.weight:g}"),
         ("include", ", ".join(base.include)),
@@ -297,11 +297,11 @@ def change_report(change: BaseChange, verb: str) -> Report:
     place = Name(shown_url(change.engine) if change.engine else str(change.path))
     head = say(f"{f'{verb} ' if change.changed else ''}{{}}: {{}}", Name(change.id), place)
     here = "" if "*" in change.places and change.active else ", and here" if change.active else ", but not here"
-    active = [say(f"Active in {{}}{here}.", Name(places_text(change.places)))] if verb != "Removed" else []
+    active = [say(f"Active in {{}}{here}.", Name(_places_text(change.places)))] if verb != "Removed" else []
     return Report(head, [*active, *map(Name, change.notes)])
 
 
-def places_text(places: Sequence[str]) -> str:
+def _places_text(places: Sequence[str]) -> str:
     """Return where a base is active."""
     return "all projects" if "*" in places else ", ".join(f"projects below {one}" for one in places) or "no project"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kbhub.render.layout import visible_line
+from kbhub.render.layout import table, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ SIGNIFICANT = 0.05
 FELL_BACK = "only part of this mode could run for {} of the queries, which have no vector."
 _TIMES = ("empty", "p50 ms", "p95 ms")
 _CHANGE = "Δ nDCG@10"
-_GAP = "  "
 _VERDICTS = ("strong", "weak", "none")
 
 
@@ -129,12 +128,5 @@ def _chance(p: float) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Align a table: names and the last column to the left, numbers to the right."""
     cells = [[visible_line(cell) for cell in row] for row in (heads, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        first, *others = (
-            cell.ljust(width) if column == 0 or heads[column] == "against" else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append(_GAP.join((first, *others)).rstrip())
-    return "\n".join(lines)
+    numbers = frozenset(column for column, head in enumerate(heads) if column and head != "against")
+    return "\n".join(table(cells, right=numbers))

@@ -59,12 +59,12 @@ def answer(report: Report, limit: float = ANSWER_BYTES) -> tuple[str, Any]:
         gap = [""] if items and "" in top and tail else []
         return [*top, *_lines(report.head, None, listed=False)], [*gap, *tail]
 
-    longest = max(sum(map(size_of, chain(*around(count)))) for count in {len(items), max(len(items) - 1, 0)})
+    longest = max(sum(map(_size_of, chain(*around(count)))) for count in {len(items), max(len(items) - 1, 0)})
     room = limit - longest - (SENTENCE_BYTES if report.advice else SLACK_BYTES)
     body, count = list[str](), 0
     for number, part in enumerate(report.parts):
         lines = _lines(part, items[count - 1] if count else None, listed=True)
-        room -= sum(map(size_of, lines))
+        room -= sum(map(_size_of, lines))
         if room < 0:
             left = counted(len(report.parts) - number, "more line")
             body += [f"… and {left}; {report.advice}."] if report.advice else []
@@ -92,7 +92,7 @@ def line(text: Text) -> str:
         case Names():
             return _listed(text.names)
         case Ref():
-            name = plain_ref(text.ref) or text.docid or quoted(text.ref, NAME_BYTES)
+            name = _plain_ref(text.ref) or text.docid or quoted(text.ref, NAME_BYTES)
             return name + text.part + (f"{SEPARATOR}{text.docid}" if text.both and name != text.docid else "")
         case Call():
             arguments = ", ".join(f"{name}={_argument(value)}" for name, value in text.arguments.items())
@@ -106,13 +106,13 @@ def error_answer(message: str) -> str:
     return one_line(message, ERROR_BYTES)
 
 
-def plain_ref(ref: str) -> str | None:
+def _plain_ref(ref: str) -> str | None:
     """Return a ref if it can be used in a call as it is, or None if it is too long or has special characters."""
     plain = one_line(ref, NAME_BYTES) == ref and _PLAIN_REF.fullmatch(ref) and "·" not in ref
     return ref if plain else None
 
 
-def size_of(text: str) -> int:
+def _size_of(text: str) -> int:
     """Return the UTF-8 bytes of a line, including its newline."""
     return len(text.encode("utf-8", "replace")) + 1
 
@@ -135,7 +135,7 @@ def _lines(part: Text | Item | Quote, above: Item | None, *, listed: bool) -> li
     ref = line(part.ref) if part.ref else ""
     bullet = "  " * part.depth + (f"{part.number}. " if part.number else part.bullet) if listed else ""
     label = f"{line(part.label)} " if part.label else ""
-    odd = part.ref and part.ref.docid and not plain_ref(part.ref.ref)
+    odd = part.ref and part.ref.docid and not _plain_ref(part.ref.ref)
     path = f"path {quoted(part.ref.ref, NAME_BYTES)}" if part.ref and odd else ""
     marks = (part.title, part.score, *part.marks, *part.details, part.warning)
     first = label + SEPARATOR.join(filter(None, (ref, path, *map(line, marks))))
@@ -160,7 +160,7 @@ def _quote_lines(quote: Quote, ref: Ref | None) -> list[str]:
         return [fenced(text)]
     first, start, end = quote.lines
     shown, whole = text.count("\n") + 1, end - start + 1
-    name = plain_ref(ref.ref) or ref.docid
+    name = _plain_ref(ref.ref) or ref.docid
     if shown < whole or "…" in text[:1] + text[-1:]:
         part = f'   lines {first}-{first + shown - 1} shown; all: read(refs="{name}:{start}:{whole}")'
         return [fenced(text), part]
@@ -180,7 +180,7 @@ def _argument(value: object) -> str:
 def _listed(names: Sequence[str]) -> str:
     shown: list[str] = []
     for name in names:
-        if shown and sum(map(size_of, shown)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
+        if shown and sum(map(_size_of, shown)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
             break
         shown.append(one_line(name, TITLE_BYTES).replace("`", "'"))
     left = len(names) - len(shown)

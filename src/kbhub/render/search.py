@@ -74,7 +74,7 @@ def search_answer(
     report = search_report(result, query, cursor, full=full)
     text, shown = model.answer(report, model.FULL_ANSWER_BYTES if full else model.ANSWER_BYTES)
     end = query.offset + len(shown.hits)
-    if shown.hits and end < result.total and (full or not empty_handed(result)):
+    if shown.hits and end < result.total and (full or not _empty_handed(result)):
         return text, shown.model_copy(update={"cursor": cursor(end)})
     return text, shown
 
@@ -84,7 +84,7 @@ def search_report(
 ) -> Report:
     """Return the hits of a search: the first one quoted, or all with `full`; only refs if none covers the query."""
     leading = [note for note in result.notes if note in LEADING_NOTES]
-    nearest = empty_handed(result) and not full
+    nearest = _empty_handed(result) and not full
     if nearest:  # without excerpts, which a model would take for an answer
         hits = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits[:NEAREST])
         result = result.model_copy(update={"hits": hits})
@@ -112,7 +112,7 @@ def search_report(
     )
 
 
-def empty_handed(result: SearchResult) -> bool:
+def _empty_handed(result: SearchResult) -> bool:
     """Return whether no hit covers the query, so that only refs are shown, unless scores were asked for."""
     return result.verdict == "none" and not any(hit.trace for hit in result.hits)
 
@@ -126,12 +126,12 @@ def search_notes(result: SearchResult, query: Query) -> list[str]:
         beyond = f" on page {page}, {counts}" if result.total else ""
         notes.insert(0, say(f"{none}{beyond}. Searched: {{}}.", Names(result.searched)))
     end = query.offset + len(result.hits)
-    if result.hits and end < result.total and not empty_handed(result):
+    if result.hits and end < result.total and not _empty_handed(result):
         of = total_of(result)
         notes.append(f"Showing hits {query.offset + 1} to {end} of {of}; `--page {page + 1}` shows more.")
     unsure = result.searched and result.verdict in ("weak", "none")
     if unsure and not (query.queries or query.offset) and rewording_helps(result.notes):
-        notes.append(reworded("search", {}, '--also "WORDING"'))
+        notes.append(_reworded("search", {}, '--also "WORDING"'))
     return [*map(terminal.line, notes)]
 
 
@@ -140,15 +140,15 @@ def _notes(result: SearchResult) -> list[Text]:
     notes: list[Text] = [Line(note, SENTENCE_BYTES) for note in result.notes if note not in LEADING_NOTES]
     if result.unmatched and result.searched and NEAR_ONLY not in result.notes:
         notes.append(say("No document contains: {}.", Names(result.unmatched)))
-    return [*notes, *(not_searched(skip) for skip in result.skipped)]
+    return [*notes, *(_not_searched(skip) for skip in result.skipped)]
 
 
-def not_searched(skip: Skipped) -> Text:
+def _not_searched(skip: Skipped) -> Text:
     """Return that a base was not searched, and why."""
     return say("Not searched: {}. {}", Bare(skip.base), Line(skip.reason, SENTENCE_BYTES))
 
 
-def reworded(tool: str, question: Mapping[str, object], command: str) -> Text:
+def _reworded(tool: str, question: Mapping[str, object], command: str) -> Text:
     """Return the next step after a weak answer: the call with other wordings to fill in."""
     call = Call(tool, {**question, "queries": ["…", "…"]}, command)
     return say("Try other wordings, as the documents may put it: {}", call)
@@ -203,8 +203,8 @@ def _calls(
     result: SearchResult, query: Query, shown: int, cursor: Callable[[int], str], *, full: bool
 ) -> Sequence[Text]:
     """Return what a model does next."""
-    asked, status = reworded("search", {"query": query.text}, ""), "`status` lists the bases and what is indexed."
-    if result.hits and (full or not empty_handed(result)):
+    asked, status = _reworded("search", {"query": query.text}, ""), "`status` lists the bases and what is indexed."
+    if result.hits and (full or not _empty_handed(result)):
         calls: list[Text] = []
         if shown > 1 and not full:
             call = Call("read", {"refs": _item(result.hits[1], 0, None, scored=False).ref})
@@ -295,7 +295,7 @@ def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool =
     notes: list[Text] = [Line(why, SENTENCE_BYTES) for why in answer.why]
     notes += [f"Removed {counted(answer.removed, 'invalid citation')}."] if answer.removed else []
     notes += [f"Removed {counted(len(answer.dropped), 'sentence')} without a source."] if answer.dropped else []
-    notes += [*(Line(note, SENTENCE_BYTES) for note in answer.notes), *map(not_searched, answer.skipped)]
+    notes += [*(Line(note, SENTENCE_BYTES) for note in answer.notes), *map(_not_searched, answer.skipped)]
     if answer.outcome == "passages":
         number = counted(len(passages), "passage")
         head = say(f"{number} for {{}}, best first. Write the answer from them, and cite refs.", question)
@@ -307,7 +307,7 @@ def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool =
         if answer.references:
             rest = [_source(source) for source in answer.references[len(passages) :]]
             parts += ["", "Not an answer, but the nearest passages:", *passages, *rest]
-        calls = [reworded("ask", {"question": answer.question}, "")] if answer.searched else []
+        calls = [_reworded("ask", {"question": answer.question}, "")] if answer.searched else []
         return Report(parts=parts, calls=lambda _: calls, notes=notes, data=answer)
     parts = [Quote(answer.text, sys.maxsize, terms=terms)]
     summary = [say("Answer to {}, written by {}; [n] is a source below.", question, _writer(answer))]

@@ -19,25 +19,8 @@ OTHER_EXCERPT_CHARACTERS = 300
 TITLE_CHARACTERS = 60
 """Maximum length of a title or mark in a table."""
 
-LISTED_PROBLEMS = 20
-"""Problems listed per base; `--json` has all."""
-
 _BOLD, _DIM, _REF, _TERM, _WARNING = "1", "2", "1;36", "1;33", "33"
 """SGR parameters (ECMA-48): bold, faint, bold cyan, bold yellow, yellow."""
-
-NEXT_STEPS = """\
-Next:
-  {first}
-  kbhub setup       shows the coding agents on this machine, and registers the server with them"""
-
-_STARTER_STEP = 'kbhub search "how to write knowledge"'
-_THERE_STEP = "kbhub ls project  lists the documents that are there"
-"""First step after `init`: a search that the starter document answers, or, with existing documents, their list."""
-
-FEW_PLACES = 4
-"""Number of places up to which all are listed without `--verbose`; a folder three below its git root has 29."""
-
-NO_PROJECT = "none; change to a project, or name one with --root DIR"
 
 _GUTTER = "  │ "
 _INDENT = "      "

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.memory.results import MemoryList
-    from kbhub.render.html import templates
+    from kbhub.render import html as templates
     from kbhub.types import SearchResult
 
 VIEWS: dict[str, templates.View] = {"search": "search", "memories": "memories"}
@@ -80,7 +80,7 @@ def _filled(answer: CallToolResult, html: str) -> CallToolResult:
 
 def _views() -> Any:
     # The templates take 0.1 s to load, and most clients show no views.
-    from kbhub.render.html import templates  # noqa: PLC0415
+    from kbhub.render import html as templates  # noqa: PLC0415
 
     return templates
 

@@ -12,7 +12,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse
 
-from kbhub.render.html.templates import rendered
+from kbhub.render.html import rendered
 from kbhub.ui.loopback import BODY_BYTES, BODY_SECONDS, HOST, MOST_AT_A_TIME, drain, foreign, read_body, replay
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from kbhub.errors import (
     WriteRefused,
 )
 from kbhub.hub import Hub
-from kbhub.render.html.templates import STATIC, rendered
+from kbhub.render.html import STATIC, rendered
 from kbhub.ui import ask, documents, gaps, graph, health, memories, search
 from kbhub.ui.access import Guard, PageAddress
 from kbhub.ui.loopback import HttpServer

@@ -14,7 +14,7 @@ from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import UsageError
 from kbhub.memory.files import slug
-from kbhub.render.html.templates import HEIGHT, WIDTH, columns
+from kbhub.render.html import HEIGHT, WIDTH, columns
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import Site, site_of
 from kbhub.usage.gaps import close_gap, gaps_and_unanswered

@@ -15,7 +15,7 @@ from kbhub.errors import ConfigError, WriteRefused
 from kbhub.evaluation.report import kept_reports
 from kbhub.reading.lists import status
 from kbhub.reading.reports import Status
-from kbhub.render.html.templates import WIDTH
+from kbhub.render.html import WIDTH
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
 from kbhub.ui.site import Site, site_of

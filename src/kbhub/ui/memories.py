@@ -20,7 +20,7 @@ from kbhub.memory.remember import NEAR_SHOWN, NEAR_SIMILARITY, nearest, remember
 from kbhub.memory.results import ChangedSubject
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_in, vector_of
-from kbhub.render.html.templates import strength_curve
+from kbhub.render.html import strength_curve
 from kbhub.ui.site import Site, number_of, site_of
 from kbhub.workspace.memory_folders import Scope
 

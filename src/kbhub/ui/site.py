@@ -15,7 +15,7 @@ from kbhub import __version__
 from kbhub.editing.audit import audit, fix
 from kbhub.editing.findings import AuditReport
 from kbhub.errors import IndexUnavailable, KbhubError
-from kbhub.render.html.templates import environment, rendered
+from kbhub.render.html import environment, rendered
 from kbhub.sync.background import Background
 from kbhub.types import Base
 from kbhub.usage import log

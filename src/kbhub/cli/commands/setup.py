@@ -18,7 +18,7 @@ from kbhub.cli.options import Common, Exact, Reply, command, painter
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.render.layout import json_escaped
-from kbhub.render.setup import pastes_text, plan_text, question, report_text
+from kbhub.render.setup import pastes_text, plan_text, question
 from kbhub.render.terminal import Painter
 from kbhub.setup.clients import CLIENTS, Client, Machine, this_platform
 from kbhub.setup.hooks import HOOKED, hooks_tasks
@@ -152,9 +152,9 @@ def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
 
 def _reply(report: SetupReport) -> Reply:
     """Return what was done, or would be, with the exit code."""
-    layout = plan_text if report.dry_run else report_text
     paint = painter()
-    parts = (layout(report.steps, Path.home(), paint), pastes_text(report.pastes, paint))
+    steps = plan_text(report.steps, Path.home(), paint, done=not report.dry_run)
+    parts = (steps, pastes_text(report.pastes, paint))
     failed = any(step.state == "failed" for step in report.steps) or not (report.steps or report.pastes)
     return Reply(report, "\n".join(filter(None, parts)), notes=report.notes, code=1 if failed else 0)
 
