@@ -17,7 +17,7 @@ def documents(wire):
     """How many documents the server says its project base has."""
     text = wire.ask(call("status"))["result"]["content"][0]["text"]
     line = next(line for line in text.splitlines() if line.startswith("- project"))
-    return int(line.split(" · ")[1].split(" ")[0])
+    return int(line.split(" · ")[2].split(" ")[0])
 
 
 def close(wires):
