@@ -83,16 +83,7 @@ def audit(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Check the documents of bases. Nothing is changed, and indexes are used as they are.
-
-    Without names, all active bases are checked; links between all bases count in any case. Without checks, all of
-    `CHECKS` are made. A limit keeps the most severe findings; all are counted. `progress` is called with the name of a
-    check, and how much of all is done: documents, once for each check.
-
-    Raises:
-        UsageError: a check does not exist, or `limit` is negative.
-        BaseNotFound: a base is not active.
-    """
+    """Check the documents of bases. Nothing is changed, and indexes are used as they are."""
     selected = frozenset(checks) or frozenset(CHECKS)
     if unknown := sorted(selected - CHECKS.keys()):
         raise UsageError(f"Unknown check {unknown[0]!r}. Checks: {', '.join(CHECKS)}.")
@@ -176,10 +167,7 @@ def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
 
 
 def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
-    """Apply the safe fixes of an audit in writable bases and index the changes, or only report them in a dry run.
-
-    The report must not be cut to a limit.
-    """
+    """Apply the safe fixes of an audit in writable bases and index the changes, or only report them in a dry run."""
     by_document: dict[tuple[str, str], list[AuditFinding]] = defaultdict(list)
     for finding in report.findings:
         if finding.fix is not None:

@@ -209,11 +209,7 @@ def incoming(hub: Hub, base: Base, path: str) -> list[IncomingLink]:
 
 
 def leads_to(targets: PathTable, base: Base, home: Base, source: str, target: str, kind: LinkKind) -> str | None:
-    """Return the path in a base that a link resolves to, or None if it leads elsewhere.
-
-    `targets` are the documents of the base; `home` is the base of the document with the link, which may be another, and
-    `source` that document's path.
-    """
+    """Return the path in a base that a link resolves to, or None if it leads elsewhere."""
     name, mark, path = target.partition("@")
     if mark and folded(name) in map(folded, (base.id, *base.names)):
         source, target, kind = "", path, RELATED

@@ -76,17 +76,7 @@ class Distilled(Model):
 
 
 def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_secret: bool = False) -> Distilled:
-    """Save a chat answer as a document with front matter, and index it.
-
-    The model is a name or an alias: `c`, `x`, `g`, or one from the setting `distil.models`. Without a base, the
-    document goes to the project base if it is writable, else to a base in the user's data.
-
-    Raises:
-        UsageError: the text or the model's name is empty.
-        SecretFound: the text seems to hold a credential, and `allow_secret` is not set.
-        BaseNotFound: the base does not exist.
-        WriteRefused: the base is read-only.
-    """
+    """Save a chat answer as a document with front matter, and index it."""
     if not text.strip():
         raise UsageError("Nothing to save: the text is empty.")
     if not allow_secret:

@@ -93,22 +93,9 @@ def write_document(
 ) -> Written:
     """Create or change a document, and index it.
 
-    Args:
-        hub: the hub.
-        ref: its location: `path` or `id@path`; for a change also `#docid`.
-        text: Markdown. `create`: the whole document. `update`: replaces the body, the whole document if the text has
-            front matter of its own, or the section. `append`: is added to the end of the document or section.
-        front_matter: key → JSON value to set; None removes a key.
-        section: a heading, or the last headings of its path joined by ` > `.
-        mode: what to do; `create` never changes an existing document, the others never create one.
-        based_on: hash of the document as it was read, at least 8 hex digits; if it differs, nothing is changed.
-        client: the writer, for the key `source` of a new document.
-
-    Raises:
-        UsageError: the arguments contradict each other.
-        DocumentNotFound, BaseNotFound, PathNotContained: the document or path does not exist.
-        DocumentChanged: it differs from `based_on`.
-        WriteRefused: it cannot be written, or not in this way; nothing was changed.
+    `update` replaces the body, the whole document if the text has front matter of its own, or the section; `append`
+    adds to the end of the document or section. A front matter value of None removes its key. `based_on` is the hash of
+    the document as it was read: if it differs, nothing is changed.
     """
     edit = _checked(ref, text, front_matter or {}, section, mode, based_on)
     if mode == "create":
@@ -303,11 +290,7 @@ class _Section:
 
 
 def append(ref: str, text: Text, new: str, heading: str | None) -> TextChange:
-    """Append Markdown to a document or a section; surrounding blank lines are added as needed.
-
-    A section is named by its heading, or the last headings of its path joined by ` > `. Raises `WriteRefused` if it
-    does not exist or is ambiguous, or a code block would swallow what follows.
-    """
+    """Append Markdown to a document or a section; surrounding blank lines are added as needed."""
     fresh = _trimmed(new, text.newline)
     if heading is None:
         start, end = front_end(text), len(text.lines)
@@ -321,11 +304,7 @@ def append(ref: str, text: Text, new: str, heading: str | None) -> TextChange:
 
 
 def replace_section(ref: str, text: Text, new: str, heading: str) -> TextChange:
-    """Replace a section's text, including its subsections.
-
-    Text that begins with a heading of the section's level replaces the heading too; empty text leaves only the heading.
-    The section is named as for `append`, and refused for the same reasons.
-    """
+    """Replace a section's text, including its subsections."""
     section = find_section(ref, text, heading)
     fresh = _trimmed(new, text.newline)
     opening = _opening_heading(fresh)
@@ -362,10 +341,7 @@ def front_end(text: Text) -> int:
 
 
 def find_section(ref: str, text: Text, heading: str) -> _Section:
-    """Find the only section with this heading or path of headings.
-
-    If there is none, or several, raise `WriteRefused` with the alternatives.
-    """
+    """Find the only section with this heading or path of headings."""
     sections = _sections(text)
     path = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
     matches = [section for section in sections if [_folded(name) for name in section.names][-len(path) :] == path]

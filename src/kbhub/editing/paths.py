@@ -121,15 +121,7 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
 
 
 def find_document(hub: Hub, ref: str) -> Location:
-    """Look up a document to change, by its exact path or docid only.
-
-    The ref is `path`, `id@path` (each with or without its suffix) or `#docid`.
-
-    Raises:
-        DocumentNotFound: it does not exist, or is excluded from its base.
-        PathNotContained: the path leads out of the base.
-        UsageError: the ref is too long.
-    """
+    """Look up a document to change, by its exact path or docid only."""
     text = ref.strip()
     check_length(text)
     if _DOCID.fullmatch(text):
@@ -153,14 +145,7 @@ def find_document(hub: Hub, ref: str) -> Location:
 
 
 def new_place(hub: Hub, ref: str) -> Location:
-    """Return the location of a new document: `path` in the project base or `id@path`, completed by `.md` if needed.
-
-    Raises:
-        BaseNotFound: there is no base with this id; `project@id@path` is a file of such a name.
-        WriteRefused: the path is not allowed; the reason says what to change.
-        PathNotContained: the path leads out of the base.
-        UsageError: the ref is too long.
-    """
+    """Return the location of a new document: `path` in the project base or `id@path`, completed by `.md` if needed."""
     check_length(ref)
     if ref.startswith("#"):
         raise WriteRefused(ref, "a new document needs a path, not a docid")
@@ -206,10 +191,7 @@ def ref_forms(hub: Hub, ref: str) -> list[str]:
 
 
 def qualified(hub: Hub, ref: str, base: Base) -> str:
-    """Add the base id to a ref for a new document, unless the ref names another base; keep a trailing slash.
-
-    Raises `BaseNotFound` or `WriteRefused` if the ref begins with the id of a base that is not active.
-    """
+    """Add the base id to a ref for a new document, unless the ref names another base; keep a trailing slash."""
     named, path = _base_for_new(hub, ref, base) or (base, ref)
     slash = "/" if path else "./"
     return f"{named.id}@{path}{slash if ref.endswith('/') and not path.endswith('/') else ''}"
@@ -303,10 +285,7 @@ def _with_ending(ref: str, path: str) -> str:
 
 
 def name_fault(name: str, *, windows: bool = True) -> str | None:
-    """Return why no document or folder may have a name, one part of a path, or None.
-
-    With `windows`, it must be a name on Windows, too.
-    """
+    """Return why no document or folder may have a name, one part of a path, or None."""
     if name in ("", "."):
         return "it has an empty part"
     if name.lower() in markdown_paths(""):
@@ -406,13 +385,7 @@ def short_hash(digest: str) -> str:
 
 
 def read_for_change(folder: Folder, place: Location, based_on: str | None) -> Content:
-    """Read the file of a document that is to be changed.
-
-    Raises:
-        UsageError: `based_on` is not a hash.
-        DocumentChanged: the content differs from `based_on`.
-        WriteRefused: the file is read-only.
-    """
+    """Read the file of a document that is to be changed."""
     content = folder.read(place.name)
     if not content.status.st_mode & 0o222:
         raise WriteRefused(place.ref, "its file is read-only; make it writable first")

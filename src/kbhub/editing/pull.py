@@ -40,12 +40,7 @@ class Pulled(Model):
 
 
 def pull(index: Index, folder: Path) -> Pulled:
-    """Write the files of a shared base into a folder, byte for byte; nothing there is overwritten.
-
-    Raises:
-        IndexUnavailable: the database cannot be used, or there is no such base.
-        UsageError: the folder is a file, or cannot be written.
-    """
+    """Write the files of a shared base into a folder, byte for byte; nothing there is overwritten."""
     base = Base(id=index.base, path=folder, origin="argument")
     outcomes: dict[Outcome, list[Problem]] = {outcome: [] for outcome in get_args(Outcome)}
     try:

@@ -281,10 +281,7 @@ class _Move:
         return rewrite
 
     def _forms(self, target: str, kind: LinkKind, source: str, wanted: str) -> Iterator[str]:
-        """Yield the ways to write a link to a document, the most similar to the old one first.
-
-        A spelling without suffix may resolve to a twin, and one without `./` to a document of another base.
-        """
+        """Yield the ways to write a link to a document, the most similar to the old one first."""
         ending = wanted[len(stem(wanted)) :]
         name, mark, rest = target.partition("@")
         if mark and folded(name) in map(folded, (self.base.id, *self.base.names)):
@@ -308,15 +305,7 @@ class _Move:
 
 
 def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renamed:
-    """Move a document to another path in its base, or to another folder if `new` ends with a slash.
-
-    The links that would break are reported or, with `update_links`, rewritten in all writable documents.
-
-    Raises:
-        DocumentNotFound, PathNotContained: the document does not exist, or the new path leads out of the base.
-        BaseNotFound: the new path begins with the id of a base that is not active.
-        WriteRefused: it cannot be renamed, or not in this way.
-    """
+    """Move a document to another path in its base, or to another folder if `new` ends with a slash."""
     place = find_document(hub, ref)
     check_writable(hub, place.base, place.ref)
     if place.linked:

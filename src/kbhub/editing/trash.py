@@ -95,15 +95,7 @@ class Restored(Model):
 
 
 def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
-    """Move a document to the trash.
-
-    `based_on` is the hash of the document as it was read, at least 8 hex digits; if it differs, nothing is done.
-
-    Raises:
-        DocumentNotFound, PathNotContained: the document does not exist.
-        DocumentChanged: it differs from `based_on`.
-        WriteRefused: it cannot be deleted.
-    """
+    """Move a document to the trash."""
     place = find_document(hub, ref)
     check_writable(hub, place.base, place.ref)
     if place.linked:
@@ -135,14 +127,7 @@ def trash(hub: Hub) -> tuple[TrashEntry, ...]:
 
 
 def restore(hub: Hub, name: str) -> Restored:
-    """Restore a deleted document to its place, never overwriting anything.
-
-    The name is that in the trash, or the former ref, with or without suffix; of several, the last deleted is restored.
-
-    Raises:
-        KbhubError: the trash has no such document.
-        WriteRefused: its base is inactive or read-only, or its place is taken.
-    """
+    """Restore a deleted document to its place, never overwriting anything."""
     entries = trash(hub)
     names = ref_forms(hub, name)
     matches = (

@@ -189,10 +189,7 @@ def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, .
 
 
 def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
-    """Remember or drop the proposals with these ids, or `all`.
-
-    An unknown id raises `UsageError`, and nothing is changed. A proposal that cannot be remembered stays in the inbox.
-    """
+    """Remember or drop the proposals with these ids, or `all`."""
     if not names:
         raise UsageError("No proposal given. Name proposals by id, or `all`; `kbhub memories inbox` lists them.")
     accepted: list[Remembered] = []

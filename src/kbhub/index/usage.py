@@ -181,10 +181,7 @@ class QueryLog(SideFile):
             connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, moment))
 
     def expire(self, before: float, most: int) -> int:
-        """Delete queries before a time, and the oldest beyond a number; return how many.
-
-        Topics not asked since are deleted or, if they must not come back, lose their wording.
-        """
+        """Delete queries before a time, and the oldest beyond a number; return how many."""
         if not self.exists():
             return 0
         with self._writing() as connection:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.markdown import parse_document, section
 from kbhub.documents.walk import open_contained, scan
-from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, MemoryNotFound, UsageError
+from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import ref_of
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, in_namespace, read
@@ -60,6 +60,12 @@ def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
     if not shelves:
         raise UsageError(NO_TEAM)
     return shelves[0]
+
+
+def check_writable(hub: Hub) -> None:
+    """Raise `WriteRefused` if the settings allow no writing."""
+    if hub.config().settings.read_only:
+        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
 
 
 def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
@@ -123,10 +129,7 @@ def all_known(hub: Hub, scope: Scope | None = None) -> list[MemoryFile]:
 
 
 def located(hub: Hub, name: str, scope: Scope | None = None, among: Sequence[MemoryFile] | None = None) -> MemoryFile:
-    """Look up a memory by id, ref or file name; raise `MemoryNotFound` if none matches, or several do.
-
-    `among`, a result of `all_known`, saves listing the folders for several lookups.
-    """
+    """Look up a memory by id, ref or file name; raise `MemoryNotFound` if none matches, or several do."""
     target = name.strip().removeprefix("#")
     base_id, mark, path = target.rpartition("@")
     target = path if mark else target
@@ -237,10 +240,7 @@ _CLOSES = re.compile(r"\s*(?:[\])}]+[;,]?|end\b.*)\s*$")
 
 
 def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
-    """Return the current hash of each subject; raise `UsageError` if one does not exist, or there are too many.
-
-    A subject is `path.md` or `id@path.md`, either with `#Heading`, or `file` or `file::symbol` of the project.
-    """
+    """Return the current hash of each subject; raise `UsageError` if one does not exist, or there are too many."""
     names = list(dict.fromkeys(subject.strip() for subject in subjects))
     if len(names) > MAX_SUBJECTS:
         raise UsageError(f"{len(names)} subjects are too many; a memory can have at most {MAX_SUBJECTS}.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.memory.catalog import (
     all_known,
+    check_writable,
     count_uses,
     described,
     hashes_of,
@@ -31,7 +33,7 @@ from kbhub.memory.files import (
 from kbhub.memory.results import Forgotten, Memory, Remembered
 from kbhub.search.memory_boost import Facts, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
-from kbhub.values import DAY_SECONDS, struct
+from kbhub.values import DAY_SECONDS
 from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 if TYPE_CHECKING:
@@ -51,60 +53,36 @@ _ALL = "`everything`, or `--all` on the command line"
 """How to ask for all memories of a scope."""
 
 
-@struct
-class MemoryInput:
-    """Validated input of `remember`."""
-
-    text: str
-    tags: tuple[str, ...]
-    about: Mapping[str, str]
-    """Subject → hash."""
-    namespace: str
-    supersedes: tuple[MemoryFile, ...]
-    fields: Mapping[str, Any]
-    """Additional front matter, such as author and origin."""
-
-
-def change(hub: Hub, old: MemoryFile, wanted: MemoryInput) -> Remembered:
+def change(hub: Hub, old: MemoryFile, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryFile]) -> Remembered:
     """Update the memory that was named, or confirm it if nothing changes."""
-    if any(older.key == old.key for older in wanted.supersedes):
+    if any(memory.key == old.key for memory in older):
         raise UsageError(f"The memory {old.facts.id!r} cannot supersede itself.")
+    # It rests on the word of who wrote it last; maintenance tells promoted ones by their source.
+    provenance = PROVENANCE if text and old.facts.source != "promoted" else ()
+    named = ("tags", *PROVENANCE, "namespace", "about", "about_hash")
+    changes = {key: wanted[key] for key in named if (key in provenance if key in PROVENANCE else wanted[key])}
 
     def fields(facts: Facts) -> dict[str, Any]:
-        changes: dict[str, Any] = {}
-        if wanted.tags:
-            changes["tags"] = wanted.tags
-        # It rests on the word of who wrote it last; maintenance tells promoted ones by their source.
-        if wanted.text and old.facts.source != "promoted":
-            changes |= {key: wanted.fields[key] for key in PROVENANCE}
-        if wanted.namespace:
-            changes["namespace"] = wanted.namespace
-        if wanted.about:
-            changes |= {"about": tuple(wanted.about), "about_hash": dict(wanted.about)}
-        if wanted.supersedes:
-            changes["supersedes"] = _joined(facts.supersedes, (older.facts.id for older in wanted.supersedes))
-        return changes
+        return {**changes, **_superseding(facts, older)}
 
-    changed = bool(fields(old.facts) or wanted.text)
+    changed = bool(fields(old.facts) or text)
     if changed:
-        rewrite(hub, old, fields, wanted.text)
-    return _counted(hub, old, wanted.supersedes, "updated" if changed else "confirmed", changed=changed)
+        rewrite(hub, old, fields, text)
+    return _counted(hub, old, older, "updated" if changed else "confirmed", changed=changed)
 
 
-def strengthen(hub: Hub, memory: MemoryFile, wanted: MemoryInput) -> Remembered:
+def strengthen(hub: Hub, memory: MemoryFile, wanted: Mapping[str, Any], older: Sequence[MemoryFile]) -> Remembered:
     """Count a use of a memory with the same wording, and merge in new tags, subjects and supersessions."""
-    others = [older for older in wanted.supersedes if older.key != memory.key]
+    others = [other for other in older if other.key != memory.key]
 
     def fields(facts: Facts) -> dict[str, Any]:
         changes: dict[str, Any] = {}
-        if (tags := _joined(facts.tags, wanted.tags)) != facts.tags:
+        if (tags := _joined(facts.tags, wanted["tags"])) != facts.tags:
             changes["tags"] = tags
-        if fresh := {subject: digest for subject, digest in wanted.about.items() if subject not in facts.about}:
+        if fresh := {subject: hash_ for subject, hash_ in wanted["about_hash"].items() if subject not in facts.about}:
             changes["about"] = (*facts.about, *fresh)
             changes["about_hash"] = {**(facts.about_hash or {}), **fresh}
-        if others:
-            changes["supersedes"] = _joined(facts.supersedes, (older.facts.id for older in others))
-        return changes
+        return {**changes, **_superseding(facts, others)}
 
     changed, notes = bool(fields(memory.facts)), tuple[str, ...]()
     if changed:
@@ -115,14 +93,12 @@ def strengthen(hub: Hub, memory: MemoryFile, wanted: MemoryInput) -> Remembered:
     return _counted(hub, memory, others, "strengthened", changed=changed, notes=notes)
 
 
+def _superseding(facts: Facts, older: Sequence[MemoryFile]) -> dict[str, Any]:
+    return {"supersedes": _joined(facts.supersedes, (other.facts.id for other in older))} if older else {}
+
+
 def _counted(
-    hub: Hub,
-    memory: MemoryFile,
-    older: Iterable[MemoryFile],
-    did: Did,
-    *,
-    changed: bool,
-    notes: tuple[str, ...] = (),
+    hub: Hub, memory: MemoryFile, older: Iterable[MemoryFile], did: Did, *, changed: bool, notes: tuple[str, ...] = ()
 ) -> Remembered:
     """Mark superseded memories, count a use and build the result."""
     superseded, unmarked = supersede(hub, older, memory.facts.id)
@@ -137,56 +113,52 @@ def _counted(
     )
 
 
-def rewrite(hub: Hub, one: MemoryFile, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
-    """Edit a memory's file under its lock, leaving the rest of the file as it is.
-
-    `fields` maps the current facts to the front matter fields to change. An empty `text` keeps the current one. Raises
-    `WriteRefused` if the file cannot be changed without losing content.
-    """
-    with locked(hub.data, one.shelf.place):
-        stored = read(one.shelf, one.path)
+def edit(
+    hub: Hub, shelf: MemoryFolder, path: str, fields: Callable[[MemoryFile], Mapping[str, Any]], text: str | None = None
+) -> str:
+    """Change front matter, and maybe the text, of a memory's file; return why it could not be read, or ""."""
+    with locked(hub.data, shelf.place):
+        stored = read(shelf, path)
         if stored is None:
-            raise MemoriesUnavailable(one.shelf.base.path / one.path, "the file is gone")
-        if stored.problem:
-            raise MemoriesUnavailable(one.shelf.base.path / one.path, stored.problem.rstrip("."))
+            return "the file is gone"
+        if not stored.problem and (changes := fields(stored)):
+            files_of(shelf).replace(path, changed_file(ref(hub, stored), stored, changes, text))
+        return (stored.problem or "").rstrip(".")
+
+
+def rewrite(hub: Hub, one: MemoryFile, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
+    """Change front matter, and maybe the text, of a memory, with what follows from that."""
+
+    def changed(stored: MemoryFile) -> dict[str, Any]:
         changes = dict(fields(stored.facts))
         if text and text != stored.body:
             # Keep a title that somebody chose; one derived from the text follows it.
             if stored.title == title_of(stored.body):
                 changes["title"] = title_of(text)
             if stored.facts.about and "about" not in changes:
-                changes["about_hash"] = _hashes_of_existing(hub, stored.facts.about)
-        changes["updated"] = timestamp(hub.options.clock())
-        files_of(stored.shelf).replace(stored.path, changed_file(ref(hub, one), stored, changes, text or None))
+                hashes = changes["about_hash"] = {}
+                for subject in stored.facts.about:
+                    with suppress(KbhubError):  # the subject is gone
+                        hashes |= hashes_of(hub, [subject])
+        return {**changes, "updated": timestamp(hub.options.clock())}
 
-
-def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
-    hashes: dict[str, str] = {}
-    for subject in subjects:
-        try:
-            hashes |= hashes_of(hub, [subject])
-        except KbhubError:  # the subject is gone
-            continue
-    return hashes
+    if problem := edit(hub, one.shelf, one.path, changed, text or None):
+        raise MemoriesUnavailable(one.shelf.base.path / one.path, problem)
 
 
 def supersede(hub: Hub, older: Iterable[MemoryFile], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Mark older memories as superseded, each in its own file; return the marked ids, and messages about the others."""
     marked, notes = list[str](), list[str]()
+
+    def fields(stored: MemoryFile) -> dict[str, Any]:
+        return {"superseded_by": _joined(stored.facts.superseded_by, (successor,))}
+
     for memory in older:
-        with locked(hub.data, memory.shelf.place):
-            stored = read(memory.shelf, memory.path)
-            if stored is None or stored.problem:
-                continue
-            marks = _joined(stored.facts.superseded_by, (successor,))
-            try:
-                files_of(stored.shelf).replace(
-                    stored.path, changed_file(ref(hub, memory), stored, {"superseded_by": marks})
-                )
-            except WriteRefused as error:
-                notes.append(str(error))
-                continue
-        marked.append(memory.facts.id)
+        try:
+            if not edit(hub, memory.shelf, memory.path, fields):
+                marked.append(memory.facts.id)
+        except WriteRefused as error:
+            notes.append(str(error))
     return tuple(marked), tuple(notes)
 
 
@@ -246,29 +218,15 @@ def to_forget(
     everything: bool = False,
 ) -> list[MemoryFile]:
     """Return the memories that `forget` would forget; arguments and errors are the same."""
-    if hub.config().settings.read_only:
-        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    check_writable(hub)
     names, tags = list(dict.fromkeys(ids)), list(tags)
     filtered = bool(tags or namespace or older_than is not None)
-    if names and (filtered or everything):
-        raise UsageError("Give memory ids or filters, not both. Nothing was forgotten.")
     if names:
+        if filtered or everything:
+            raise UsageError("Give memory ids or filters, not both. Nothing was forgotten.")
         every = all_known(hub, scope)
         named = [located(hub, name, scope, every) for name in names]
         return list({memory.key: memory for memory in named}.values())
-    return _filtered(hub, tags, namespace, scope, older_than, filtered=filtered, everything=everything)
-
-
-def _filtered(
-    hub: Hub,
-    tags: Sequence[str],
-    namespace: str | None,
-    scope: Scope | None,
-    older_than: float | None,
-    *,
-    filtered: bool,
-    everything: bool,
-) -> list[MemoryFile]:
     if older_than is not None and older_than < 0:
         raise UsageError(f"{older_than} is not a valid number of days. Nothing was forgotten.")
     every = all_known(hub, scope or "project")
@@ -313,18 +271,14 @@ def _release(hub: Hub, forgotten: Iterable[MemoryFile]) -> list[str]:
     notes: list[str] = []
     lost = {memory.facts.id for memory in forgotten}
     older = {name for memory in forgotten for name in memory.facts.supersedes}
-    if not older:
-        return notes
-    for memory in all_known(hub):
+
+    def fields(stored: MemoryFile) -> dict[str, Any]:
+        return {"superseded_by": tuple(name for name in stored.facts.superseded_by if name not in lost)}
+
+    for memory in all_known(hub) if older else ():
         if memory.facts.id in older and lost & set(memory.facts.superseded_by):
-            with locked(hub.data, memory.shelf.place):
-                stored = read(memory.shelf, memory.path)
-                if stored and not stored.problem:
-                    left = tuple(name for name in stored.facts.superseded_by if name not in lost)
-                    try:
-                        files_of(stored.shelf).replace(
-                            stored.path, changed_file(ref(hub, memory), stored, {"superseded_by": left})
-                        )
-                    except WriteRefused as error:
-                        notes.append(str(error))
+            try:
+                edit(hub, memory.shelf, memory.path, fields)
+            except WriteRefused as error:
+                notes.append(str(error))
     return notes

@@ -175,10 +175,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def checked_namespace(namespace: str) -> str:
-    """Return a normalised namespace, `a/b`, case-folded for comparison.
-
-    Raises `UsageError` unless it consists of segments of letters, digits and `_ - .`, separated by `/`.
-    """
+    """Return a normalised namespace, `a/b`, case-folded for comparison."""
     name = unicodedata.normalize("NFKC", namespace).strip().strip("/").casefold()
     if len(name) > MAX_NAMESPACE_CHARACTERS or not all(map(_SEGMENT.fullmatch, name.split("/"))):
         raise UsageError(f"{namespace!r} is not a valid namespace: use names separated by `/`, such as `ops/deploy`.")
@@ -225,10 +222,7 @@ def new_file(fields: Mapping[str, Any], body: str) -> str:
 def parse_memory(
     shelf: MemoryFolder, path: str, data: bytes, written: float, uses: Mapping[str, Use] = NO_USES
 ) -> MemoryFile:
-    """Parse a memory's file; the id comes from its name if the front matter has none.
-
-    `data` is the whole file, or slightly more than `MAX_FILE_BYTES` of a longer one; `uses` are those of its folder.
-    """
+    """Parse a memory's file; the id comes from its name if the front matter has none."""
     lines = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n").split("\n")
     front = read_front_matter(lines)
     body = "\n".join(lines[front.body :]).strip()
@@ -238,11 +232,7 @@ def parse_memory(
 
 
 def changed_file(ref: str, memory: MemoryFile, fields: Mapping[str, Any], body: str | None = None) -> bytes:
-    """Return a memory's file with some fields and the text replaced, and everything else untouched.
-
-    An empty value removes its key; a body of None keeps the text. Raises `WriteRefused` if the file is too long or not
-    text, or its front matter cannot be parsed or edited in isolation.
-    """
+    """Return a memory's file with some fields and the text replaced, and everything else untouched."""
     if len(memory.data) > MAX_FILE_BYTES:
         raise WriteRefused(
             ref, f"its file is larger than {MAX_FILE_BYTES:,} bytes, and the rest would be lost; shorten it by hand"
@@ -270,10 +260,7 @@ _NUMBERED = re.compile(r"-\d{1,3}$")
 
 @contextmanager
 def locked(data: Path, place: str) -> Iterator[None]:
-    """Lock a memory folder, a `MemoryFolder.place`, against other processes.
-
-    Raises `MemoriesUnavailable` if another process holds the lock too long, or the folder is not writable.
-    """
+    """Lock a memory folder, a `MemoryFolder.place`, against other processes."""
     top = memories_folder(data)
     name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     lock = filelock.FileLock(top / f".{name}.lock", timeout=LOCK_SECONDS, mode=0o600)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
+from kbhub.errors import MemoryNotFound, UsageError
 from kbhub.index.usage import Use
 from kbhub.memory.catalog import (
     active_shelves,
     all_known,
+    check_writable,
     described,
     matching,
     shelf_to_write,
@@ -127,7 +128,8 @@ def _matching_hits(
         for hit in _hits(hub, query, tuple(dict.fromkeys(shelf.base.id for shelf in shelves)))
         for shelf in shelves
         if hit.base == shelf.base.id and hit.path.startswith(shelf.prefix)
-        if not (tags or namespace is not None) or _fits(shelf, hit.path, tags, namespace)
+        if not (tags or namespace is not None)
+        or ((stored := read(shelf, hit.path)) and matching([stored], tags=tags, namespace=namespace))
     ]
 
 
@@ -139,11 +141,6 @@ def _hits(hub: Hub, query: str, bases: tuple[str, ...]) -> list[Hit]:
         if not result.hits or len(hits) >= min(result.total, MOST_FOUND):
             break
     return hits
-
-
-def _fits(shelf: MemoryFolder, path: str, tags: tuple[str, ...], namespace: str | None) -> bool:
-    stored = read(shelf, path)
-    return bool(stored and matching([stored], tags=tags, namespace=namespace))
 
 
 def _described_hits(hub: Hub, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
@@ -191,8 +188,7 @@ def restore(hub: Hub, name: str) -> Memory:
 
     Raises `UsageError` if a memory with its id exists again.
     """
-    if hub.config().settings.read_only:
-        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    check_writable(hub)
     chosen = next((one for one in trashed(hub) if name in (one.name, one.id)), None)
     if chosen is None:
         raise MemoryNotFound(name, [])

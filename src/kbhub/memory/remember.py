@@ -26,6 +26,7 @@ from kbhub.index.query.tokens import normalise, stems
 from kbhub.index.references import embedded_text
 from kbhub.memory.catalog import (
     active_shelves,
+    check_writable,
     hashes_of,
     located,
     ref,
@@ -33,7 +34,7 @@ from kbhub.memory.catalog import (
     shortened,
     unindexed,
 )
-from kbhub.memory.changes import MemoryInput, as_it_is, change, strengthen, supersede
+from kbhub.memory.changes import as_it_is, change, strengthen, supersede
 from kbhub.memory.files import (
     MemoryFile,
     checked_namespace,
@@ -118,10 +119,7 @@ def _word(part: str) -> str:
 
 
 def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float]]:
-    """Return the stored memories near to a new file, with cosine similarity, best first and without superseded ones.
-
-    Indexes are used as they are. Of equally near memories, those of the first folder come first.
-    """
+    """Return the stored memories near to a new file, with cosine similarity, best first and without superseded ones."""
     document = parse_document(name, text.encode())
     texts = [
         embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunk_document(document)
@@ -210,65 +208,81 @@ def remember(
         WriteRefused: the settings allow no writing, or a file cannot be changed without losing something of it.
         MemoriesUnavailable: it cannot be written.
     """
-    if hub.config().settings.read_only:
-        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    check_writable(hub)
     if id is None and text is None:
         raise UsageError("Nothing to remember. Give a text, or the id of a memory to confirm.")
     if text is not None and not allow_secret:
         refuse_secrets("The memory", text)
-    wanted = MemoryInput(
-        text=checked_text(text) if text is not None else "",
-        tags=checked_tags(tags),
-        about=hashes_of(hub, about),
-        namespace=checked_namespace(namespace) if namespace else "",
-        supersedes=tuple(located(hub, name) for name in dict.fromkeys(supersedes)),
-        fields={
-            "by": client or "user",
-            "source": source or ("agent" if client else "user"),
-            "from": " ".join((origin or "").split()),
-            "refers": " ".join((refers or "").split()),
-            "session": " ".join((session or "").split()),
-            "project": _project(hub),
-        },
-    )
+    kept, hashes = checked_text(text) if text is not None else "", hashes_of(hub, about)
+    identity = identify(hub.discovery().workspace)
+    wanted = {
+        "tags": checked_tags(tags),
+        "namespace": checked_namespace(namespace) if namespace else "",
+        "about": tuple(hashes),
+        "about_hash": hashes,
+        "by": client or "user",
+        "source": source or ("agent" if client else "user"),
+        "from": " ".join((origin or "").split()),
+        "refers": " ".join((refers or "").split()),
+        "session": " ".join((session or "").split()),
+        "project": identity.text if identity else "",
+    }
+    older = [located(hub, name) for name in dict.fromkeys(supersedes)]
     if id is not None:
-        return change(hub, located(hub, id, scope), wanted)
-    return _new(hub, wanted, scope or "project")
+        return change(hub, located(hub, id, scope), kept, wanted, older)
+    return _new(hub, kept, wanted, older, scope or "project")
 
 
-def _new(hub: Hub, wanted: MemoryInput, scope: Scope) -> Remembered:
-    shelf = _writable_shelf(hub, scope)
+def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryFile], scope: Scope) -> Remembered:
+    if not hub.config().settings.memory.enabled:
+        raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
+    with locked(hub.data, "folders"):
+        shelf = shelf_to_write(hub, scope)
     # User and shared memories count in every project, but not the other way round.
     others = active_shelves(hub) if scope == "project" else []
     shelves = [shelf, *(other for other in others if other.place != shelf.place)]
-    if same := filed(shelf, wanted.text):
-        return strengthen(hub, same, wanted)
-    fields = _fields(hub, wanted)
+    if same := filed(shelf, text):
+        return strengthen(hub, same, wanted, older)
+    now, git = timestamp(hub.options.clock()), hub.discovery().workspace.git_root
+    fields = {
+        **wanted,
+        "title": title_of(text),
+        "created": now,
+        "updated": now,
+        "commit": head_commit(git) if git else "",
+        "supersedes": tuple(memory.facts.id for memory in older),
+    }
     if shelf.files:
         fields["author"] = shelf.files.author()
-        if PurePath(fields["project"]).is_absolute():  # a folder of this machine says nothing to others
+        if PurePath(wanted["project"]).is_absolute():  # a folder of this machine says nothing to others
             fields["project"] = ""
-    near = nearest(hub, shelves, _name(wanted.text, "new"), new_file(fields, wanted.text))
-    words = wording(wanted.text)
+    near = nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
+    words = wording(text)
     for other in shelves:
-        if same := filed(other, wanted.text):
-            return strengthen(hub, same, wanted)
+        if same := filed(other, text):
+            return strengthen(hub, same, wanted, older)
         indexed = (memory for memory, _ in near if memory.shelf.place == other.place)
         for memory in chain(indexed, unindexed(hub, other)):
             if wording(memory.body) == words:
-                return strengthen(hub, memory, wanted)
-    stored, is_new = _store(hub, shelves, wanted.text, fields)
+                return strengthen(hub, memory, wanted, older)
+    stored, is_new = _store(hub, shelves, text, fields)
     # If it is not new, another process has just stored the same.
-    return _stored(hub, stored, wanted, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted)
+    return _stored(hub, stored, older, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted, older)
 
 
-def _stored(hub: Hub, stored: MemoryFile, wanted: MemoryInput, near: Sequence[tuple[MemoryFile, float]]) -> Remembered:
+def _stored(
+    hub: Hub, stored: MemoryFile, older: Sequence[MemoryFile], near: Sequence[tuple[MemoryFile, float]]
+) -> Remembered:
     """Build the result for a new memory, with the near memories that it may replace."""
     name = stored.facts.id
-    superseded, unmarked = supersede(hub, wanted.supersedes, name)
+    superseded, unmarked = supersede(hub, older, name)
     sync_written(hub, stored.shelf.base)
-    replaced = {memory.key for memory in wanted.supersedes}
-    offered = [_near(hub, memory, similarity) for memory, similarity in near if memory.key not in replaced]
+    replaced = {memory.key for memory in older}
+    offered = [
+        Near(id=one.facts.id, ref=ref(hub, one), text=shortened(one.body), similarity=round(similarity, 3))
+        for one, similarity in near
+        if one.key not in replaced
+    ]
     advice: tuple[str, ...] = ()
     if offered:
         others = ", ".join(other.id for other in offered)
@@ -285,13 +299,6 @@ def _stored(hub: Hub, stored: MemoryFile, wanted: MemoryInput, near: Sequence[tu
     )
 
 
-def _writable_shelf(hub: Hub, scope: Scope) -> MemoryFolder:
-    if not hub.config().settings.memory.enabled:
-        raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
-    with locked(hub.data, "folders"):
-        return shelf_to_write(hub, scope)
-
-
 def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping[str, Any]) -> tuple[MemoryFile, bool]:
     """Write a new file to the first folder, unless a process has just written the same; return whether it is new."""
     shelf = shelves[0]
@@ -305,40 +312,9 @@ def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping
                 continue
             whole = new_file({**fields, "id": name}, text)
             try:
-                path = f"{shelf.prefix}{_name(text, name)}"
+                path = f"{shelf.prefix}{slug(text)}-{name}.md"
                 files_of(shelf).create(path, whole.encode())
             except FileExistsError:
                 continue
             return parse_memory(shelf, path, whole.encode(), hub.options.clock()), True
     raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
-
-
-def _fields(hub: Hub, wanted: MemoryInput) -> dict[str, Any]:
-    """Return the front matter of a new memory, except its id."""
-    now = timestamp(hub.options.clock())
-    workspace = hub.discovery().workspace
-    return {
-        "title": title_of(wanted.text),
-        "created": now,
-        "updated": now,
-        "commit": head_commit(workspace.git_root) if workspace.git_root else "",
-        "tags": wanted.tags,
-        "namespace": wanted.namespace,
-        "about": tuple(wanted.about),
-        "about_hash": dict(wanted.about),
-        "supersedes": tuple(older.facts.id for older in wanted.supersedes),
-        **wanted.fields,
-    }
-
-
-def _project(hub: Hub) -> str:
-    identity = identify(hub.discovery().workspace)
-    return identity.text if identity else ""
-
-
-def _near(hub: Hub, stored: MemoryFile, similarity: float) -> Near:
-    return Near(id=stored.facts.id, ref=ref(hub, stored), text=shortened(stored.body), similarity=round(similarity, 3))
-
-
-def _name(text: str, name: str) -> str:
-    return f"{slug(text)}-{name}.md"

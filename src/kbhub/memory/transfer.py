@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,12 +18,13 @@ from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
 from kbhub.index.usage import Use
-from kbhub.memory.catalog import active_shelves, all_known, located, public_facts, ref, shelf_to_write
-from kbhub.memory.changes import as_it_is
+from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, public_facts, shelf_to_write
+from kbhub.memory.changes import as_it_is, edit
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TAG_CHARACTERS,
     MAX_TAGS,
+    MemoryFile,
     changed_file,
     checked_text,
     discard,
@@ -121,10 +123,7 @@ def is_memory_graph(text: str) -> bool:
 
 
 def memory_graph(text: str, problems: list[Problem]) -> list[Record]:
-    """Read the file of an MCP memory server, adding unreadable lines to `problems`.
-
-    The text has JSON objects, one per line, or one object with `entities` and `relations`.
-    """
+    """Read the file of an MCP memory server, adding unreadable lines to `problems`."""
     entities: dict[str, dict[str, Any]] = {}
     relations: dict[str, list[str]] = {}
     for number, item in _items(text):
@@ -194,10 +193,7 @@ def _json(text: str) -> Any:
 
 
 def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) -> Exported:
-    """Return the active memories as one document, with all data from their files and uses.
-
-    Apparent credentials are replaced by their kind, unless `allow_secret`.
-    """
+    """Return the active memories as one document, with all data from their files and uses."""
     records = []
     for memory in all_known(hub, scope):
         if stored := read(memory.shelf, memory.path, uses_of(hub).all(memory.shelf.place)):
@@ -210,12 +206,7 @@ def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) 
 
 
 def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_secret: bool = False) -> Imported:
-    """Import memories. Existing ones are left unchanged; a memory that cannot be imported does not stop the others.
-
-    `source` is kbhub's own export (its text or file), the `.jsonl` file of the MCP reference memory server, or a folder
-    of basic-memory's Markdown; anything else is a `UsageError`. A scope of None keeps that of an export, and means
-    `project` for the other formats. Apparent credentials are refused, unless `allow_secret`.
-    """
+    """Import memories. Existing ones are left unchanged; a memory that cannot be imported does not stop the others."""
     settings = hub.config().settings
     if settings.read_only or not settings.memory.enabled:
         reason = "`readOnly` is set" if settings.read_only else "`memory.enabled` is false"
@@ -344,34 +335,23 @@ def _iso(moment: float | None) -> str | None:
 
 def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[str, str]) -> None:
     """Update `supersedes` and `superseded_by` of memories, as (folder, path), by a mapping of old to new ids."""
-    if not names:
-        return
-    for shelf, path in files:
-        with locked(hub.data, shelf.place):
-            stored = read(shelf, path)
-            if stored is None or stored.problem:
-                continue
-            facts = stored.facts
-            changes = {
-                field: tuple(names.get(name, name) for name in old)
-                for field, old in (("supersedes", facts.supersedes), ("superseded_by", facts.superseded_by))
-                if names.keys() & set(old)
-            }
-            if not changes:
-                continue
-            try:
-                files_of(stored.shelf).replace(stored.path, changed_file(ref(hub, stored), stored, changes))
-            except WriteRefused:  # its front matter cannot be edited safely; the memory works without
-                continue
+
+    def fields(stored: MemoryFile) -> dict[str, Any]:
+        links = {"supersedes": stored.facts.supersedes, "superseded_by": stored.facts.superseded_by}
+        return {
+            field: tuple(names.get(name, name) for name in old)
+            for field, old in links.items()
+            if names.keys() & set(old)
+        }
+
+    for shelf, path in files if names else ():
+        with suppress(WriteRefused):  # its front matter cannot be edited safely; the memory works without
+            edit(hub, shelf, path, fields)
 
 
 def refile(hub: Hub, name: str, scope: Scope) -> Memory:
-    """Move a memory to another scope, with its id and its uses.
-
-    Raises `UsageError` if it is there already, a memory there has its id, or the scope is not available.
-    """
-    if hub.config().settings.read_only:
-        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    """Move a memory to another scope, with its id and its uses."""
+    check_writable(hub)
     data, old = hub.data, located(hub, name)
     if old.shelf.scope == scope:
         raise UsageError(f"The memory {old.facts.id} is already in the scope {scope!r}.")
@@ -397,19 +377,12 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
 
 
 def move(hub: Hub, old: str) -> Moved:
-    """Move the memories of another folder or project to this project.
-
-    `old` is the path of the old folder, which may be gone, or the name under which its memories are filed: their
-    folder's name, the digest at its end, or the project's identity. Raises `UsageError` if it has no memories or is
-    this project.
-    """
-    settings = hub.config().settings
-    if settings.read_only:
-        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    """Move the memories of another folder or project, named by path, digest or identity, to this project."""
+    check_writable(hub)
     data = hub.data
     source = _folder_of(hub, old)
     with locked(data, "folders"):
-        target = shelf_for_writing(hub.discovery(), data, settings, "project")
+        target = shelf_for_writing(hub.discovery(), data, hub.config().settings, "project")
     if source == target.folder:
         raise UsageError(f"{old} is this project. Name the place the memories come from.")
     base = target.base.model_copy(update={"path": source})

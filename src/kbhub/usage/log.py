@@ -96,10 +96,7 @@ _writer: list[threading.Thread] = []
 def record(
     hub: Hub, result: SearchResult, query: Query, client: str | None = None, *, took: float | None = None
 ) -> None:
-    """Queue a query of an MCP client, or of the user (None), for the log. Returns at once and never fails.
-
-    Further pages of an answer, and queries for which nothing could be searched, are not logged. `took` is in seconds.
-    """
+    """Queue a query of an MCP client, or of the user (None), for the log. Returns at once and never fails."""
     if query.offset or not result.searched or not query.text.strip():
         return
     text = result.query[:TEXT_CHARACTERS]
@@ -120,10 +117,7 @@ def record(
 
 
 def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) -> None:
-    """Log that documents were read, which marks them as answers to the query that listed them. Returns at once.
-
-    A client of None is the user.
-    """
+    """Log that documents were read, which marks them as answers to the query that listed them. Returns at once."""
     now = hub.options.clock()
     for ref in [refs] if isinstance(refs, str) else refs:
         meanings = tuple(dict.fromkeys(meaning.target for meaning in parse_reference(ref)))

@@ -90,10 +90,7 @@ def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topic
 
 
 def follow(hub: Hub, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], list[str]]:
-    """Update the refs of promoted memories, and withdraw those without an answer; return the questions of both.
-
-    Memories that the user forgot are recorded as such; those that the user changed are left alone.
-    """
+    """Update the refs of promoted memories, and withdraw those without an answer; return the questions of both."""
     try:
         memories = {memory.facts.id: memory for shelf in active_shelves(hub, "project") for memory in known(hub, shelf)}
     except BaseUnavailable:  # cannot tell what was forgotten

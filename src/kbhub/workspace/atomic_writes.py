@@ -47,11 +47,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600, new: bool = False) -> None:
-    """Write a file atomically: readers, and crashes, see either the old content or the new.
-
-    The folder must exist; a `str` is encoded as UTF-8. If it fails, the old file is untouched and nothing is left
-    behind. If the file must be `new`, an existing one raises `FileExistsError`.
-    """
+    """Write a file atomically: readers, and crashes, see either the old content or the new."""
     data = text.encode("utf-8") if isinstance(text, str) else text
     # mkstemp creates a 0600 file with an unpredictable name; renaming is only atomic within a folder.
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
@@ -151,23 +147,14 @@ class Folder:
             return Content(file.read(), os.fstat(file.fileno()))
 
     def create(self, name: str, data: bytes, mode: int | None = None) -> None:
-        """Write a new file; without a mode, it gets the default under the umask.
-
-        Raises:
-            FileExistsError: the name is taken.
-            OSError: it cannot be written; nothing is left behind.
-        """
+        """Write a new file; without a mode, it gets the default under the umask."""
         with self._temporary(data, mode) as temporary:
             self._check()
             _move_new(self._at(temporary), self._at(name), self.descriptor, self.descriptor)
         self.flush()
 
     def replace(self, name: str, data: bytes, old: Content) -> bool:
-        """Replace a file, keeping its mode and, where allowed, its owner.
-
-        Returns False, and leaves the file alone, if it changed since it was read. After an `OSError`, the old file is
-        intact.
-        """
+        """Replace a file, keeping its mode and, where allowed, its owner."""
         with self._temporary(data, stat.S_IMODE(old.status.st_mode), old.status) as temporary:
             self._check()
             if not self.is_still(name, old):
@@ -186,12 +173,7 @@ class Folder:
         return True
 
     def move(self, name: str, target: Folder, new: str) -> None:
-        """Move a file within the base, without overwriting anything.
-
-        Raises:
-            FileExistsError: the new name is taken.
-            OSError: it cannot be moved; if the process is killed, it may have both names.
-        """
+        """Move a file within the base, without overwriting anything."""
         self._check()
         target._check()
         old, existing = self.status(name), target.status(new)
@@ -269,12 +251,7 @@ class Folder:
 
 @contextmanager
 def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iterator[Folder]:
-    """Hold a folder of a base open; `parts` are the folder names from the base downwards, none of them a link.
-
-    Raises:
-        PathNotContained: one of them is a link.
-        OSError: one does not exist, unless `make` is set, is not a folder, or cannot be opened or created.
-    """
+    """Hold a folder of a base open; `parts` are the folder names from the base downwards, none of them a link."""
     root = os.path.realpath(base.path)
     folder = Folder(Path(root, *parts), base, None)
     if not _STEPWISE:

@@ -91,10 +91,7 @@ def path_identity(directory: Path) -> Identity:
 
 
 def common_directory(root: Path) -> Path | None:
-    """Return the folder with a repository's configuration, or None if a `.git` file and its target do not match.
-
-    `root` must be absolute, with links resolved.
-    """
+    """Return the folder with a repository's configuration, or None if a `.git` file and its target do not match."""
     git = root / ".git"
     if git.is_dir():
         return git.resolve()
@@ -104,10 +101,7 @@ def common_directory(root: Path) -> Path | None:
 
 
 def normal_origin(address: str) -> str | None:
-    """Normalise a remote's address to `host[:port]/path`; None for local paths and invalid addresses.
-
-    Credentials, scheme, default port, `.git`, repeated and trailing slashes and the host's case are dropped.
-    """
+    """Normalise a remote's address to `host[:port]/path`; None for local paths and invalid addresses."""
     address = address.strip()
     if not address or len(address) > MAX_ADDRESS_CHARACTERS or any(ord(character) < 0x20 for character in address):
         return None
@@ -367,10 +361,7 @@ def project_folders(data: Path) -> list[Path]:
 
 
 def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:
-    """Return the folder for new memories of a scope, created if necessary except for shared ones.
-
-    Raises `UsageError` if the scope is not available here, or not enabled.
-    """
+    """Return the folder for new memories of a scope, created if necessary except for shared ones."""
     if scope == "shared":
         return _shared_shelf(discovery, settings)
     if scope == "team":
@@ -472,10 +463,7 @@ def completions_folder(data: Path) -> Path:
 
 
 def with_completions(discovery: Discovery, data: Path, configured: Mapping[str, object]) -> Discovery:
-    """Add the base of saved chat answers to those found by discovery, if its folder exists.
-
-    `configured` has the ids of the user's own bases, active here or not.
-    """
+    """Add the base of saved chat answers to those found by discovery, if its folder exists."""
     if discovery.off:
         return discovery
     folder = completions_folder(data)
