@@ -25,8 +25,8 @@ import stores
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.memory.files import MemoryFrontMatter
+from kbhub.server.definitions import FILE, compact
 from kbhub.server.server import create_server
-from kbhub.server.tools.definitions import FILE, compact
 from kbhub.values import Value
 from kbhub.workspace.settings import GlobalConfig, Pointer
 from kbhub.workspace.tool_names import ALL

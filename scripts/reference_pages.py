@@ -15,7 +15,7 @@ from rich.console import Console
 import kbhub
 from kbhub import errors
 from kbhub.cli.app import HelpColumns, _plain, app, load
-from kbhub.server.tools.definitions import expected
+from kbhub.server.definitions import expected
 from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.values import Value
 from kbhub.workspace.tool_names import BY_MODEL, CORE, WRITERS

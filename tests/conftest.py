@@ -173,9 +173,9 @@ def nothing_to_note():
 @pytest.fixture
 def patient(monkeypatch):
     """A busy machine makes answers late here, never poorer."""
-    monkeypatch.setattr("kbhub.server.tools.calls.FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr("kbhub.server.calls.FIRST_ANSWER_SECONDS", 60)
     monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 60)
-    monkeypatch.setattr("kbhub.server.tools.calls.FRESHEN_SECONDS", 60)
+    monkeypatch.setattr("kbhub.server.calls.FRESHEN_SECONDS", 60)
 
 
 @pytest.fixture

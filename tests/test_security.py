@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcp import Client
 
 import kbhub.hub
-import kbhub.server.tools.calls
+import kbhub.server.calls
 from conftest import Environment
 from kbhub.__main__ import main
 from kbhub.documents.walk import scan
@@ -45,8 +45,8 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs links and modes")
 def no_pause(monkeypatch):
     """Every call looks again, and answers wait for the index."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.server.tools.calls, "FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr(kbhub.server.tools.calls, "FRESHEN_SECONDS", 60)
+    monkeypatch.setattr(kbhub.server.calls, "FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr(kbhub.server.calls, "FRESHEN_SECONDS", 60)
 
 
 def make_environment(top: Path) -> Environment:

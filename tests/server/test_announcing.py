@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root, RootsListChangedNotification
 
-from kbhub.server.notifications import Announcer
+from kbhub.server.client import Announcer
 from kbhub.server.server import create_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 from mcp.types import ElicitResult
 
-import kbhub.server.questions
+import kbhub.server.client
 from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.server.server import create_server
@@ -79,7 +79,7 @@ async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
 
 async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatch):
     """An old client waits for its user in the middle of the call, which ends."""
-    monkeypatch.setattr(kbhub.server.questions, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(kbhub.server.client, "ANSWER_SECONDS", 0.2)
     async with Client(create_server(remembering.hub()), mode="legacy", elicitation_callback=User(None)) as client:
         _, failed = await told(client, "forget", everything=True)
 

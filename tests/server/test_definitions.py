@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import generate
-from kbhub.server.tools import definitions
+from kbhub.server import definitions
 
 
 @pytest.mark.parametrize("structured", [True, False])

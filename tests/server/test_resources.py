@@ -15,9 +15,9 @@ from mcp import Client, MCPDeprecationWarning, MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp.types import ListRootsResult, PromptReference, ResourceTemplateReference, Root
 
-import kbhub.server.notifications
+import kbhub.server.client
 import kbhub.server.resources
-from kbhub.server.notifications import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
+from kbhub.server.client import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
 from kbhub.server.resources import MAX_SUBSCRIPTIONS
 from kbhub.server.server import create_server
 from test_announcing import WAIT_SECONDS, over_stdio
@@ -444,7 +444,7 @@ async def test_documents_that_come_and_go_are_announced(shop, mode, served):
 
 async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
     """A client fetches the list anew each time, so it hears of it every two seconds at most."""
-    monkeypatch.setattr(kbhub.server.notifications, "LIST_SECONDS", 3600)
+    monkeypatch.setattr(kbhub.server.client, "LIST_SECONDS", 3600)
     server = create_server(shop.hub())
     async with following(server, mode) as (client, ears):
         for number in range(3):

@@ -16,13 +16,13 @@ from mcp.types import ErrorData, ListRootsResult, Root
 from pydantic import TypeAdapter
 
 import kbhub.hub
-import kbhub.server.questions
-import kbhub.server.tools.calls
+import kbhub.server.calls
+import kbhub.server.client
 import kbhub.sync.freshness
 import kbhub.sync.sync
 from kbhub.reading.reports import ReadResult, Status
+from kbhub.server.definitions import model_of
 from kbhub.server.server import create_server, instructions
-from kbhub.server.tools.definitions import model_of
 from kbhub.sync.background import Background
 from kbhub.types import Query, SearchResult
 from test_render_model import outside_fences
@@ -365,7 +365,7 @@ async def test_a_client_that_refuses_its_roots_is_answered(notes, roots):
 
 async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots, monkeypatch):
     """In the stateless era the client's failure ends that call at the client; the next one is answered."""
-    monkeypatch.setattr(kbhub.server.questions, "ROOTS_SECONDS", 0)
+    monkeypatch.setattr(kbhub.server.client, "ROOTS_SECONDS", 0)
     roots.answer = ErrorData(code=-32603, message="no")
     async with Client(create_server(notes.hub(cwd=notes.home)), mode="auto", list_roots_callback=roots) as client:
         with pytest.raises(MCPError):
@@ -377,7 +377,7 @@ async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots,
 
 async def test_calls_side_by_side_share_one_question_for_roots(notes, mode, roots, monkeypatch):
     """A client that calls several tools at once gets the same knowledge in every answer."""
-    monkeypatch.setattr(kbhub.server.questions, "ROOTS_SECONDS", 60)
+    monkeypatch.setattr(kbhub.server.client, "ROOTS_SECONDS", 60)
     answers = []
 
     async def call(client):
@@ -456,7 +456,7 @@ async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode,
 
 async def test_a_search_waits_for_the_first_index_and_reports_progress(environment, mode, monkeypatch):
     """A client that asks for progress learns how far indexing is; the answer has all there is."""
-    monkeypatch.setattr(kbhub.server.tools.calls, "PROGRESS_SECONDS", 0.005)
+    monkeypatch.setattr(kbhub.server.calls, "PROGRESS_SECONDS", 0.005)
     monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 20)
     for number in range(300):
         environment.write(f"knowledge/n{number}.md", f"# Note {number}\n\nThe deploy of service {number}.\n")
@@ -549,8 +549,8 @@ async def test_a_search_does_not_wait_for_a_long_comparison(notes, monkeypatch):
         return compare(*arguments, **options)
 
     monkeypatch.setattr(kbhub.sync.sync, "compare", long_comparison)
-    monkeypatch.setattr(kbhub.server.tools.calls, "FRESHEN_SECONDS", 0.1)
-    monkeypatch.setattr(kbhub.server.tools.calls, "FIRST_ANSWER_SECONDS", 3600)
+    monkeypatch.setattr(kbhub.server.calls, "FRESHEN_SECONDS", 0.1)
+    monkeypatch.setattr(kbhub.server.calls, "FIRST_ANSWER_SECONDS", 3600)
     async with Client(create_server(notes.hub())) as client:
         found = [await client.call_tool("search", {"query": "canary"}) for _ in range(2)]
         release.set()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 def begun(server):
     """Wait until the watcher has told that all is to be looked at once."""
-    calls = server._opened().calls
+    calls = server._opened()
     background = calls.background
     with background._changed:
         assert background._changed.wait_for(lambda: calls.watcher.state("project") is not None, WAIT_SECONDS)
@@ -58,9 +58,7 @@ async def test_status_says_that_no_events_can_be_had(environment, mode, monkeypa
     async with Client(server, mode=mode) as client:
         await client.call_tool("search", {"query": "deploy"})
         begun(server)
-        while "limit reached" not in (
-            server._opened().calls.watcher.state("project") or ""
-        ):  # pytest's timeout bounds this
+        while "limit reached" not in (server._opened().watcher.state("project") or ""):  # pytest's timeout bounds this
             await client.call_tool("search", {"query": "deploy"})
         status = text_of(await client.call_tool("status", {}))
 

@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.server import MCPServer
 
 import kbhub.search.pipeline
-import kbhub.server.tools.calls
+import kbhub.server.calls
 import kbhub.sync.background
 from kbhub.server.server import create_server
 from kbhub.usage.reports import Maintained
@@ -136,13 +136,13 @@ def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypa
     answer, looked, early = kbhub.search.pipeline.search, threading.Event(), []
 
     def searched(*arguments, **options):
-        background = server._opened().calls.background
+        background = server._opened().background
         with background._changed:
             early.append(background._untidy)
         return answer(*arguments, **options)
 
     monkeypatch.setattr(kbhub.search.pipeline, "search", searched)
-    monkeypatch.setattr(kbhub.server.tools.calls, "maintain", lambda *_, **__: looked.set() or Maintained(ran=True))
+    monkeypatch.setattr(kbhub.server.calls, "maintain", lambda *_, **__: looked.set() or Maintained(ran=True))
     server = create_server(environment.hub())
 
     async def asked():

@@ -20,10 +20,10 @@ from kbhub.workspace.tool_names import CORE
 SOURCE = str(Path(__file__).parents[2] / "src")
 # A busy machine makes answers late here, never poorer.
 SERVE = """
-import kbhub.server.tools.calls
+import kbhub.server.calls
 from kbhub.hub import HubOptions
 from kbhub.server.stdio import serve
-kbhub.server.tools.calls.FIRST_ANSWER_SECONDS = kbhub.server.tools.calls.FRESHEN_SECONDS = 60
+kbhub.server.calls.FIRST_ANSWER_SECONDS = kbhub.server.calls.FRESHEN_SECONDS = 60
 serve(HubOptions(serve=True){})
 """
 END_SECONDS = 60
@@ -299,7 +299,7 @@ def test_the_handshake_loads_nothing_that_only_calls_need():
     code = (
         "import sys, kbhub.server.stdio\n"
         "late = {'numpy', 'model2vec', 'tokenizers', 'yaml', 'cyclopts', 'kbhub.search.search',"
-        " 'kbhub.sync.sync', 'kbhub.documents.markdown', 'kbhub.server.session'} & set(sys.modules)\n"
+        " 'kbhub.sync.sync', 'kbhub.documents.markdown', 'kbhub.server.tools'} & set(sys.modules)\n"
         "print(*sorted(late)); sys.exit(len(late))"
     )
     done = subprocess.run(

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client
 
 from kbhub.render.model import FULL_ANSWER_BYTES
+from kbhub.server.definitions import offered
 from kbhub.server.server import create_server, instructions
-from kbhub.server.tools.definitions import offered
 from kbhub.workspace.tool_names import ALL, CORE, MEANT, WRITERS
 from test_render_model import outside_fences
 from test_server import HIT_LINE, text_of
@@ -387,7 +387,7 @@ async def test_audit_names_what_is_wrong_and_what_to_do(shop, mode):
 
 async def test_an_audit_reports_progress_to_a_client_that_asks(shop, mode, monkeypatch):
     """How many documents are checked, and for what."""
-    monkeypatch.setattr("kbhub.server.tools.calls.PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("kbhub.server.calls.PROGRESS_SECONDS", 0)
     shop.hub().sync()
     heard = []
 

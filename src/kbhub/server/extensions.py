@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from mcp.server.extension import Extension, MethodBinding
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.mcpserver import Context
 from mcp.types import PaginatedRequestParams, RequestParams
 
 from kbhub import __version__
 
 if TYPE_CHECKING:
-    from mcp.server import ServerRequestContext
     from mcp.server.extension import RequestHandler
     from mcp.types import CallToolResult, Tool
 
@@ -39,12 +37,6 @@ class Apps(Extension):
 def address_of(view: templates.View) -> str:
     """Return the address of a view's page."""
     return f"ui://kbhub/{view}"
-
-
-def shows_views(context: Context[Any] | ServerRequestContext[Any, Any]) -> bool:
-    """Return whether the calling client shows views."""
-    called_directly = isinstance(context, Context) and context.protocol_version is None
-    return not called_directly and client_supports_apps(context)
 
 
 def with_view(tool: Tool) -> Tool:

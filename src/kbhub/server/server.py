@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
@@ -29,6 +30,8 @@ from mcp.types import (
     PromptReference,
     ResourceTemplateReference,
     SubscribeRequestParams,
+    TextContent,
+    ToolAnnotations,
     UnsubscribeRequestParams,
 )
 from mcp.types import Prompt as PromptDefinition
@@ -40,13 +43,12 @@ from kbhub import __version__
 from kbhub.documents.safe_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
-from kbhub.server.extensions import SCHEME, Apps, Skills, page_at, read_skill, shows_views, with_view
-from kbhub.server.notifications import TEMPLATE, Announcer
-from kbhub.server.questions import RootsQuestion, offers_model
-from kbhub.server.tools import definitions
-from kbhub.server.tools.definitions import bad_argument, check_names, check_tool, offered, text_result, why_not
+from kbhub.server import definitions
+from kbhub.server.client import TEMPLATE, Announcer, RootsQuestion, offers_model, shows_views
+from kbhub.server.definitions import Arguments, bad_argument, check_names, check_tool, offered, why_not
+from kbhub.server.extensions import SCHEME, Apps, Skills, page_at, read_skill, with_view
 from kbhub.types import Base
-from kbhub.workspace.tool_names import CORE
+from kbhub.workspace.tool_names import CORE, TOOLS
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -54,8 +56,8 @@ if TYPE_CHECKING:
     from mcp.server.request_state import RequestStateSecurity
 
     from kbhub.hub import Hub
-    from kbhub.server.session import ServerSession
-    from kbhub.server.tools.calls import Calls
+    from kbhub.server.calls import Calls
+    from kbhub.server.resources import Resources
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ class KbhubServer(MCPServer[None]):
         self.hub = hub
         self.structured = structured
         self.announcer = Announcer(hub)
-        self._session: ServerSession | None = None
+        self._calls: Calls | None = None
         self._opening = threading.Lock()
         self._connected = False
         self._last_offered: tuple[str, ...] = CORE
@@ -127,26 +129,22 @@ class KbhubServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. Expected failures become answers for the model, word for word."""
-        session = await self.session()
-        result = await self._called(session.calls, name, arguments, context)
-        return await session.calls.with_warnings(name, result) if isinstance(result, CallToolResult) else result
-
-    async def _called(
-        self, calls: Calls, name: str, arguments: dict[str, Any], context: Context[None, Any] | None
-    ) -> CallToolResult | InputRequiredResult:
+        calls = await self.calls()
         schema: dict[str, Any] = {}
+        failure: KbhubError | None = None
         try:
             ready = partial(self._ready, name, samples=offers_model(context))
             if name in self._registered and self.hub.recent():
                 ready()
             else:
                 await calls.run(ready)
-            schema = (await self._definitions([name]))[name].input_schema
+            kept = definitions.kept(structured=self.structured)
+            schema = (kept if name in kept else await self._definitions([name]))[name].input_schema
             check_names(name, schema, arguments)
             calls.begin()
             if context and (needs := await calls.ask_roots(context) or await calls.ask_trust(context)):
                 return needs
-            return await super().call_tool(name, arguments, context)
+            result = await super().call_tool(name, arguments, context)
         except KbhubError as error:
             failure = error
         except ToolError as error:
@@ -156,8 +154,11 @@ class KbhubServer(MCPServer[None]):
                 failure = bad_argument(name, schema, error.__cause__)
             else:
                 raise
-        log.info("%r failed: %s", name, failure)
-        return text_result(model.error_answer(str(failure)), is_error=True)
+        if failure is not None:
+            log.info("%r failed: %s", name, failure)
+            text = TextContent(type="text", text=model.error_answer(str(failure)))
+            result = CallToolResult(content=[text], is_error=True)
+        return await calls.with_warnings(name, result) if isinstance(result, CallToolResult) else result
 
     async def list_resource_templates(self) -> list[TemplateDefinition]:
         """List the one template of document addresses."""
@@ -179,7 +180,7 @@ class KbhubServer(MCPServer[None]):
             return page
         if str(uri).startswith(SCHEME):
             return await read_skill(self.hub, str(uri))
-        return await (await self.session()).resources.read(str(uri), context)
+        return await (await self.resources()).read(str(uri), context)
 
     async def list_prompts(self) -> list[PromptDefinition]:
         """List the prompts."""
@@ -212,66 +213,83 @@ class KbhubServer(MCPServer[None]):
 
     def _ready(self, name: str, *, samples: bool) -> None:
         """Check that a tool is offered, else raise an error that says what to do instead, and load it."""
-        check_tool(name, self._offered(samples=samples), partial(why_not, self.hub, samples=samples))
-        self._register([name])
+        if name not in self._registered or why_not(self.hub, name, samples=samples):
+            check_tool(name, self._offered(samples=samples), partial(why_not, self.hub, samples=samples))
+            self._register([name])
 
     def connected(self) -> None:
         """Begin a connection, with fresh state."""
         self._connected = True
-        if self._session:
-            self._session.calls.start_over()
+        if self._calls:
+            self._calls.start_over()
 
     def disconnected(self) -> None:
         """End the connection: stop indexing and watching."""
         self._connected = False
-        if self._session:
-            self._session.calls.end()
+        if self._calls:
+            self._calls.end()
 
-    async def session(self) -> ServerSession:
-        """Return the session that answers requests, loaded on the first one."""
-        if self._session is None:
-            return await run_sync(self._opened, abandon_on_cancel=True)
-        return self._session
+    async def calls(self) -> Calls:
+        """Return what every call needs, loaded on the first one."""
+        calls = self._calls
+        return calls if calls else await run_sync(self._opened, abandon_on_cancel=True)
 
-    def _opened(self) -> ServerSession:
+    async def resources(self) -> Resources:
+        """Return what answers requests about resources."""
+        await self.calls()
+        return self._resources
+
+    def _opened(self) -> Calls:
         with self._opening:
-            if self._session is None:
+            if self._calls is None:
                 # Lazy: this takes 90 ms, while the client waits for the handshake and the tool list.
-                from kbhub.server.session import ServerSession  # noqa: PLC0415
+                from kbhub.server import calls, resources, tools  # noqa: PLC0415
 
-                self._session = ServerSession(self.hub, self.announcer, structured=self.structured)
-            return self._session
+                self._functions, self._prompts_of = tools.FUNCTIONS, resources.prompts_of
+                calls_of_connection = calls.Calls(self.hub, self.announcer, structured=self.structured)
+                self._resources = resources.Resources(calls_of_connection)
+                self._calls = calls_of_connection
+            return self._calls
 
     def _begin(self) -> None:
         """Load what the first search needs, then start indexing and watching."""
-        calls = self._opened().calls
+        calls = self._opened()
         self._register([name for name in ("search", "read") if name in self._offered()])
         if self._connected:
             calls.begin()
 
     def _register(self, names: Sequence[str]) -> None:
         """Register those of our tools that have these names, each once: all of their schemas take half a second."""
-        session = self._opened()
+        calls = self._opened()
         with self._registering:
-            for tool in session.tools([name for name in names if name not in self._registered]):
+            for name, kind in TOOLS.items():
+                if name not in names or name in self._registered:
+                    continue
+                function = self._functions[name]
                 self.add_tool(
-                    tool.body,
-                    name=tool.name,
-                    title=tool.title,
-                    description=tool.description,
-                    annotations=tool.hints,
+                    MethodType(function, calls),
+                    name=name,
+                    title=kind.title,
+                    description=" ".join((function.__doc__ or "").split()),
+                    annotations=ToolAnnotations(
+                        title=kind.title,
+                        read_only_hint=kind.writes is None,
+                        destructive_hint=kind.destructive if kind.writes else None,
+                        idempotent_hint=kind.writes is None,
+                        open_world_hint=False,
+                    ),
                     structured_output=None if self.structured else False,  # None: from the annotation
                 )
                 # There is no public way to say how arguments are read.
-                if made := self._tool_manager.get_tool(tool.name):
-                    made.fn_metadata = session.arguments(made.fn_metadata)
-                self._registered.add(tool.name)
+                if made := self._tool_manager.get_tool(name):
+                    made.fn_metadata = Arguments.model_construct(**dict(made.fn_metadata))
+                self._registered.add(name)
 
     def _register_prompts(self) -> None:
         """Register the prompts, once."""
-        session = self._opened()
+        self._opened()
         with self._registering:
-            for prompt in () if self._prompted else session.prompts(self._offered):
+            for prompt in () if self._prompted else self._prompts_of(self._offered):
                 self.add_prompt(prompt)
             self._prompted = True
 
@@ -280,13 +298,13 @@ class KbhubServer(MCPServer[None]):
         return ListToolsResult(tools=[with_view(tool) for tool in tools] if shows_views(context) else tools)
 
     async def _page(self, context: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return await (await self.session()).resources.page(context, params)
+        return await (await self.resources()).page(context, params)
 
     async def _subscribe(self, context: Any, params: SubscribeRequestParams) -> EmptyResult:
-        return await (await self.session()).resources.subscribe(context, params)
+        return await (await self.resources()).subscribe(context, params)
 
     async def _unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
-        return await (await self.session()).resources.unsubscribe(context, params)
+        return await (await self.resources()).unsubscribe(context, params)
 
     def _offered(self, *, samples: bool = False) -> tuple[str, ...]:
         """Return the offered tools; while the configuration is invalid, the last ones.
@@ -305,14 +323,14 @@ class KbhubServer(MCPServer[None]):
         argument: CompletionArgument,
         context: CompletionContext | None,
     ) -> Completion | None:
-        resources = (await self.session()).resources
+        resources = await self.resources()
         if isinstance(ref, ResourceTemplateReference):
             return await resources.complete(argument, context) if ref.uri == TEMPLATE else None
         return await resources.complete_prompt(ref.name, argument)
 
     async def _ask_roots_again(self, _context: Any, _params: NotificationParams | None) -> None:
         """Ask a client with changed roots again, during the next call."""
-        (await self.session()).calls.roots = RootsQuestion(again=True)
+        (await self.calls()).roots = RootsQuestion(again=True)
 
 
 def create_server(

@@ -29,9 +29,9 @@ class ToolKind:
     """What is known of a tool without loading it."""
 
     title: str
-    aliases: tuple[str, ...]
+    aliases: str
     """Names of such tools in other servers (mdvault, knowledgebased, qmd, basic-memory, enquire, mcp-obsidian and the
-    reference memory server), or what an agent that did not look makes up."""
+    reference memory server), or what an agent that did not look makes up; separated by spaces."""
     core: bool = False
     """Whether it is offered unless the settings say otherwise."""
     by_model: bool = False
@@ -45,233 +45,76 @@ class ToolKind:
 TOOLS: dict[ToolName, ToolKind] = {
     "search": ToolKind(
         "Search knowledge",
-        (
-            "query",
-            "find",
-            "vault_search",
-            "search_knowledge",
-            "search_semantic",
-            "search_notes",
-            "search_docs",
-            "search_documents",
-            "semantic_search",
-            "hybrid_search",
-            "keyword_search",
-            "query_knowledge",
-            "query_notes",
-            "search_vault",
-            "obsidian_simple_search",
-            "vsearch",
-            "deep_search",
-            "search_knowledge_base",
-            "knowledge_search",
-            "grep",
-            "lookup",
-        ),
+        "query find vault_search search_knowledge search_semantic search_notes search_docs search_documents "
+        "semantic_search hybrid_search keyword_search query_knowledge query_notes search_vault "
+        "obsidian_simple_search vsearch deep_search search_knowledge_base knowledge_search grep lookup",
         core=True,
     ),
     "read": ToolKind(
         "Read documents",
-        (
-            "get",
-            "multi_get",
-            "fetch",
-            "open",
-            "get_document",
-            "get_note",
-            "read_note",
-            "read_document",
-            "view_note",
-            "read_content",
-            "read_section",
-            "read_file",
-            "get_file",
-            "vault_read",
-            "view",
-            "obsidian_get_file_contents",
-        ),
+        "get multi_get fetch open get_document get_note read_note read_document view_note read_content "
+        "read_section read_file get_file vault_read view obsidian_get_file_contents",
         core=True,
     ),
     "ask": ToolKind(
         "Answer a question",
-        (
-            "rag",
-            "search_rag",
-            "rag_search",
-            "rag_query",
-            "answer",
-            "answer_question",
-            "ask_question",
-            "question",
-            "qa",
-            "ask_knowledge",
-            "ask_docs",
-            "summarize",
-            "context_pack",
-        ),
+        "rag search_rag rag_search rag_query answer answer_question ask_question question qa ask_knowledge "
+        "ask_docs summarize context_pack",
         by_model=True,
     ),
     "related": ToolKind(
         "Related documents",
-        (
-            "vault_related",
-            "build_context",
-            "backlinks",
-            "get_backlinks",
-            "links",
-            "get_links",
-            "neighbors",
-            "neighbours",
-            "graph",
-            "similar",
-            "find_similar",
-            "find_related",
-        ),
+        "vault_related build_context backlinks get_backlinks links get_links neighbors neighbours graph similar "
+        "find_similar find_related",
         core=True,
     ),
     "tags": ToolKind(
-        "Tags and their documents",
-        (
-            "list_tags",
-            "get_tags",
-            "search_by_tag",
-            "search_tags",
-            "list_notes",
-            "list_documents",
-            "ls",
-        ),
+        "Tags and their documents", "list_tags get_tags search_by_tag search_tags list_notes list_documents ls"
     ),
     "status": ToolKind(
         "Knowledge status",
-        (
-            "list_sources",
-            "list_bases",
-            "list_collections",
-            "collections",
-            "sources",
-            "stats",
-            "vault_stats",
-            "info",
-            "reload",
-            "reload_sources",
-            "reindex",
-            "refresh",
-            "diagnostics",
-            "health",
-            "list_directory",
-            "list_memory_projects",
-            "index_status",
-            "update",
-        ),
+        "list_sources list_bases list_collections collections sources stats vault_stats info reload "
+        "reload_sources reindex refresh diagnostics health list_directory list_memory_projects index_status "
+        "update",
         core=True,
     ),
     "remember": ToolKind(
         "Remember",
-        (
-            "memorize",
-            "memory_store",
-            "store_memory",
-            "add_memory",
-            "save_memory",
-            "create_memory",
-            "memory_add",
-            "vault_remember",
-            "store",
-            "memory_update",
-            "update_memory",
-            "reinforce",
-            "create_entities",
-        ),
+        "memorize memory_store store_memory add_memory save_memory create_memory memory_add vault_remember store "
+        "memory_update update_memory reinforce create_entities",
         core=True,
         writes="memories",
     ),
     "memories": ToolKind(
         "List memories",
-        (
-            "recall",
-            "memory_search",
-            "search_memory",
-            "search_memories",
-            "list_memories",
-            "get_memories",
-            "vault_recall",
-            "recent",
-            "recent_activity",
-            "search_nodes",
-            "read_graph",
-        ),
+        "recall memory_search search_memory search_memories list_memories get_memories vault_recall recent "
+        "recent_activity search_nodes read_graph",
         core=True,
     ),
     "forget": ToolKind(
         "Forget memories",
-        (
-            "memory_delete",
-            "delete_memory",
-            "delete_memories",
-            "vault_forget",
-            "delete_entities",
-        ),
+        "memory_delete delete_memory delete_memories vault_forget delete_entities",
         core=True,
         writes="memories",
         destructive=True,
     ),
     "write_document": ToolKind(
         "Write a document",
-        (
-            "write_note",
-            "edit_note",
-            "add_knowledge",
-            "update_knowledge",
-            "create_note",
-            "update_note",
-            "append_note",
-            "write",
-            "write_file",
-            "edit",
-            "create_document",
-            "update_document",
-            "edit_document",
-            "add_document",
-        ),
+        "write_note edit_note add_knowledge update_knowledge create_note update_note append_note write write_file "
+        "edit create_document update_document edit_document add_document",
         writes="documents",
         destructive=True,
     ),
     "delete_document": ToolKind(
         "Delete a document",
-        (
-            "delete_note",
-            "delete_knowledge",
-            "delete",
-            "delete_file",
-            "remove_document",
-            "restore",
-        ),
+        "delete_note delete_knowledge delete delete_file remove_document restore",
         writes="documents",
         destructive=True,
     ),
     "rename_document": ToolKind(
-        "Rename a document",
-        (
-            "move_note",
-            "rename_note",
-            "rename",
-            "move",
-            "move_document",
-        ),
-        writes="documents",
+        "Rename a document", "move_note rename_note rename move move_document", writes="documents"
     ),
-    "audit": ToolKind(
-        "Audit documents",
-        (
-            "audit_knowledge",
-            "lint",
-            "lint_wiki",
-            "validate",
-            "schema_validate",
-            "check_links",
-            "doctor",
-        ),
-    ),
+    "audit": ToolKind("Audit documents", "audit_knowledge lint lint_wiki validate schema_validate check_links doctor"),
 }
 """Every tool, in the order of their list."""
 
@@ -288,5 +131,5 @@ WRITERS = frozenset(name for name, kind in TOOLS.items() if kind.writes)
 MEMORY_TOOLS: frozenset[ToolName] = frozenset(("remember", "memories", "forget"))
 """Those that `memory.enabled: false` takes away."""
 
-MEANT: dict[str, ToolName] = {alias: name for name, kind in TOOLS.items() for alias in kind.aliases}
+MEANT: dict[str, ToolName] = {alias: name for name, kind in TOOLS.items() for alias in kind.aliases.split()}
 """Name from elsewhere → tool."""

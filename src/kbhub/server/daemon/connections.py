@@ -32,7 +32,7 @@ from kbhub.server.daemon.protocol import (
 )
 from kbhub.server.hook_endpoint import Hooking, HookMessage
 from kbhub.server.server import KbhubServer, create_server
-from kbhub.server.wire import converse
+from kbhub.server.stdio import converse
 from kbhub.ui.loopback import bind_port
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.files import cache_dir

@@ -1,1 +1,23 @@
-"""The tools of the MCP server, in groups; `definitions` is what clients see of them, `calls` what every call needs."""
+"""The tools: functions of their names, called with `Calls` and their arguments.
+
+A function's annotations and docstring are what the tool publishes; `workspace.tool_names` has what is known of a tool
+before it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbhub.server.tools import ask, memories, read, search, write
+from kbhub.workspace.tool_names import ALL
+
+MODULES = (search, read, ask, memories, write)
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: function
+    for name in ALL
+    for module in MODULES
+    if (function := vars(module).get(name)) and function.__module__ == module.__name__
+}
+"""Tool → its function, in list order."""

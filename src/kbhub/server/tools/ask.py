@@ -1,6 +1,9 @@
 """The tool `ask`."""
 
+# No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
+
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from typing import Annotated, Any
 
@@ -27,9 +30,9 @@ from kbhub.answers.question import FORCED, ModelText, finish_written
 from kbhub.documents.safe_text import one_line
 from kbhub.render import model
 from kbhub.render.search import answer_report
-from kbhub.server.questions import is_stateless, offers_model
-from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.definitions import Names, Wordings, brief, cleaned
+from kbhub.server.calls import Calls
+from kbhub.server.client import client_name, is_stateless, offers_model
+from kbhub.server.definitions import Names, Wordings, brief
 from kbhub.usage.log import USER
 
 SAMPLING_SECONDS = 45.0
@@ -119,82 +122,72 @@ def _written(answer: CreateMessageResult) -> ModelText | str:
     return ModelText(content.text, "sampling", one_line(answer.model, REASON_BYTES) or None)
 
 
-# No `from __future__ import annotations`: the SDK makes the tools' schemas from the annotations at run time.
-
-
-class Asking:
-    """Answers."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    async def ask(
-        self,
-        question: Annotated[str, Field(description="In any language.")],
-        context: Context[None, Any],
-        queries: Annotated[Wordings, Field(json_schema_extra=brief())] = None,
-        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
-        options: AskOptions | None = None,
-    ) -> Annotated[CallToolResult, Answer] | InputRequiredResult:
-        """Answer a question from the Markdown knowledge, with sources. Says so if nothing covers it. To write the
-        answer yourself, set `options.budget`.
-        """
-        calls = self._calls
-        if before := prepared_before(context):
-            return await self._finish(before, answer_of_client(context))
-        if not await calls.has_bases():
-            return await calls.nothing(Answer(question=question, outcome="not_covered", text="", written_by="none"))
-        names = cleaned(bases)
-        await calls.freshen(context, names, first_index=True)
-        try:
-            return await self._asked(context, question, cleaned(queries), names, options)
-        finally:
-            calls.background.searched()
-
-    async def _asked(
-        self,
-        context: Context[None, Any],
-        question: str,
-        queries: tuple[str, ...],
-        names: tuple[str, ...],
-        options: AskOptions | None,
-    ) -> CallToolResult | InputRequiredResult:
-        calls = self._calls
-        prepared = await calls.run(_prepare, calls, question, queries, names, options, client_name(context) or USER)
-        if prepared.outcome or prepared.options.written_by not in (None, "sampling"):
-            return await self._without_client(prepared)
-        if not offers_model(context):
-            return await self._without_client(prepared, [NO_SAMPLING])
-        if is_stateless(context):
-            return question_for_client(prepared)
-        return await self._finish(prepared, await sampled(context, prepared))
-
-    async def _finish(self, prepared: Prepared, written: ModelText | str) -> CallToolResult:
-        """Build an answer from what the client's model wrote, or let another model write."""
-        if isinstance(written, str):
-            return await self._without_client(prepared, [written])
-        why = [FORCED if prepared.options.written_by else SAMPLING]
-        finished = await self._calls.run(finish_written, prepared, written, why)
-        if isinstance(finished, str):
-            return await self._without_client(prepared, [f"The client's model was asked, but {finished}."])
-        return await self._calls.run(self._told, finished)
-
-    async def _without_client(self, prepared: Prepared, why: Sequence[str] = ()) -> CallToolResult:
-        calls = self._calls
-        answer = await calls.run(answer_without_client, calls.hub, prepared, why)
-        return calls.result(*model.answer(answer_report(answer), inf))
-
-    def _told(self, answer: Answer) -> CallToolResult:
-        calls = self._calls
-        return calls.result(model.answer(answer_report(counted(calls.hub, answer)), inf)[0], answer)
-
-
-def _prepare(
+async def ask(
     calls: Calls,
+    question: Annotated[str, Field(description="In any language.")],
+    context: Context[None, Any],
+    queries: Annotated[Wordings, Field(json_schema_extra=brief())] = None,
+    bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+    options: AskOptions | None = None,
+) -> Annotated[CallToolResult, Answer] | InputRequiredResult:
+    """Answer a question from the Markdown knowledge, with sources. Says so if nothing covers it. To write the
+    answer yourself, set `options.budget`.
+    """
+    if before := prepared_before(context):
+        return await _finish(calls, before, answer_of_client(context))
+    if not (await calls.state())[1].bases:
+        return await calls.nothing(Answer(question=question, outcome="not_covered", text="", written_by="none"))
+    names = tuple(bases or ())
+    await calls.freshen(context, names, first_index=True)
+    try:
+        return await _asked(calls, context, question, tuple(queries or ()), names, options)
+    finally:
+        calls.background.searched()
+
+
+async def _asked(
+    calls: Calls,
+    context: Context[None, Any],
     question: str,
     queries: tuple[str, ...],
-    names: Sequence[str],
+    names: tuple[str, ...],
     options: AskOptions | None,
-    asker: str,
-) -> Prepared:
-    return prepare(calls.hub, question, queries=queries, bases=names, options=options, asker=asker)
+) -> CallToolResult | InputRequiredResult:
+    prepared = await calls.run(
+        partial(
+            prepare,
+            calls.hub,
+            question,
+            queries=queries,
+            bases=names,
+            options=options,
+            asker=client_name(context) or USER,
+        )
+    )
+    if prepared.outcome or prepared.options.written_by not in (None, "sampling"):
+        return await _without_client(calls, prepared)
+    if not offers_model(context):
+        return await _without_client(calls, prepared, [NO_SAMPLING])
+    if is_stateless(context):
+        return question_for_client(prepared)
+    return await _finish(calls, prepared, await sampled(context, prepared))
+
+
+async def _finish(calls: Calls, prepared: Prepared, written: ModelText | str) -> CallToolResult:
+    """Build an answer from what the client's model wrote, or let another model write."""
+    if isinstance(written, str):
+        return await _without_client(calls, prepared, [written])
+    why = [FORCED if prepared.options.written_by else SAMPLING]
+    finished = await calls.run(finish_written, prepared, written, why)
+    if isinstance(finished, str):
+        return await _without_client(calls, prepared, [f"The client's model was asked, but {finished}."])
+    return await calls.run(_told, calls, finished)
+
+
+async def _without_client(calls: Calls, prepared: Prepared, why: Sequence[str] = ()) -> CallToolResult:
+    answer = await calls.run(answer_without_client, calls.hub, prepared, why)
+    return calls.result(*model.answer(answer_report(answer), inf))
+
+
+def _told(calls: Calls, answer: Answer) -> CallToolResult:
+    return calls.result(model.answer(answer_report(counted(calls.hub, answer)), inf)[0], answer)

@@ -11,16 +11,18 @@ from pydantic import BeforeValidator, Field
 
 from kbhub.errors import WriteRefused
 from kbhub.frozen import Model
-from kbhub.memory.changes import forget, to_forget
-from kbhub.memory.lists import LISTED, memories
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import forget as forget_memories
+from kbhub.memory.changes import to_forget
+from kbhub.memory.lists import LISTED
+from kbhub.memory.lists import memories as list_memories
+from kbhub.memory.remember import remember as save_memory
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render import model
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report
-from kbhub.server.extensions import shows_views, with_memories
-from kbhub.server.questions import confirm
-from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.definitions import Names, as_list, brief, cleaned
+from kbhub.server.calls import Calls
+from kbhub.server.client import client_name, confirm, shows_views
+from kbhub.server.definitions import Names, as_list, brief
+from kbhub.server.extensions import with_memories
 from kbhub.usage.log import LogSession
 from kbhub.workspace.memory_folders import Scope
 
@@ -41,108 +43,102 @@ OnlyNamespace = Annotated[
 ]
 
 
-class Memories:
-    """The memory tools."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    async def remember(
-        self,
-        context: Context[None, Any],
-        text: Annotated[str | None, Field(description="One fact, clear without this chat.")] = None,
-        tags: Annotated[Names | None, Field(description="Tags to find it by.", json_schema_extra=brief())] = None,
-        scope: Annotated[
-            Scope | None,
-            Field(description="`user`: all projects."),
-        ] = None,
-        about: Annotated[Names | None, Field(description="Documents, files, `file::symbol`.")] = None,
-        id: Annotated[  # noqa: A002 - the name agents know
-            str | None, Field(description="Id to change; without `text`, confirms that it helped.")
-        ] = None,
-        options: RememberOptions | None = None,
-    ) -> Annotated[CallToolResult, Remembered]:
-        """Save something learned for later sessions: a decision, a preference, a pitfall. Known facts are strengthened,
-        not duplicated.
-        """
-        calls, options = self._calls, options or RememberOptions()
-        done = await calls.run(
-            partial(
-                remember,
-                calls.hub,
-                text,
-                tags=cleaned(tags),
-                scope=scope,
-                about=cleaned(about),
-                id=id,
-                supersedes=cleaned(list(options.supersedes)),
-                namespace=options.namespace,
-                client=client_name(context),
-                session=calls.hub.state(LogSession).name or None,
-            )
+async def remember(
+    calls: Calls,
+    context: Context[None, Any],
+    text: Annotated[str | None, Field(description="One fact, clear without this chat.")] = None,
+    tags: Annotated[Names | None, Field(description="Tags to find it by.", json_schema_extra=brief())] = None,
+    scope: Annotated[
+        Scope | None,
+        Field(description="`user`: all projects."),
+    ] = None,
+    about: Annotated[Names | None, Field(description="Documents, files, `file::symbol`.")] = None,
+    id: Annotated[  # noqa: A002 - the name agents know
+        str | None, Field(description="Id to change; without `text`, confirms that it helped.")
+    ] = None,
+    options: RememberOptions | None = None,
+) -> Annotated[CallToolResult, Remembered]:
+    """Save something learned for later sessions: a decision, a preference, a pitfall. Known facts are strengthened,
+    not duplicated.
+    """
+    options = options or RememberOptions()
+    done = await calls.run(
+        partial(
+            save_memory,
+            calls.hub,
+            text,
+            tags=tuple(tags or ()),
+            scope=scope,
+            about=tuple(about or ()),
+            id=id,
+            supersedes=options.supersedes,
+            namespace=options.namespace,
+            client=client_name(context),
+            session=calls.hub.state(LogSession).name or None,
         )
-        await calls.run(calls.announcer.look)
-        return calls.result(*model.answer(remembered_report(done)))
+    )
+    await calls.run(calls.announcer.look)
+    return calls.result(*model.answer(remembered_report(done)))
 
-    async def memories(
-        self,
-        context: Context[None, Any],
-        query: Annotated[str | None, Field(description="Omit to list all, strongest first.")] = None,
-        scope: OnlyScope = None,
-        tags: Annotated[Names | None, Field(description="All of these.")] = None,
-        namespace: OnlyNamespace = None,
-        limit: Annotated[
-            int, Field(ge=1, le=100, description="Maximum number of memories.", json_schema_extra=brief())
-        ] = LISTED,
-        offset: Annotated[int, Field(ge=0, description="Memories to skip.", json_schema_extra=brief())] = 0,
-    ) -> Annotated[CallToolResult, MemoryList]:
-        """List or search memories, with their ids. `search` finds memories, too."""
-        calls = self._calls
-        result = await calls.run(
-            partial(
-                memories,
-                calls.hub,
-                query,
-                scope=scope,
-                tags=cleaned(tags),
-                namespace=namespace,
-                limit=limit,
-                offset=offset,
-            )
+
+async def memories(
+    calls: Calls,
+    context: Context[None, Any],
+    query: Annotated[str | None, Field(description="Omit to list all, strongest first.")] = None,
+    scope: OnlyScope = None,
+    tags: Annotated[Names | None, Field(description="All of these.")] = None,
+    namespace: OnlyNamespace = None,
+    limit: Annotated[
+        int, Field(ge=1, le=100, description="Maximum number of memories.", json_schema_extra=brief())
+    ] = LISTED,
+    offset: Annotated[int, Field(ge=0, description="Memories to skip.", json_schema_extra=brief())] = 0,
+) -> Annotated[CallToolResult, MemoryList]:
+    """List or search memories, with their ids. `search` finds memories, too."""
+    result = await calls.run(
+        partial(
+            list_memories,
+            calls.hub,
+            query,
+            scope=scope,
+            tags=tuple(tags or ()),
+            namespace=namespace,
+            limit=limit,
+            offset=offset,
         )
-        told = calls.result(*model.answer(memories_report(result, offset)))
-        return await calls.run(with_memories, told, calls.hub, result) if shows_views(context) else told
+    )
+    told = calls.result(*model.answer(memories_report(result, offset)))
+    return await calls.run(with_memories, told, calls.hub, result) if shows_views(context) else told
 
-    async def forget(
-        self,
-        context: Context[None, Any],
-        ids: Annotated[Names | None, Field(description="Or filter by the others.")] = None,
-        tags: Annotated[Names | None, Field(description="All of these.")] = None,
-        namespace: OnlyNamespace = None,
-        scope: OnlyScope = None,
-        older_than: Annotated[float | None, Field(ge=0, description="Days unused.")] = None,
-        everything: Annotated[bool, Field(description="Allow forgetting a whole scope.")] = False,
-    ) -> Annotated[CallToolResult, Forgotten] | InputRequiredResult:
-        """Forget memories that are wrong or useless. They can be restored for a while."""
-        calls = self._calls
-        chosen: dict[str, Any] = {
-            "ids": cleaned(ids),
-            "tags": cleaned(tags),
-            "namespace": namespace,
-            "scope": scope,
-            "older_than": older_than,
-            "everything": everything,
-        }
-        if everything:
-            count = len(await calls.run(partial(to_forget, calls.hub, **chosen)))
-            reply = await confirm(context, "forget", _question(count, scope)) if count else None
-            if isinstance(reply, InputRequiredResult):
-                return reply
-            if reply not in (None, "accept"):
-                raise WriteRefused("memories", "the user was asked and did not allow it; nothing was forgotten")
-        done = await calls.run(partial(forget, calls.hub, **chosen))
-        await calls.run(calls.announcer.look)
-        return calls.result(*model.answer(forgotten_report(done)))
+
+async def forget(
+    calls: Calls,
+    context: Context[None, Any],
+    ids: Annotated[Names | None, Field(description="Or filter by the others.")] = None,
+    tags: Annotated[Names | None, Field(description="All of these.")] = None,
+    namespace: OnlyNamespace = None,
+    scope: OnlyScope = None,
+    older_than: Annotated[float | None, Field(ge=0, description="Days unused.")] = None,
+    everything: Annotated[bool, Field(description="Allow forgetting a whole scope.")] = False,
+) -> Annotated[CallToolResult, Forgotten] | InputRequiredResult:
+    """Forget memories that are wrong or useless. They can be restored for a while."""
+    chosen: dict[str, Any] = {
+        "ids": tuple(ids or ()),
+        "tags": tuple(tags or ()),
+        "namespace": namespace,
+        "scope": scope,
+        "older_than": older_than,
+        "everything": everything,
+    }
+    if everything:
+        count = len(await calls.run(partial(to_forget, calls.hub, **chosen)))
+        reply = await confirm(context, "forget", _question(count, scope)) if count else None
+        if isinstance(reply, InputRequiredResult):
+            return reply
+        if reply not in (None, "accept"):
+            raise WriteRefused("memories", "the user was asked and did not allow it; nothing was forgotten")
+    done = await calls.run(partial(forget_memories, calls.hub, **chosen))
+    await calls.run(calls.announcer.look)
+    return calls.result(*model.answer(forgotten_report(done)))
 
 
 def _question(count: int, scope: Scope | None) -> str:

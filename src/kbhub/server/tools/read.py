@@ -8,13 +8,15 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
-from kbhub.editing.audit import audit
+from kbhub.editing.audit import audit as audit_documents
 from kbhub.editing.findings import AuditReport
 from kbhub.errors import UsageError
 from kbhub.hooks.sessions import mark_read
 from kbhub.memory import catalog
 from kbhub.reading.lists import status as status_of
-from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT, related, tags
+from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
+from kbhub.reading.neighbours import related as related_of
+from kbhub.reading.neighbours import tags as tags_of
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Status, Tags
@@ -22,8 +24,9 @@ from kbhub.render import model
 from kbhub.render.bases import status_report
 from kbhub.render.documents import audit_report, related_report, tags_report
 from kbhub.render.search import read_answer
-from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.definitions import Names, as_list, brief, cleaned
+from kbhub.server.calls import Calls
+from kbhub.server.client import client_name
+from kbhub.server.definitions import Names, as_list, brief
 from kbhub.sync.base_suggestions import outside
 from kbhub.usage.gaps import summary
 from kbhub.usage.log import note_read
@@ -35,159 +38,133 @@ MAX_REFS = 50
 Hops = Annotated[int, Field(ge=0, le=MOST_HOPS, description="Links to follow.")]
 
 
-class ReadTool:
-    """The tool `read`."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    async def read(
-        self,
-        refs: Annotated[
-            str | list[str],
-            Field(
-                description="`path.md` or its end, `base@path.md`, a title or `#docid`; for a part, add `:from:count`, "
-                "`:from-to` or `#Heading`. Several: `runbooks/*.md`, `{a,b}.md`, a list, or with "
-                "commas."
-            ),
-        ],
-        context: Context[None, Any],
-        line_numbers: Annotated[bool, Field(description="Number the lines.")] = False,
-        cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
-    ) -> Annotated[CallToolResult, ReadResult]:
-        """Read documents, or parts of them, as they are on disk. Use it to open what `search` or a link names."""
-        calls = self._calls
-        listed = [ref for ref in ([refs] if isinstance(refs, str) else refs) if ref.strip(" ,")]
-        if not listed:
-            raise UsageError("read requires at least one ref in `refs`; `search` finds refs.")
-        if sum(ref.count(",") for ref in listed) + len(listed) > MAX_REFS:
-            raise UsageError(f"read opens at most {MAX_REFS} refs per call. Split them into several calls.")
-        if not await calls.has_bases():
-            return await calls.nothing(ReadResult())
-        options = ReadOptions(line_numbers=line_numbers, cursor=cursor)
-        wanted = refs if isinstance(refs, str) else listed
-        result = await calls.run(read_refs, calls.hub, wanted, options)
-        if by_index(wanted, result):
-            await calls.freshen(context, first_index=True)
-            result = await calls.run(read_refs, calls.hub, wanted, options)
-        await calls.run(self._note, result, client_name(context))
-        text = read_answer(result, wanted, line_numbers=line_numbers)
-        return calls.result(text, result, is_error=not result.readings)
-
-    def _note(self, result: ReadResult, client: str | None) -> None:
-        catalog.count_read(self._calls.hub, result)
-        refs = [reading.ref for reading in result.readings]
-        note_read(self._calls.hub, refs, client)
-        mark_read(self._calls.hub, refs)
-
-
-class GraphTools:
-    """Follows links and tags."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    async def related(
-        self,
-        ref: Annotated[str, Field(description="One document, as for `read`.")],
-        context: Context[None, Any],
-        hops: Hops = 1,
-        kinds: Annotated[
-            list[EdgeKind] | None,
-            BeforeValidator(as_list),
-            Field(description="Only these kinds of relation.", json_schema_extra=brief()),
-        ] = None,
-        limit: Annotated[int, Field(ge=1, le=100, description="Per kind.")] = RELATED_LIMIT,
-    ) -> Annotated[CallToolResult, Related]:
-        """Show what is related to a document: links, backlinks, `related` of its front matter, shared tags, similar
-        meaning; and its broken links.
-        """
-        calls = self._calls
+async def read(
+    calls: Calls,
+    refs: Annotated[
+        str | list[str],
+        Field(
+            description="`path.md` or its end, `base@path.md`, a title or `#docid`; for a part, add `:from:count`, "
+            "`:from-to` or `#Heading`. Several: `runbooks/*.md`, `{a,b}.md`, a list, or with "
+            "commas."
+        ),
+    ],
+    context: Context[None, Any],
+    line_numbers: Annotated[bool, Field(description="Number the lines.")] = False,
+    cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
+) -> Annotated[CallToolResult, ReadResult]:
+    """Read documents, or parts of them, as they are on disk. Use it to open what `search` or a link names."""
+    listed = [ref for ref in ([refs] if isinstance(refs, str) else refs) if ref.strip(" ,")]
+    if not listed:
+        raise UsageError("read requires at least one ref in `refs`; `search` finds refs.")
+    if sum(ref.count(",") for ref in listed) + len(listed) > MAX_REFS:
+        raise UsageError(f"read opens at most {MAX_REFS} refs per call. Split them into several calls.")
+    if not (await calls.state())[1].bases:
+        return await calls.nothing(ReadResult())
+    options = ReadOptions(line_numbers=line_numbers, cursor=cursor)
+    wanted = refs if isinstance(refs, str) else listed
+    result = await calls.run(read_refs, calls.hub, wanted, options)
+    if by_index(wanted, result):
         await calls.freshen(context, first_index=True)
-        result = await calls.run(
-            partial(related, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit),
-        )
-        return calls.result(*model.answer(related_report(result)))
+        result = await calls.run(read_refs, calls.hub, wanted, options)
+    await calls.run(_note, calls, result, client_name(context))
+    text = read_answer(result, wanted, line_numbers=line_numbers)
+    return calls.result(text, result, is_error=not result.readings)
 
-    async def tags(
-        self,
-        context: Context[None, Any],
-        names: Annotated[Names | None, Field(description="Any of these tags; omit to list all tags.")] = None,
-        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
-        hops: Hops = 1,
-        limit: Annotated[
-            int, Field(ge=1, description="Maximum number of tags or documents.", json_schema_extra=brief())
-        ] = TAGS_LIMIT,
-        everything: Annotated[bool, Field(description="No limit.")] = False,
-    ) -> Annotated[CallToolResult, Tags]:
-        """List all tags with counts or, given `names`, all documents that have them and what those link to: all about a
-        subject.
-        """
-        calls, chosen = self._calls, cleaned(bases)
-        if not await calls.has_bases():
-            return await calls.nothing(Tags())
-        await calls.freshen(context, chosen, first_index=True)
-        cleaned_names = cleaned(names)
-        result = await calls.run(
-            partial(tags, calls.hub, cleaned_names, bases=chosen, hops=hops, limit=limit, everything=everything)
-        )
-        return calls.result(*model.answer(tags_report(result), inf if everything else model.ANSWER_BYTES))
+
+def _note(calls: Calls, result: ReadResult, client: str | None) -> None:
+    catalog.count_read(calls.hub, result)
+    refs = [reading.ref for reading in result.readings]
+    note_read(calls.hub, refs, client)
+    mark_read(calls.hub, refs)
+
+
+async def related(
+    calls: Calls,
+    ref: Annotated[str, Field(description="One document, as for `read`.")],
+    context: Context[None, Any],
+    hops: Hops = 1,
+    kinds: Annotated[
+        list[EdgeKind] | None,
+        BeforeValidator(as_list),
+        Field(description="Only these kinds of relation.", json_schema_extra=brief()),
+    ] = None,
+    limit: Annotated[int, Field(ge=1, le=100, description="Per kind.")] = RELATED_LIMIT,
+) -> Annotated[CallToolResult, Related]:
+    """Show what is related to a document: links, backlinks, `related` of its front matter, shared tags, similar
+    meaning; and its broken links.
+    """
+    await calls.freshen(context, first_index=True)
+    result = await calls.run(
+        partial(related_of, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit),
+    )
+    return calls.result(*model.answer(related_report(result)))
+
+
+async def tags(
+    calls: Calls,
+    context: Context[None, Any],
+    names: Annotated[Names | None, Field(description="Any of these tags; omit to list all tags.")] = None,
+    bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+    hops: Hops = 1,
+    limit: Annotated[
+        int, Field(ge=1, description="Maximum number of tags or documents.", json_schema_extra=brief())
+    ] = TAGS_LIMIT,
+    everything: Annotated[bool, Field(description="No limit.")] = False,
+) -> Annotated[CallToolResult, Tags]:
+    """List all tags with counts or, given `names`, all documents that have them and what those link to: all about a
+    subject.
+    """
+    chosen = tuple(bases or ())
+    if not (await calls.state())[1].bases:
+        return await calls.nothing(Tags())
+    await calls.freshen(context, chosen, first_index=True)
+    result = await calls.run(
+        partial(tags_of, calls.hub, tuple(names or ()), bases=chosen, hops=hops, limit=limit, everything=everything)
+    )
+    return calls.result(*model.answer(tags_report(result), inf if everything else model.ANSWER_BYTES))
 
 
 SHOWN = 50
 """Default number of findings per answer."""
 
 
-class Statuses:
-    """The tool `status`."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    async def status(
-        self,
-        context: Context[None, Any],
-        reload: Annotated[bool, Field(description="First reload configuration, bases and files.")] = False,
-    ) -> Annotated[CallToolResult, Status]:
-        """List the knowledge bases with their size and state, and any problems. Use it when something is not found."""
-        calls = self._calls
-        if reload:
-            await calls.run(calls.hub.rediscover)
-            await calls.run(calls.announcer.look)
-        await calls.freshen(context, first_index=reload, max_age=0.0 if reload else None)
-        status = await calls.run(status_of, calls.hub)
-        watched = tuple(base.model_copy(update={"watched": calls.watcher.state(base.base.id)}) for base in status.bases)
-        problems = (*status.problems, *calls.background.problems())
-        queries = await calls.run(summary, calls.hub)
-        notes = await calls.run(outside, calls.hub)
-        status = status.model_copy(update={"bases": watched, "problems": problems, "notes": notes, "queries": queries})
-        return calls.result(*model.answer(status_report(status)))
+async def status(
+    calls: Calls,
+    context: Context[None, Any],
+    reload: Annotated[bool, Field(description="First reload configuration, bases and files.")] = False,
+) -> Annotated[CallToolResult, Status]:
+    """List the knowledge bases with their size and state, and any problems. Use it when something is not found."""
+    if reload:
+        await calls.run(calls.hub.rediscover)
+        await calls.run(calls.announcer.look)
+    await calls.freshen(context, first_index=reload, max_age=0.0 if reload else None)
+    status = await calls.run(status_of, calls.hub)
+    watched = tuple(base.model_copy(update={"watched": calls.watcher.state(base.base.id)}) for base in status.bases)
+    problems = (*status.problems, *calls.background.problems())
+    queries = await calls.run(summary, calls.hub)
+    notes = await calls.run(outside, calls.hub)
+    status = status.model_copy(update={"bases": watched, "problems": problems, "notes": notes, "queries": queries})
+    return calls.result(*model.answer(status_report(status)))
 
 
-class AuditTool:
-    """Audits documents."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    async def audit(
-        self,
-        context: Context[None, Any],
-        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
-        checks: Annotated[Names | None, Field(description="Only these, as named in the answer.")] = None,
-        limit: Annotated[
-            int, Field(ge=1, le=1000, description="Maximum number of findings.", json_schema_extra=brief())
-        ] = SHOWN,
-    ) -> Annotated[CallToolResult, AuditReport]:
-        """Find problems in documents and how to fix them: broken links and references, duplicates, orphans, stale
-        documents, front matter, inconsistent tags. Changes nothing.
-        """
-        calls, chosen = self._calls, cleaned(bases)
-        if not await calls.has_bases():
-            return await calls.nothing(AuditReport())
-        reported = await calls.freshen(context, first_index=True)  # all bases, since links cross them
-        progress = calls.progress(context, "Checking", reported)
-        report = await calls.run(
-            partial(audit, calls.hub, chosen, checks=cleaned(checks), limit=limit, progress=progress)
-        )
-        return calls.result(*model.answer(audit_report(report), model.FULL_ANSWER_BYTES))
+async def audit(
+    calls: Calls,
+    context: Context[None, Any],
+    bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+    checks: Annotated[Names | None, Field(description="Only these, as named in the answer.")] = None,
+    limit: Annotated[
+        int, Field(ge=1, le=1000, description="Maximum number of findings.", json_schema_extra=brief())
+    ] = SHOWN,
+) -> Annotated[CallToolResult, AuditReport]:
+    """Find problems in documents and how to fix them: broken links and references, duplicates, orphans, stale
+    documents, front matter, inconsistent tags. Changes nothing.
+    """
+    chosen = tuple(bases or ())
+    if not (await calls.state())[1].bases:
+        return await calls.nothing(AuditReport())
+    reported = await calls.freshen(context, first_index=True)  # all bases, since links cross them
+    progress = calls.progress(context, "Checking", reported)
+    report = await calls.run(
+        partial(audit_documents, calls.hub, chosen, checks=tuple(checks or ()), limit=limit, progress=progress)
+    )
+    return calls.result(*model.answer(audit_report(report), model.FULL_ANSWER_BYTES))

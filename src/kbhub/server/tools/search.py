@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
 
 import time
+from functools import partial
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -14,9 +15,10 @@ from kbhub.hub import Hub
 from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
 from kbhub.render.search import search_answer
 from kbhub.search.search import search_assisted
-from kbhub.server.extensions import shows_views, with_hits
-from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.definitions import Names, Wordings, brief, cleaned, model_of
+from kbhub.server.calls import Calls
+from kbhub.server.client import client_name, shows_views
+from kbhub.server.definitions import Names, Wordings, brief, model_of
+from kbhub.server.extensions import with_hits
 from kbhub.types import BOUNDS, Granularity, Hit, Mode, Query, SearchResult
 from kbhub.usage.log import record
 
@@ -64,73 +66,61 @@ class SearchOptions(Model):
     )
 
 
-class Searching:
-    """The tool `search`."""
+async def search(
+    calls: Calls,
+    query: Annotated[
+        str,
+        Field(
+            description="A question or words, in any language. Filters: `tag:ops path:api/ kind:memory "
+            'key:value -word "exact phrase"`.'
+        ),
+    ],
+    context: Context[None, Any],
+    queries: Wordings = None,
+    bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+    mode: Annotated[Mode | None, Field(description="Default: hybrid.")] = None,
+    limit: Annotated[
+        int | None, Field(ge=BOUNDS["limit"][0], le=BOUNDS["limit"][1], description="Hits per page.")
+    ] = None,
+    cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
+    options: SearchOptions | None = None,
+) -> Annotated[CallToolResult, model_of(SearchResult)]:
+    """Search the Markdown knowledge of this project and its user. Use it first for questions that their notes,
+    decisions, guides or conventions may answer. Quotes the best hit; `read` opens the others.
+    """
+    options = options or SearchOptions()
+    config, discovery = await calls.state()
+    settings = config.settings.search
+    asked = Query(
+        text=query,
+        queries=tuple(queries or ()),
+        passage=options.hyde,
+        bases=tuple(bases or ()),
+        mode=mode or settings.mode,
+        limit=limit or settings.limit,
+        **options.model_dump(exclude={"full", "hyde"}),
+    )
+    if cursor:
+        asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
+    if not discovery.bases:
+        return await calls.nothing(SearchResult(query=query, mode=asked.mode))
+    await calls.freshen(context, asked.bases, first_index=True)
+    try:
+        return await calls.run(_answer, calls, asked, options, client_name(context), shows_views(context))
+    finally:
+        calls.background.searched()
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
 
-    async def search(
-        self,
-        query: Annotated[
-            str,
-            Field(
-                description="A question or words, in any language. Filters: `tag:ops path:api/ kind:memory "
-                'key:value -word "exact phrase"`.'
-            ),
-        ],
-        context: Context[None, Any],
-        queries: Wordings = None,
-        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
-        mode: Annotated[Mode | None, Field(description="Default: hybrid.")] = None,
-        limit: Annotated[
-            int | None, Field(ge=BOUNDS["limit"][0], le=BOUNDS["limit"][1], description="Hits per page.")
-        ] = None,
-        cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
-        options: SearchOptions | None = None,
-    ) -> Annotated[CallToolResult, model_of(SearchResult)]:
-        """Search the Markdown knowledge of this project and its user. Use it first for questions that their notes,
-        decisions, guides or conventions may answer. Quotes the best hit; `read` opens the others.
-        """
-        calls, options = self._calls, options or SearchOptions()
-
-        settings = (await calls.settings()).search
-        asked = Query(
-            text=query,
-            queries=cleaned(queries),
-            passage=options.hyde,
-            bases=cleaned(bases),
-            mode=mode or settings.mode,
-            limit=limit or settings.limit,
-            **options.model_dump(exclude={"full", "hyde"}),
-        )
-        if cursor:
-            asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
-        if not await calls.has_bases():
-            return await calls.nothing(SearchResult(query=query, mode=asked.mode))
-        await calls.freshen(context, asked.bases, first_index=True)
-        try:
-            return await calls.run(self._answer, asked, options, client_name(context), shows_views(context))
-        finally:
-            calls.background.searched()
-
-    def _answer(self, asked: Query, options: SearchOptions, client: str | None, views: bool) -> CallToolResult:
-        found = self._found(asked.model_copy(update={"explain": asked.explain or views}), options, client)
-        result = without_traces(found) if views and not asked.explain else found
-        answer = search_answer(
-            result,
-            asked,
-            lambda offset: make_cursor(asked, offset),
-            full=options.full,
-        )
-        told = self._calls.result(*answer)
-        return with_hits(told, found) if views else told
-
-    def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
-        began = time.perf_counter()
-        result = search_assisted(self._calls.hub, asked)
-        record(self._calls.hub, result, asked, client, took=time.perf_counter() - began)
-        return with_whole_chunks(self._calls.hub, result) if options.full else result
+def _answer(calls: Calls, asked: Query, options: SearchOptions, client: str | None, views: bool) -> CallToolResult:
+    began = time.perf_counter()
+    traced = asked.model_copy(update={"explain": True}) if views else asked
+    found = search_assisted(calls.hub, traced)
+    record(calls.hub, found, traced, client, took=time.perf_counter() - began)
+    if options.full:
+        found = with_whole_chunks(calls.hub, found)
+    result = without_traces(found) if views and not asked.explain else found
+    told = calls.result(*search_answer(result, asked, partial(make_cursor, asked), full=options.full))
+    return with_hits(told, found) if views else told
 
 
 def without_traces(result: SearchResult) -> SearchResult:

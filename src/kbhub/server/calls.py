@@ -19,8 +19,7 @@ from kbhub.render import model
 from kbhub.render.bases import nothing_here
 from kbhub.render.layout import warnings_text
 from kbhub.render.report import SENTENCE_BYTES
-from kbhub.server.questions import RootsQuestion, TrustQuestion
-from kbhub.server.tools.definitions import text_result
+from kbhub.server.client import RootsQuestion, TrustQuestion
 from kbhub.sync import base_suggestions
 from kbhub.sync.background import Background, embed_ahead, is_used
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
@@ -30,14 +29,14 @@ from kbhub.usage import log
 from kbhub.usage.gaps import maintain
 from kbhub.usage.log import LogSession
 from kbhub.values import Value
+from kbhub.workspace.config import LoadedConfig
 from kbhub.workspace.discovery import FROM_ROOTS
-from kbhub.workspace.settings import GlobalConfig
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
     from kbhub.hub import Hub
-    from kbhub.server.notifications import Announcer
+    from kbhub.server.client import Announcer
     from kbhub.sync.sync import Progress
 
 FRESHEN_SECONDS = 0.5
@@ -118,19 +117,14 @@ class Calls:
 
         return tell
 
-    async def discovery(self) -> Discovery:
-        """Return the active bases; changes threads only where they must be discovered again."""
+    async def state(self) -> tuple[LoadedConfig, Discovery]:
+        """Return the config in force and the active bases; changes threads only where they must be looked for again."""
         recent = self.hub.recent()
-        return recent[1] if recent else await self.run(self.hub.discovery)
-
-    async def settings(self) -> GlobalConfig:
-        """Return the settings in force, as `discovery` does."""
-        recent = self.hub.recent()
-        return (recent[0] if recent else await self.run(self.hub.config)).settings
+        return recent if recent else await self.run(self.hub.current)
 
     async def ask_roots(self, context: Context[None, Any]) -> InputRequiredResult | None:
         """Use the client's roots as the workspace if nothing else determines it."""
-        workspace = (await self.discovery()).workspace
+        workspace = (await self.state())[1].workspace
         question = self.roots
         settled = workspace.directory and not (question.again and workspace.source == FROM_ROOTS)
         if context.protocol_version is None or settled or not self.hub.options.ask_roots:
@@ -148,16 +142,12 @@ class Calls:
 
     async def ask_trust(self, context: Context[None, Any]) -> InputRequiredResult | None:
         """Ask the user about a pointer that leads out of the project, where the client can ask."""
-        if (wanted := (await self.discovery()).untrusted) is None:
+        if (wanted := (await self.state())[1].untrusted) is None:
             return None
         if needs := await self.trust.ask(context, self.hub, wanted):
             return needs
         await self.run(self.announcer.look)
         return None
-
-    async def has_bases(self) -> bool:
-        """Return whether any base is active."""
-        return bool((await self.discovery()).bases)
 
     async def freshen(
         self,
@@ -178,8 +168,13 @@ class Calls:
         Returns:
             The progress that was reported.
         """
-        if max_age is None and self._in_step(names):
-            return 0
+        if max_age is None and self.hub.recent():
+            # Return at once where events and indexes tell that there is nothing to compare.
+            for base in self.hub.select(names):
+                if not (base.engine or (self._follows(base.id) and is_in_step(self.hub, base))):
+                    break
+            else:
+                return 0
         with anyio.move_on_after(FRESHEN_SECONDS):
             await self.run(self._compare, names, max_age)
         if not first_index:
@@ -207,7 +202,8 @@ class Calls:
     def result(self, text: str, result: Model | Value, *, is_error: bool = False) -> CallToolResult:
         """Build a tool's result: a text, and its JSON form if requested."""
         structured = result.model_dump(mode="json") if self.structured and not is_error else None
-        return text_result(text, structured, is_error=is_error)
+        content = [TextContent(type="text", text=text)]
+        return CallToolResult(content=content, structured_content=structured, is_error=is_error)
 
     async def with_warnings(self, tool: str, result: CallToolResult) -> CallToolResult:
         """Append warnings about ineffective fields and variables, each once: the user does not see the server's log.
@@ -217,10 +213,10 @@ class Calls:
             result: its result.
         """
         try:
-            warnings = (await self.discovery()).warnings
+            warnings = (await self.state())[1].warnings
         except KbhubError:  # the configuration is invalid, which the answer reports
             return result
-        fresh = [warning for warning in warnings if warning not in self._warned]
+        fresh = warnings and [warning for warning in warnings if warning not in self._warned]
         self._warned.update(fresh)
         if not fresh or tool == "status" or not isinstance(result.content[0], TextContent):
             return result
@@ -233,7 +229,7 @@ class Calls:
 
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Return that no base is active, with an empty result."""
-        discovery, notes = await self.discovery(), await self.run(base_suggestions.outside, self.hub)
+        (_, discovery), notes = await self.state(), await self.run(base_suggestions.outside, self.hub)
         return self.result(model.answer(nothing_here(discovery, notes))[0], empty)
 
     def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
@@ -243,14 +239,6 @@ class Calls:
     def _embed_ahead(self, go_on: Callable[[], bool]) -> bool:
         """Compute transformer vectors, where they are used."""
         return not is_used(self.hub) or embed_ahead(self.hub, self.hub.discovery().bases, go_on)
-
-    def _in_step(self, names: tuple[str, ...]) -> bool:
-        """Return whether nothing has to be compared, without waiting; False if that cannot be told so."""
-        if not self.hub.recent():
-            return False
-        return all(
-            base.engine or (self._follows(base.id) and is_in_step(self.hub, base)) for base in self.hub.select(names)
-        )
 
     def _follows(self, base: str) -> bool:
         """Return whether events report what changes in a base, and all that they reported is indexed."""
@@ -279,11 +267,3 @@ class Calls:
 def _words(done: int, todo: int) -> str:
     """Return how far indexing is."""
     return f"Indexing: {done} of {todo} files" if todo else "Indexing in progress"
-
-
-def client_name(context: Context[None, Any]) -> str | None:
-    """Return the name of the calling client, as it states it, or None."""
-    if context.protocol_version is None:
-        return None
-    params = context.session.client_params
-    return params.client_info.name if params else None

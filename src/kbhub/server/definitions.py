@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
-from mcp.types import CallToolResult, TextContent, Tool
+from mcp.types import Tool
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -212,22 +213,25 @@ def _named(name: str) -> str:
 
 
 def as_list(given: Any) -> Any:
-    """Split a comma-separated string into a list. Models write lists in several ways."""
-    return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
-
-
-Names = Annotated[list[str], BeforeValidator(as_list)]
-"""A list of names or a comma-separated string; the schema only mentions the list, which takes half as many tokens."""
-
-
-def cleaned(names: list[str] | None) -> tuple[str, ...]:
-    """Strip names and drop empty ones."""
-    return tuple(name.strip() for name in names or () if name.strip())
+    """Split a comma-separated string into a list, and clean its names. Models write lists in several ways."""
+    return _cleaned(given.split(",") if isinstance(given, str) else given)
 
 
 def _as_lines(given: Any) -> Any:
     """Split a string into its lines: a single wording, or one on each line."""
-    return given.splitlines() if isinstance(given, str) else given
+    return _cleaned(given.splitlines() if isinstance(given, str) else given)
+
+
+def _cleaned(given: Any) -> Any:
+    """Strip the texts of a list, and drop empty ones."""
+    if not isinstance(given, list | tuple):
+        return given
+    stripped = [item.strip() if isinstance(item, str) else item for item in given]
+    return [item for item in stripped if item != ""]
+
+
+Names = Annotated[list[str], BeforeValidator(as_list)]
+"""A list of names or a comma-separated string; the schema only mentions the list, which takes half as many tokens."""
 
 
 Wordings = Annotated[
@@ -250,21 +254,18 @@ class Arguments(FuncMetadata):
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
         """Parse strings among the raw arguments that stand for lists and objects."""
-        return {name: self._read(name, value) for name, value in data.items()}
-
-    def _read(self, name: str, value: Any) -> Any:
-        field = self.arg_model.model_fields.get(name)
-        if not isinstance(value, str) or field is None:
-            return value
-        if set(get_args(field.annotation) or (field.annotation,)) <= {str, NoneType}:
-            return value
-        begun = value.strip()[:1]
-        if value.strip() != "null" and (begun not in ("[", "{") or too_much(value.encode("utf-8", "replace"))):
-            return value
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
+        read = dict(data)
+        for name, value in data.items():
+            field = self.arg_model.model_fields.get(name)
+            if not isinstance(value, str) or field is None:
+                continue
+            if set(get_args(field.annotation) or (field.annotation,)) <= {str, NoneType}:
+                continue
+            begun = value.strip()[:1]
+            if value.strip() == "null" or (begun in ("[", "{") and not too_much(value.encode("utf-8", "replace"))):
+                with suppress(ValueError, RecursionError):
+                    read[name] = json.loads(value)
+        return read
 
 
 FILE = Path(__file__).with_name("definitions.json")
@@ -303,7 +304,7 @@ def offered(hub: Hub, *, samples: bool = False) -> tuple[ToolName, ...]:
     return tuple(name for name in ALL if why_not(hub, name, samples=samples) is None)
 
 
-def why_not(hub: Hub, name: ToolName, *, samples: bool = False) -> str | None:
+def why_not(hub: Hub, name: str, *, samples: bool = False) -> str | None:
     """Return why a tool is not offered now and what would change that, or None if it is.
 
     Args:
@@ -348,16 +349,3 @@ class _Whole(RootModel[Any]):
 def model_of(value: type[Value]) -> type[BaseModel]:
     """Return a pydantic model for a value type, as the SDK requires for results."""
     return create_model(value.__name__, __base__=_Whole, __doc__=value.__doc__, root=value)
-
-
-def text_result(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> CallToolResult:
-    """Build the result of a tool.
-
-    Args:
-        text: for a model.
-        structured: the same for a program, if requested.
-        is_error: whether the call failed.
-    """
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)], structured_content=structured, is_error=is_error
-    )
