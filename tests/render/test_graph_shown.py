@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from math import inf
 
 import pytest
 
 from kbhub.reading.neighbours import related, tags
 from kbhub.render.documents import related_report, tags_report
-from kbhub.render.model import ANSWER_BYTES, answer
+from kbhub.render.model import answer
 from kbhub.render.terminal import text
 
 HOSTILE = '\x1b]0;owned\x07\u202egnp ``` " · fake'
@@ -60,14 +59,6 @@ def test_related_in_every_format(kbhub):
     assert ",b.md," in out
 
 
-def test_a_wrong_ref_is_one_line(kbhub):
-    """With what was probably meant, and exit code 1."""
-    code, out, err = kbhub("related", "a.mdd")
-
-    assert (1, "") == (code, out)
-    assert "Did you mean a.md" in err
-
-
 def test_tags_are_shown_as_a_tree(kbhub):
     """Those under a tag are indented below it."""
     code, out, err = kbhub("tags")
@@ -103,17 +94,6 @@ def test_wrong_usage_of_tags(kbhub, arguments):
     assert 2 == kbhub("tags", *arguments)[0]
 
 
-def test_without_knowledge_it_says_so(environment, kbhub, monkeypatch):
-    """As the other commands do."""
-    monkeypatch.chdir(environment.home)
-
-    code, out, err = kbhub("tags")
-
-    assert (1, "") == (code, out)
-    assert "No knowledge is active here" in err
-    assert "kbhub bases add DIR" in err
-
-
 def test_hostile_texts_stay_where_they_are(hostile):
     """No line of an answer is theirs, no control character, no fence, no quote that ends ours."""
     answers = [
@@ -135,28 +115,6 @@ def test_hostile_texts_stay_where_they_are(hostile):
     ]
     for shown in texts:
         assert not {"\x1b", "\x07", "\u202e"} & set(shown)
-
-
-def test_an_answer_to_a_model_is_bounded(environment):
-    """What does not fit is counted; who asks for everything gets it."""
-    for number in range(200):
-        environment.write(
-            f"knowledge/n{number:03}.md", f"---\ntags: [t, 'u{number}']\ntitle: {'long ' * 40}\n---\n[a](a.md)\n"
-        )
-    environment.write("knowledge/a.md", "# A\n")
-    hub = environment.hub()
-    hub.sync()
-
-    long = [
-        answer(related_report(related(hub, "a.md", limit=200)))[0],
-        answer(tags_report(tags(hub, ["t"], limit=200)))[0],
-    ]
-    whole = answer(tags_report(tags(hub, ["t"], everything=True)), inf)[0]
-
-    for told in long:
-        assert len(told.encode()) <= ANSWER_BYTES
-        assert "more lines; pass fewer" in told
-    assert all(f"n{number:03}.md" in whole for number in range(200))
 
 
 def test_a_lonely_document_is_said_to_be_one(environment):

@@ -158,14 +158,6 @@ def test_an_excerpt_is_verbatim_in_a_fence_it_cannot_close():
     assert f"\n`````\n{excerpt}\n`````\n" in text
 
 
-def test_a_ref_with_odd_characters_gives_way_to_the_docid():
-    """Every call that an answer names can be copied."""
-    text = answer([hit(0, ref='a "b", c.md'), hit(1, ref="line\nbreak.md")])
-
-    assert 'read(refs="#000000")' in text
-    assert 'read(refs="#000001:3-5")' in text
-
-
 def test_hits_that_do_not_fit_are_left_to_the_next_page():
     """The cursor goes on after the last hit that is shown."""
     text = answer([hit(number, title="t" * 200) for number in range(100)], total=100)

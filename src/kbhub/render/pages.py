@@ -56,12 +56,7 @@ CODE_THEME = "ansi_dark"
 
 THEME = Theme(
     {
-        "markdown.h1": "bold underline",
-        "markdown.h2": "bold underline",
-        "markdown.h3": "bold",
-        "markdown.h4": "bold",
-        "markdown.h5": "bold",
-        "markdown.h6": "bold",
+        **{f"markdown.h{level}": "bold underline" if level < 3 else "bold" for level in range(1, 7)},
         "markdown.code": "cyan",
         "markdown.a": "underline",
         "markdown.block_quote": "italic",
