@@ -157,7 +157,7 @@ def test_verbose_says_what_is_looked_for_found_and_done(project, monkeypatch, ca
         f"workspace: {project.project}",
         "base project: ",
         ".kbhub.json, which does not exist",
-        "hybrid: terms 1",
+        "hybrid: ranked 1",
     ):
         assert part in told.err
     main(["status", "--verbose"])

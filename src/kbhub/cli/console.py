@@ -111,6 +111,16 @@ def complain(message: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
+def confirmed(question: str) -> bool:
+    """Ask on standard error; `False` unless the answer is yes, or if there is no terminal to ask on."""
+    if not sys.stdin.isatty():
+        return False
+    sys.stdout.flush()
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def shortened(message: str) -> str:
     """Return a message without its middle if it is too long, since its end says what to do."""
     if len(message) <= MESSAGE_CHARACTERS:

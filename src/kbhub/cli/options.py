@@ -269,21 +269,21 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
         every_base=every_base,
         env=env,
         typed_in=None if serve else here,
-        warn=_Warnings() if warn and not serve else None,
+        warn=_complain_once() if warn and not serve else None,
     )
 
 
-class _Warnings:
-    """Printer of warnings: each once, all new ones on one line."""
+def _complain_once() -> Callable[[Sequence[Problem]], None]:
+    """Return a printer of warnings: each once, all new ones on one line."""
+    told = set[Problem]()
 
-    def __init__(self) -> None:
-        self._told: set[Problem] = set()
-
-    def __call__(self, warnings: Sequence[Problem]) -> None:
-        fresh = [warning for warning in warnings if warning not in self._told]
-        self._told.update(fresh)
+    def warn(warnings: Sequence[Problem]) -> None:
+        fresh = [warning for warning in warnings if warning not in told]
+        told.update(fresh)
         if fresh:
             complain(warnings_text(fresh))
+
+    return warn
 
 
 def decoded(argument: str) -> str:

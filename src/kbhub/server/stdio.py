@@ -43,6 +43,7 @@ from kbhub.server.daemon.protocol import PROTOCOLS
 from kbhub.server.frames import Frame, Frames
 from kbhub.server.server import KbhubServer, create_server, log_level
 from kbhub.workspace.child_processes import serve_frugally
+from kbhub.workspace.discovery import parse_base_arguments
 
 gc.freeze()  # all of it is permanent, and the first collection would scan it (90 ms)
 if _COLLECTING:
@@ -129,6 +130,13 @@ def serve(options: HubOptions, *, structured: bool = False, protocol: str = "aut
     except* (KeyboardInterrupt, BrokenPipeError) as ends:  # Ctrl-C on Windows; client gone
         log.info("Ending: %s", ends.exceptions)
     _end()
+
+
+def serve_plainly() -> NoReturn:
+    """Serve as `kbhub serve` does without options."""
+    env = dict(os.environ)
+    options = HubOptions(bases=parse_base_arguments((), env), serve=True, env=env)
+    serve(options, protocol=env.get("KBHUB_PROTOCOL") or "auto")
 
 
 async def _serve(server: KbhubServer, client: Streams, protocol: str) -> None:

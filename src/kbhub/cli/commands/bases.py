@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kbhub.cli.console import show_text, terminal_width
+from kbhub.cli.console import confirmed, show_text, terminal_width
 from kbhub.cli.options import Common, Formats, Reply, bring_in_step, command, problem_lines, without_bases
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -33,7 +33,7 @@ from kbhub.setup.bases import (
     rename_base,
     show_base,
 )
-from kbhub.setup.cleanup import Cleanup, delete, examine_cache
+from kbhub.setup.cleanup import delete, examine_cache
 from kbhub.setup.contexts import ContextChange, parse_place
 from kbhub.setup.contexts import add_context as write_context
 from kbhub.setup.contexts import list_contexts as contexts_at
@@ -229,7 +229,9 @@ def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Commo
     asked = not (yes or dry_run or common.json)
     if not common.json:
         show_text(text_of(cleanup_report(found), width=terminal_width()))
-    wanted = bool(found.found) and (yes or (asked and _agreed(found)))
+    wanted = bool(found.found) and (
+        yes or (asked and confirmed(f"Delete everything listed ({size_text(found.bytes)})?"))
+    )
     done = delete(hub, found) if wanted else found
     hints = problem_lines(done.kept)
     code = 1 if done.kept else 0
@@ -240,16 +242,6 @@ def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Commo
         code = UsageError.exit_code
     said = f"Deleted {len(done.deleted)} of {len(done.found)}; freed {size_text(done.freed)}." if wanted else ""
     return Reply(done, said, hints=hints, code=code)
-
-
-def _agreed(found: Cleanup) -> bool:
-    """Ask whether to delete what was found."""
-    if not sys.stdin.isatty():
-        return False
-    sys.stdout.flush()
-    sys.stderr.write(f"Delete everything listed ({size_text(found.bytes)})? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _context_reply(change: ContextChange, verb: str) -> Reply:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from kbhub.cli.app import app
-from kbhub.cli.console import show_text, wants_colour
+from kbhub.cli.console import confirmed, show_text, wants_colour
 from kbhub.cli.options import Common, Exact, Reply, command, painter
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
@@ -32,7 +32,6 @@ from kbhub.workspace.validation import schema_file, schema_files
 
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
-YES = ("y", "yes")
 SPEAK = "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub trust --documents`."
 HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
 
@@ -108,12 +107,8 @@ def setup(
 
 
 def _wants_hooks(chosen: Sequence[Client]) -> bool:
-    """Ask whether hooks are wanted; where nobody can be asked, or no client has hooks, they are not."""
-    if not sys.stdin.isatty() or not {client.name for client in chosen} & {hooked.client for hooked in HOOKED}:
-        return False
-    sys.stderr.write(f"{HOOKS_QUESTION} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in YES
+    """Ask whether hooks are wanted, if a client has any."""
+    return bool({client.name for client in chosen} & {hooked.client for hooked in HOOKED}) and confirmed(HOOKS_QUESTION)
 
 
 def _project(common: Common, machine: Machine) -> Path:
@@ -145,9 +140,7 @@ def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
         if not json:
             show_text(text)
         raise UsageError(ASK_FIRST)
-    sys.stderr.write(f"{text}\n\n{question(steps)} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in YES
+    return confirmed(f"{text}\n\n{question(steps)}")
 
 
 def _reply(report: SetupReport) -> Reply:
