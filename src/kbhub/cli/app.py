@@ -159,6 +159,10 @@ COMMANDS = {
     "gaps": ("upkeep:gaps", "[OPTIONS]"),
     "publish": ("team:publish", "[OPTIONS] BASE --to URL"),
     "pull": ("team:pull", "[OPTIONS] URL BASE DIR"),
+    "team init": ("team:team_init", "[OPTIONS] [URL]"),
+    "team grant": ("team:team_grant", "[OPTIONS] URL ROLE RIGHTS"),
+    "team revoke": ("team:team_revoke", "[OPTIONS] URL ROLE"),
+    "team list": ("team:team_list", "[OPTIONS] URL"),
     "setup": ("setup:setup", "[OPTIONS]"),
     "completion": ("setup:completion", "[OPTIONS] SHELL"),
     "schema": ("setup:schema", "[OPTIONS] [NAME]"),
@@ -191,40 +195,35 @@ app = App(
     suppress_keyboard_interrupt=False,
     result_action="return_value",
 )
-bases = App(
-    name="bases",
-    help="List, add, remove and rename your bases, in ~/.kbhub.json.\n\nWithout a command, `list`.",
-    usage="kbhub bases [COMMAND]",
-)
-context = App(
-    name="context",
-    help="Describe what is where, for people and agents.\n\nWithout a command, `list`.",
-    usage="kbhub context [COMMAND]",
-)
-log = App(
-    name="log",
-    help="Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
-    usage="kbhub log [COMMAND]",
-)
+_ABOUT = {
+    "bases": ("List, add, remove and rename your bases, in ~/.kbhub.json.\n\nWithout a command, `list`.", "[COMMAND]"),
+    "context": ("Describe what is where, for people and agents.\n\nWithout a command, `list`.", "[COMMAND]"),
+    "log": (
+        "Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
+        "[COMMAND]",
+    ),
+    "team": (
+        "Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
+        "COMMAND",
+    ),
+}
+"""Group of commands → its help, and its usage after the name."""
 
 
 def _register() -> None:
+    groups = {
+        name: App(name=name, help=about, usage=f"kbhub {name} {usage}") for name, (about, usage) in _ABOUT.items()
+    }
     for words, (function, usage) in COMMANDS.items():
         parent, _, name = words.rpartition(" ")
-        group = {"bases": bases, "context": context, "log": log}.get(parent, app)
         if parent and parent not in app:
-            app.command(group)
+            app.command(groups[parent])
         names = ("rm", "remove") if words == "context rm" else name
-        group.command(f"kbhub.cli.commands.{function}", name=names, usage=f"kbhub {words} {usage}")
+        groups.get(parent, app).command(f"kbhub.cli.commands.{function}", name=names, usage=f"kbhub {words} {usage}")
     app.command(
         "kbhub.cli.commands.memories:memories_app",
         name="memories",
         help="List or search memories; export, import, move and restore them.\n\nExample: kbhub memories --tag deploy",
-    )
-    app.command(
-        "kbhub.cli.commands.team:team_app",
-        name="team",
-        help="Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
     )
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
@@ -191,12 +191,6 @@ def pull(
     )
 
 
-team_app = App(
-    name="team",
-    usage="kbhub team COMMAND",
-)
-
-
 @command()
 def team_init(
     url: Annotated[str | None, Parameter(metavar="URL")] = None,
@@ -322,15 +316,6 @@ def team_list(
     name = base or shared_as
     found = tuple(Member(**_fields(one, Member)) for one in engine.bases.members(server, name))
     return Members(base=name, members=found)
-
-
-for _name, _usage in {
-    "init": "kbhub team init [OPTIONS] [URL]",
-    "grant": "kbhub team grant [OPTIONS] URL ROLE RIGHTS",
-    "revoke": "kbhub team revoke [OPTIONS] URL ROLE",
-    "list": "kbhub team list [OPTIONS] URL",
-}.items():
-    team_app.command(f"{__name__}:team_{_name}", name=_name, usage=_usage)
 
 
 def _publish_once(
