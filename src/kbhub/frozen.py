@@ -1,4 +1,4 @@
-"""The base class of kbhub's pydantic models."""
+"""The base class of kbhub's pydantic models; `values` says when to use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Lightweight dataclasses for data types, cheap to declare. Imports no other module of kbhub."""
+"""Lightweight dataclasses for data types, cheap to declare. Imports no other module of kbhub.
+
+There are three ways to declare a value:
+
+- `frozen.Model` (pydantic) for what crosses an edge and must be validated or described by a schema: arguments and
+  results of tools, reports, files and answers of servers.
+- `Value` for what the API returns on the path of a search, and for settings: the methods of a model without pydantic,
+  whose import takes 100 ms.
+- `struct` for everything inside.
+"""
 
 from __future__ import annotations
 

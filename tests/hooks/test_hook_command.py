@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -177,7 +178,7 @@ def test_an_unknown_client_is_answered_with_silence(environment):
 def test_a_dead_daemon_is_no_obstacle(shop, environment):
     folder = folder_of(environment)
     folder.make()
-    folder.record.write_text(json.dumps(DaemonRecord(999_999, None, "0.1.0", "/gone", None, None)._asdict()))
+    folder.record.write_text(json.dumps(asdict(DaemonRecord(999_999, None, "0.1.0", "/gone", None, None))))
 
     assert told(run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT)))
 

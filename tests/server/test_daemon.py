@@ -362,7 +362,7 @@ def test_status_names_the_daemon_that_runs(place, begin):
 
     assert (told["pid"], told["version"]) == (pid_of(place), kbhub.__version__)
     assert f"process {told['pid']} at {told['address']}, since {told['since']}; stop it with `kbhub stop`" in text
-    write_record(folder_of(place), read_record(folder_of(place))._replace(version="0.0.1"))
+    write_record(folder_of(place), replace(read_record(folder_of(place)), version="0.0.1"))
     assert ", version 0.0.1; stop it with `kbhub stop`" in status()
     stop(folder_of(place))
     assert json.loads(status("--json"))["daemon"] is None

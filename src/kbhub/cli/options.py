@@ -10,7 +10,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,7 +40,7 @@ from kbhub.render.terminal import text as text_of
 from kbhub.sync import base_suggestions
 from kbhub.sync.freshness import Patience, StaleBase, first_indexes, freshen, sync
 from kbhub.types import BOUNDS, Problem
-from kbhub.values import counted
+from kbhub.values import Value, counted, struct
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import PROJECT_ID
@@ -77,8 +77,7 @@ AllowSecret = Annotated[bool, Parameter(name="--allow-secret", negative="")]
 
 
 @_SHARED
-@dataclass(frozen=True, kw_only=True)
-class Places:
+class Places(Value):
     """Where to look."""
 
     root: Annotated[str | None, Parameter(name="--root", metavar="DIR")] = None
@@ -98,7 +97,6 @@ class Places:
 
 
 @_SHARED
-@dataclass(frozen=True, kw_only=True)
 class Common(Places):
     """Where to look, and how to answer."""
 
@@ -114,7 +112,6 @@ class Common(Places):
 
 
 @_SHARED
-@dataclass(frozen=True, kw_only=True)
 class Tables(Common):
     """Where to look, and in which format to list: takes the place of `Common` in commands that list things."""
 
@@ -132,7 +129,6 @@ class Tables(Common):
 
 
 @_SHARED
-@dataclass(frozen=True, kw_only=True)
 class Formats(Tables):
     """The same for commands whose lists are of files."""
 
@@ -141,8 +137,7 @@ class Formats(Tables):
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Hits:
+class Hits(Value):
     """Which hits to show, and how much of each."""
 
     all_: Annotated[bool, Parameter(name="--all")] = False
@@ -179,8 +174,7 @@ class Hits:
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Lines:
+class Lines(Value):
     """Which lines of documents to show."""
 
     first: Annotated[int | None, Parameter(name="--from", metavar="LINE", validator=Number(gte=1))] = None
@@ -397,7 +391,7 @@ Wording = str | Report
 """A result for a person."""
 
 
-@dataclass(frozen=True)
+@struct
 class Reply:
     """What a command returns if it has more to say than its result."""
 

@@ -14,13 +14,14 @@ from typing import Any
 
 import filelock
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from kbhub.documents.edits import front_matter_of, lines_of, text_of, with_values
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
 from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
+from kbhub.frozen import Model
 from kbhub.index.usage import Use
 from kbhub.search.memory_boost import Facts, Source, facts_of, strength
 from kbhub.values import DAY_SECONDS, struct
@@ -57,11 +58,10 @@ _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
 _NO_WORD = re.compile(r"[^\w]+")
 
 
-class MemoryFrontMatter(BaseModel):
+class MemoryFrontMatter(Model):
     """Front matter of a memory; every key may be missing, and others are left alone."""
 
     model_config = ConfigDict(
-        frozen=True,
         extra="allow",
         title="Memory front matter",
         json_schema_extra={

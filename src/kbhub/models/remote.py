@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import httpx
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from kbhub.errors import EmbedderError, ModelUnavailable
+from kbhub.frozen import Model
 from kbhub.models.inference import Deadline, is_local, is_too_long, shown, shown_address
 from kbhub.models.ollama import Ollama
 from kbhub.values import struct
@@ -33,12 +34,12 @@ _BUSY = (429, 502, 503, 504)
 _KEY = (401, 403)
 
 
-class _Item(BaseModel):
+class _Item(Model, extra="ignore"):
     index: int
     embedding: list[float]
 
 
-class _Reply(BaseModel):
+class _Reply(Model, extra="ignore"):
     data: list[_Item]
 
 

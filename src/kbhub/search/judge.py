@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
@@ -34,7 +33,8 @@ PACKAGED = "packaged"
 """Key of the packaged model in `MODELS`; other models go by their name in the settings."""
 
 
-class Weights(NamedTuple):
+@struct
+class Weights:
     """Coefficients of a logistic regression for "this chunk belongs to an answer"."""
 
     similarity: float

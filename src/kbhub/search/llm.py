@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kbhub.errors import ModelUnavailable
 from kbhub.frozen import Model
@@ -56,7 +56,7 @@ class Expansion(Model):
     cached: bool = Field(False, description="Whether they came from the cache.")
 
 
-class _Answer(BaseModel):
+class _Answer(Model, extra="ignore"):
     """The form of the model's answer. Lengths are checked afterwards: a grammar that counts letters is very slow."""
 
     queries: Annotated[list[str], Field(min_length=1, max_length=MOST_QUERIES)]
@@ -203,7 +203,7 @@ def with_part(hit: Hit, score: float, part: Signal) -> Hit:
     return hit.model_copy(update={"score": rounded, "trace": hit.trace.model_copy(update={"signals": signals})})
 
 
-class _Grade(BaseModel):
+class _Grade(Model, extra="ignore"):
     """The form of the model's answer."""
 
     grade: Literal[0, 1, 2, 3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import Index
@@ -110,7 +110,8 @@ class Plan:
         return self.query.mode != "semantic" and signal not in self.query.without
 
 
-class SignalPart(NamedTuple):
+@struct
+class SignalPart:
     """What one signal adds to a score."""
 
     signal: str

@@ -10,7 +10,9 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
+
+from kbhub.values import struct
 
 FRAME_BYTES = 4 * 1024 * 1024
 """Limit of a message on every transport: forty times the longest document in the vaults at hand. Parsed JSON takes up
@@ -35,7 +37,8 @@ _TELLING = ("method", "result", "error")
 """Members that distinguish requests from answers."""
 
 
-class Frame(NamedTuple):
+@struct
+class Frame:
     """A parsed line: a message or a refusal, or neither if it can be ignored."""
 
     line: bytes = b""

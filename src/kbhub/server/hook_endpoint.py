@@ -8,20 +8,21 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import CLIENTS, EVENTS, answer, event_of
 from kbhub.hooks.inbox import propose
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.shared import SharedState
+from kbhub.values import struct
 from kbhub.workspace.files import user_home
 
 MOST_HUBS = 16
 """Hubs kept open, one per directory: more than anybody works in at a time. Each holds what discovery found."""
 
 
-class HookMessage(NamedTuple):
+@struct
+class HookMessage:
     """The arguments and input of the hook command."""
 
     event: str

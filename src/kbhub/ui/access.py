@@ -5,7 +5,8 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.datastructures import MutableHeaders
@@ -14,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 from kbhub.render.html import rendered
 from kbhub.ui.loopback import BODY_BYTES, BODY_SECONDS, HOST, MOST_AT_A_TIME, drain, foreign, read_body, replay
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -48,7 +50,8 @@ HEADERS = {
 }
 
 
-class PageAddress(NamedTuple):
+@struct
+class PageAddress:
     """Where the page is, and the secrets that open it."""
 
     port: int
@@ -144,7 +147,7 @@ class Guard:
         if not known and not _same(token, self._door.token):
             return _refused("This address is from an earlier `kbhub ui`. Use the address that it printed last.", 401)
         if not known:
-            self._door = self._door._replace(token="", spent=token)
+            self._door = replace(self._door, token="", spent=token)
             await self._changed(self._door)
         path = "/" + request.url.path.lstrip("/")
         rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != TOKEN])

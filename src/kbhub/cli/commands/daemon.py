@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -20,6 +20,7 @@ from kbhub.server.daemon.launch import DaemonUnavailable, Http, Start, launch
 from kbhub.server.daemon.launch import stop as stop_daemon
 from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, DaemonRecord, running, try_lock
 from kbhub.server.daemon.proxy import connect
+from kbhub.values import struct
 from kbhub.workspace.files import data_dir
 
 MOST_PORT = 65535
@@ -36,7 +37,7 @@ class StopResult(Model):
     message: str = Field(description="The outcome as a sentence.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@struct
 class Ways:
     """How a server is reached, other than on standard input and output."""
 
@@ -102,7 +103,7 @@ def stop() -> Reply:
     """
     done = stop_daemon(DaemonFolder(data_dir(os.environ)))
     return Reply(
-        StopResult(**done._asdict()),
+        StopResult(**asdict(done)),
         done.message if done.stopped else "",
         notes=() if done.stopped else (done.message,),
         code=0 if done.stopped else 1,

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,11 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.to_thread import run_sync
 from mcp.server.request_state import RequestStateSecurity
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
+from kbhub.frozen import Model
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.shared import SharedState
 from kbhub.server.daemon.protocol import (
@@ -52,10 +53,8 @@ process could open such connections."""
 GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead)
 
 
-class Greeting(BaseModel):
+class Greeting(Model, extra="ignore"):
     """The first line of a client."""
-
-    model_config = ConfigDict(extra="ignore")
 
     kbhub: str
     link: int
@@ -63,7 +62,7 @@ class Greeting(BaseModel):
     why: str = "user"
     cwd: Path = Path("/")
     home: Path = Path("/")
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default_factory=dict)
     wanted: ConnectOptions = ConnectOptions()
     page: dict[str, Any] | None = None
     hook: HookMessage | None = None
@@ -224,7 +223,7 @@ class Connections:
 
         async def changed(door: access.PageAddress) -> None:
             async with lock:
-                await stream.send(_line({OURS: "ui", "page": door._asdict()}))
+                await stream.send(_line({OURS: "ui", "page": asdict(door)}))
 
         door = access.PageAddress(**wanted)
         try:

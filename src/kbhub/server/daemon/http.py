@@ -9,7 +9,7 @@ import socket
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -26,6 +26,7 @@ from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
 from kbhub.server.server import KbhubServer, create_server
 from kbhub.ui.loopback import BODY_SECONDS, MOST_AT_A_TIME, Refusal, drain, foreign, read_body, replay
+from kbhub.values import struct
 from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ MOST_WORKSPACES = 32
 """Most open workspaces; the one idle longest is closed first."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class WorkspaceServer:
     """A workspace that is served."""
 

@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub import __version__
 from kbhub.server.daemon.protocol import (
@@ -37,6 +38,7 @@ from kbhub.server.daemon.protocol import (
     running,
     try_lock,
 )
+from kbhub.values import struct
 from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
@@ -244,7 +246,8 @@ def _last_words(folder: DaemonFolder) -> str:
     return lines[-1] if lines else f"see {folder.log} for the cause"
 
 
-class StoppedDaemon(NamedTuple):
+@struct
+class StoppedDaemon:
     """The result of stopping the daemon."""
 
     running: bool
@@ -320,7 +323,8 @@ def _signals() -> list[tuple[signal.Signals, str]]:
     return [(signal.SIGTERM, "signal"), (signal.SIGKILL, "killed")]
 
 
-class Http(NamedTuple):
+@struct
+class Http:
     """The HTTP endpoint, and the workspace of requests that name none."""
 
     port: int | None = None
@@ -336,7 +340,8 @@ class Http(NamedTuple):
     read_only: bool = False
 
 
-class Start(NamedTuple):
+@struct
+class Start:
     """The start parameters of a daemon."""
 
     ends: bool = False
@@ -347,7 +352,7 @@ class Start(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return them as for `start_of`."""
-        return {**self._asdict(), "http": self.http and self.http._asdict()}
+        return asdict(self)
 
 
 def start_of(stored: Mapping[str, Any]) -> Start:
@@ -375,7 +380,7 @@ def serve_by_daemon(
     hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
     try:
         with dial(record.link) as link:
-            greet(link, "ui", token, **hello, page=door._asdict())
+            greet(link, "ui", token, **hello, page=asdict(door))
             ready()
             for line in link.lines():
                 said = json.loads(line)

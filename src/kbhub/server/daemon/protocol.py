@@ -14,9 +14,11 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory, user_home
 
@@ -92,7 +94,8 @@ class DaemonFolder:
         return Path(record.link) if record and isinstance(record.link, str) else None
 
 
-class DaemonRecord(NamedTuple):
+@struct
+class DaemonRecord:
     """A daemon's record of itself."""
 
     pid: int
@@ -166,7 +169,7 @@ def process_mark(pid: int) -> str | None:
 
 def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
     """Announce that a daemon is ready."""
-    write_atomically(folder.record, json.dumps(record._asdict()))
+    write_atomically(folder.record, json.dumps(asdict(record)))
 
 
 def make_token(folder: DaemonFolder) -> str:
@@ -210,7 +213,8 @@ PATHS = ("KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR")
 BASES = "KBHUB_BASES"
 
 
-class ConnectOptions(NamedTuple):
+@struct
+class ConnectOptions:
     """The options of `kbhub serve --connect`, as written; `proxy.wanted` parses them by these fields."""
 
     root: str | None = None
@@ -241,10 +245,13 @@ def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[s
     variables |= {name: absolute(variables[name]) or "" for name in PATHS if name in variables}
     if BASES in variables:
         variables[BASES] = os.pathsep.join(map(based, variables[BASES].split(os.pathsep)))
-    absolute_wanted = wanted._replace(
-        config=absolute(wanted.config), cache_dir=absolute(wanted.cache_dir), base=tuple(map(based, wanted.base))
+    absolute_wanted = replace(
+        wanted,
+        config=absolute(wanted.config),
+        cache_dir=absolute(wanted.cache_dir),
+        base=tuple(map(based, wanted.base)),
     )
-    return {"cwd": cwd, "home": str(user_home(env)), "env": variables, "wanted": absolute_wanted._asdict()}
+    return {"cwd": cwd, "home": str(user_home(env)), "env": variables, "wanted": asdict(absolute_wanted)}
 
 
 class Refused(Exception):

@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from dataclasses import fields
+from typing import Any, BinaryIO, NoReturn
 
 from kbhub.server.daemon.launch import DaemonUnavailable, reach
 from kbhub.server.daemon.protocol import OURS, PROTOCOLS, ConnectOptions, DaemonFolder, DaemonLink, Refused, greeting
 from kbhub.server.frames import Frame, frames, refusal
+from kbhub.values import struct
 from kbhub.workspace.files import data_dir
 from kbhub.workspace.tool_names import WRITERS
 
@@ -55,7 +57,8 @@ def key_of(identifier: Any) -> str:
     return json.dumps(identifier)
 
 
-class Request(NamedTuple):
+@struct
+class Request:
     """A request of the client."""
 
     id: Any
@@ -329,16 +332,16 @@ def wanted(arguments: Sequence[str]) -> ConnectOptions | None:
     """Parse arguments after the program's name; None if they are not `serve --connect` with plainly valid options."""
     if arguments[:1] != ["serve"] or MODE not in arguments:
         return None
-    fields = {f"--{name.replace('_', '-')}": name for name in ConnectOptions._fields}
+    known = {f"--{field.name.replace('_', '-')}": field for field in fields(ConnectOptions)}
     options: dict[str, Any] = {}
     rest = iter(arguments[1:])
     for argument in rest:
         option, mark, value = argument.partition("=")
         if argument == MODE:
             continue
-        if (name := fields.get(option)) is None:
+        if (field := known.get(option)) is None:
             return None
-        unset = ConnectOptions._field_defaults[name]
+        name, unset = field.name, field.default
         if unset is False:
             if mark:
                 return None
