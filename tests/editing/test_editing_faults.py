@@ -11,8 +11,9 @@ import signal
 import pytest
 
 import faults
-from kbhub.editing import delete_document, restore, trash
+from kbhub.editing import delete_document, restore
 from kbhub.errors import WriteRefused
+from kbhub.workspace.trash import Trash
 
 KILLS, KILLS_AT_ONCE = 100, 8
 """Moments at which a process is killed in all, and those of them that every run of the tests takes."""
@@ -47,7 +48,7 @@ def check(environment, act: str, *, finished: bool) -> None:
     """Assert that every document is the old one or the new one, and is somewhere."""
     knowledge = environment.project / "knowledge"
     there = {path.relative_to(knowledge).as_posix(): path.read_bytes() for path in knowledge.rglob("*.md")}
-    kept = {entry.path: entry for entry in trash(environment.hub())}
+    kept = {entry.path: entry for entry in Trash(environment.hub().data).documents()}
     root = environment.home.parent / "data" / "trash"
     for entry in kept.values():
         assert (root / entry.id / "document").read_bytes() == {"a.md": OLD, "gone.md": GONE}[entry.path]
@@ -119,7 +120,7 @@ def test_a_document_that_cannot_be_removed_is_not_in_the_trash(environment):
     refusals = faults.in_child("try_to_delete", places(environment), "a.md", 2, wrapper=wrapper)
 
     assert [refusal.split(":")[0] for refusal in refusals] == ["'a.md' was not changed"] * 2
-    assert [entry.path for entry in trash(environment.hub())] == ["gone.md"]
+    assert [entry.path for entry in Trash(environment.hub().data).documents()] == ["gone.md"]
     assert (knowledge / "a.md").read_bytes() == OLD
 
 

@@ -9,12 +9,13 @@ import stat
 import pytest
 
 from conftest import DAY, NOON, synced, write_two_bases
-from kbhub.editing import delete_document, empty_trash, rename, restore, trash, write_document
+from kbhub.editing import delete_document, empty_trash, rename, restore, write_document
 from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.memory.changes import forget
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
+from kbhub.workspace.trash import Trash
 from trees import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_pause")
@@ -64,7 +65,7 @@ def test_a_deleted_document_comes_back_as_it_was(hub, shop):
 
     assert not file.exists()
     assert (done.ref, done.indexed, refs(hub, "platypus")) == ("rollback.md", True, [])
-    entry = trash(hub)[0]
+    entry = Trash(hub.data).documents()[0]
     assert (entry.id, entry.path, entry.base, entry.deleted) == (
         done.trash, "rollback.md", "project", "2025-11-22T12:00:00+00:00",
     )  # fmt: skip
@@ -73,7 +74,7 @@ def test_a_deleted_document_comes_back_as_it_was(hub, shop):
     assert (back.ref, back.hash, back.indexed) == ("rollback.md", done.hash, True)
     assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (before, 0o640)
     assert refs(hub, "platypus") == ["rollback.md"]
-    assert trash(hub) == ()
+    assert Trash(hub.data).documents() == ()
 
 
 def test_the_links_that_a_deletion_breaks_are_named(hub):
@@ -110,7 +111,7 @@ def test_restoring_never_overwrites(hub, shop):
         restore(hub, "guides/deploy.md")
 
     assert snapshot(shop.home / "guides") == before
-    assert len(trash(hub)) == 2
+    assert len(Trash(hub.data).documents()) == 2
 
 
 def test_the_one_deleted_last_is_restored_by_its_ref(shop):
@@ -143,7 +144,7 @@ def test_the_trash_is_kept_until_it_is_emptied(shop):
     hub = shop.hub(clock=lambda: NOON + 6 * DAY)
 
     assert [entry.ref for entry in empty_trash(hub, older_than_days=3)] == ["rollback.md"]
-    assert [entry.ref for entry in trash(hub)] == ["guides/deploy.md"]
+    assert [entry.ref for entry in Trash(hub.data).documents()] == ["guides/deploy.md"]
     assert len(empty_trash(hub)) == 1
     assert list((shop.home.parent / "data" / "trash").iterdir()) == []
 
@@ -157,7 +158,7 @@ def test_a_broken_entry_of_the_trash_hides_nothing_else(hub, shop):
         (root / name / "entry.json").write_text(text)
     (root / "file").write_text("x")
 
-    assert [entry.ref for entry in trash(hub)] == ["rollback.md"]
+    assert [entry.ref for entry in Trash(hub.data).documents()] == ["rollback.md"]
 
 
 def test_only_what_a_killed_process_left_is_swept_from_the_trash(hub, shop):
@@ -188,7 +189,7 @@ def test_emptying_one_trash_leaves_the_other(shop):
     later = shop.hub(clock=lambda: NOON + 31 * DAY)
     kept = forget(later, [remember(later, "Cats sleep.").memory.id]).trash
     assert [file.name.partition("-")[0] for file in kept.glob("*.md")] == ["cats"]
-    assert [entry.ref for entry in trash(later)] == ["index.md"]
+    assert [entry.ref for entry in Trash(later.data).documents()] == ["index.md"]
 
 
 # Renaming

@@ -24,7 +24,6 @@ from kbhub.memory.files import (
     changed_file,
     checked_namespace,
     discard,
-    empty_trash,
     files_of,
     locked,
     read,
@@ -35,6 +34,7 @@ from kbhub.search.memory_boost import Facts, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
 from kbhub.workspace.memory_folders import MemoryFolder, Scope
+from kbhub.workspace.trash import Trash
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -258,7 +258,7 @@ def _discarded(hub: Hub, chosen: Sequence[MemoryFile]) -> Forgotten:
     unreleased = _release(hub, chosen)
     for place in {memory.shelf.place for memory in chosen}:
         uses_of(hub).forget(place, [memory.facts.id for memory in chosen if memory.shelf.place == place])
-    empty_trash(data, days, now)
+    Trash(data).expire_memories(days, now)
     for shelf in {memory.shelf.place: memory.shelf for memory in chosen}.values():
         hub.rediscover()
         sync_written(hub, shelf.base)

@@ -24,11 +24,12 @@ from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.usage import Use
 from kbhub.search.memory_boost import Facts, Source, facts_of, strength
-from kbhub.values import DAY_SECONDS, struct
-from kbhub.workspace.atomic_writes import Folder, open_folder, write_atomically
+from kbhub.values import struct
+from kbhub.workspace.atomic_writes import Folder, open_folder
 from kbhub.workspace.files import private_directory
-from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
+from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.memory_folders import USER_ID, Files, MemoryFolder, memories_folder, project_folders
+from kbhub.workspace.trash import Trash
 
 NO_USES: Mapping[str, Use] = {}
 
@@ -252,8 +253,6 @@ def _is_empty(value: Any) -> bool:
 LOCK_SECONDS = 30.0
 """How long to wait for other processes that write to a folder; each takes some milliseconds."""
 
-TRASH = "trash"
-
 _NUMBERED = re.compile(r"-\d{1,3}$")
 """Suffix that `memories move` appends to a name that is taken."""
 
@@ -382,27 +381,8 @@ def label_of(shelf: MemoryFolder) -> str:
 
 def discard(stored: MemoryFile, data: Path, now: float) -> Path:
     """Move a file to the trash and return its folder there; the caller holds the lock. On failure, the file stays."""
-    files, name = files_of(stored.shelf), PurePath(stored.path)
-    folder = private_directory(Path(os.path.realpath(data)) / TRASH / label_of(stored.shelf))
-    target, number = folder / f"{name.stem}.{int(now)}{name.suffix}", 0
-    while target.exists():
-        number += 1
-        target = folder / f"{name.stem}.{int(now)}-{number}{name.suffix}"
+    files = files_of(stored.shelf)
     content = files.read(stored.path, -1)
-    write_atomically(target, content[0] if content else b"")
+    folder = Trash(data).keep_memory(label_of(stored.shelf), PurePath(stored.path), content[0] if content else b"", now)
     files.remove(stored.path)
-    os.utime(target, (now, now))  # it expires from now on
     return folder
-
-
-def empty_trash(data: Path, days: int, now: float) -> None:
-    """Delete files older than some days (0 keeps none) from the trash; files that cannot be deleted stay."""
-    trash = Path(os.path.realpath(data)) / TRASH
-    for folder in trash.iterdir() if trash.is_dir() else ():
-        if not folder.is_dir() or folder.is_symlink():
-            continue
-        for file in folder.iterdir():
-            with suppress(OSError):
-                expired = not days or file.lstat().st_mtime < now - days * DAY_SECONDS
-                if expired and file.suffix.lower() in MARKDOWN_SUFFIXES:
-                    file.unlink()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +19,6 @@ from kbhub.memory.catalog import (
 )
 from kbhub.memory.changes import as_it_is
 from kbhub.memory.files import (
-    TRASH,
     MemoryFile,
     checked_namespace,
     files_of,
@@ -47,6 +44,7 @@ from kbhub.workspace.memory_folders import (
     project_folders,
 )
 from kbhub.workspace.memory_folders import described as described_folder
+from kbhub.workspace.trash import Trash, former_stem
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -161,10 +159,6 @@ def _text(memory: MemoryFile, *, whole: bool) -> str:
     return text if whole else shortened(text)
 
 
-_NAME = re.compile(r"(?P<stem>.+)\.\d+(?:-\d+)?\.md")
-"""Name in the trash: that of the memory, and when it was forgotten."""
-
-
 def trashed(hub: Hub) -> tuple[Trashed, ...]:
     """Return the forgotten memories of this project and its user, the latest first."""
     found = []
@@ -207,8 +201,7 @@ def restore(hub: Hub, name: str) -> Memory:
 
 
 def _created(shelf: MemoryFolder, file: Path) -> str:
-    match = _NAME.fullmatch(file.name)
-    stem = match["stem"] if match else file.stem
+    stem = former_stem(file)
     for number in range(1, 100):
         path = f"{shelf.prefix}{stem}{f'-{number}' if number > 1 else ''}{MARKDOWN_SUFFIX}"
         try:
@@ -221,13 +214,9 @@ def _created(shelf: MemoryFolder, file: Path) -> str:
 
 def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
     """Return the files of the trash that belong to this project or its user, by their path there."""
-    trash = Path(os.path.realpath(hub.data)) / TRASH
+    trash = Trash(hub.data)
     return {
-        f"{label}/{file.name}": (scope, file)
-        for label, scope in _labels(hub).items()
-        if (folder := trash / label).is_dir() and not folder.is_symlink()
-        for file in sorted(folder.glob(f"*{MARKDOWN_SUFFIX}"))
-        if file.is_file()
+        f"{label}/{file.name}": (scope, file) for label, scope in _labels(hub).items() for file in trash.memories(label)
     }
 
 

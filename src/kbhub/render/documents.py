@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kbhub.editing import Deleted, Renamed, Restored, TrashEntry, Written
+from kbhub.editing import Deleted, Renamed, Restored, Written
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TaggedDocument, Tags
 from kbhub.render.formats import Listing, records
 from kbhub.render.layout import passed_over_text
@@ -27,6 +27,7 @@ from kbhub.render.report import (
 )
 from kbhub.types import Skipped
 from kbhub.values import counted
+from kbhub.workspace.trash import TrashEntry
 
 if TYPE_CHECKING:
     from kbhub.editing.findings import AuditFinding, AuditReport

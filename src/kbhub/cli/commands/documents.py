@@ -25,7 +25,6 @@ from kbhub.cli.options import (
     without_bases,
 )
 from kbhub.editing.distil import distil as save_answer
-from kbhub.editing.trash import TrashEntry
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -34,6 +33,7 @@ from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
 from kbhub.reading.reports import EDGE_KINDS
 from kbhub.render.documents import edit_report, related_report, tags_report, trash_report
 from kbhub.render.terminal import notes
+from kbhub.workspace.trash import Trash, TrashEntry
 
 
 class TrashResult(Model):
@@ -129,7 +129,7 @@ def restore(
         done = editing.restore(hub, argument(name))
         return Reply(done, edit_report(done))
     removed = () if empty_older_than is None else editing.empty_trash(hub, older_than_days=empty_older_than)
-    result = TrashResult(entries=editing.trash(hub) if list_ else (), removed=removed)
+    result = TrashResult(entries=Trash(hub.data).documents() if list_ else (), removed=removed)
     return Reply(result, trash_report(result.entries if list_ else result.removed, emptied=not list_))
 
 
