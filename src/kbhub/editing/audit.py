@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.documents.edits import Text, front_matter_of, text_of, with_texts, with_values
+from kbhub.documents.edits import Text, front_matter_of, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.editing.audit_documents import (
@@ -39,20 +40,16 @@ from kbhub.editing.findings import (
 )
 from kbhub.editing.paths import (
     Location,
-    changed_meanwhile,
+    change_document,
     find_document,
-    read_for_change,
-    refusing,
     sync_changed,
     why_not_writable,
 )
 from kbhub.editing.renames import Rewritten, not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.lists import short_docids
-from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import passed_over
-from kbhub.types import Base, Problem, Skipped
-from kbhub.workspace.atomic_writes import open_folder
+from kbhub.types import Problem, Skipped
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -184,7 +181,9 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
             failed.append(Problem(subject=name, message=f"{reason[0].upper()}{reason[1:]}."))
             continue
         try:
-            new, missed = _fix(hub, bases[name], path, findings, dry_run=dry_run)
+            place = find_document(hub, f"{name}@{path}")
+            fixed = partial(_fixed_text, place, findings)
+            _, (new, missed) = change_document(hub, place, fixed, write=not dry_run)
         except KbhubError as error:
             failed.append(Problem(subject=findings[0].ref, message=str(error)))
             continue
@@ -197,28 +196,16 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
     return Fixed(changes=tuple(changes), failed=tuple(failed), dry_run=dry_run)
 
 
-def _fix(
-    hub: Hub, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
-) -> tuple[list[Change], list[int | None]]:
-    place = find_document(hub, f"{base.id}@{path}")
-    with writing(hub, base, place.ref), refusing(place.ref), open_folder(base, place.folders) as folder:
-        content = read_for_change(folder, place, None)
-        text, changes, missed = _fixed_text(place, text_of(place.ref, content.data), findings)
-        if changes and not dry_run and not folder.replace(place.name, text.encoded(), content):
-            raise changed_meanwhile(place, content.hash)
-    return changes, missed
-
-
 def _fixed_text(
-    place: Location, text: Text, findings: Sequence[AuditFinding]
-) -> tuple[Text, list[Change], list[int | None]]:
+    place: Location, findings: Sequence[AuditFinding], text: Text
+) -> tuple[Text, tuple[list[Change], list[int | None]]]:
     """Return the fixed text, the changes, and the lines of links that could not be fixed."""
     fixes = [(finding, finding.fix) for finding in findings if finding.fix]
     targets = {(fix.kind, fix.before): fix.after for _, fix in fixes if fix.what != "tag"}
     links: list[Rewritten] = []
     missed: list[int | None] = []
     if targets:
-        text, links, missed = relink(place.ref, text, lambda target, kind: targets.get((kind, target)))
+        text, (links, missed) = relink(place.ref, text, lambda target, kind: targets.get((kind, target)))
         if not links and not missed:
             raise WriteRefused(place.ref, "its links could not be updated; fix them by hand")
     changes = []
@@ -236,7 +223,7 @@ def _fixed_text(
         changes.append(
             Change(ref=finding.ref, line=finding.line, check=finding.check, before=fix.before, after=fix.after)
         )
-    return text, changes, missed
+    return text, (changes, missed)
 
 
 def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:

@@ -28,12 +28,11 @@ from kbhub.documents.markdown import heading_end, is_item, parse_document, scan_
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.paths import (
     Location,
-    changed_meanwhile,
+    change_document,
     check_writable,
     docid_of,
     find_document,
     new_place,
-    read_for_change,
     refusing,
     short_hash,
     sync_changed,
@@ -111,8 +110,13 @@ def write_document(
         if is_converted(kind := kind_of(place.base, place.path)):
             raise WriteRefused(place.ref, f"{name_of(kind)} cannot be written as text; write another document")
         check_writable(hub, place.base, place.ref)
-        with writing(hub, place.base, place.ref), refusing(place.ref):
-            before, after, change = _apply(hub, place, edit, based_on)
+
+        def changed(old: Text) -> tuple[Text, tuple[Text, TextChange | None]]:
+            new, change = _changed(place, old, edit)
+            _check_size(hub, place, new.encoded())
+            return new, (new, change)
+
+        before, (after, change) = change_document(hub, place, changed, based_on)
         action = "appended" if mode == "append" else "updated"
         if before == hashlib.sha256(after.encoded()).hexdigest():
             action = "unchanged"
@@ -188,21 +192,6 @@ def _create(place: Location, data: bytes) -> None:
         except BaseException:
             folder.unmake()
             raise
-
-
-def _apply(hub: Hub, place: Location, edit: _Edit, based_on: str | None) -> tuple[str, Text, TextChange | None]:
-    """Edit a document's file; return its former hash, its new text, and the change."""
-    with open_folder(place.base, place.folders) as folder:
-        content = read_for_change(folder, place, based_on)
-        old = text_of(place.ref, content.data)
-        text, change = _changed(place, old, edit)
-        data = text.encoded()
-        _check_size(hub, place, data)
-        if data != content.data:
-            folder.sweep()
-            if not folder.replace(place.name, data, content):
-                raise changed_meanwhile(place, content.hash)
-    return content.hash, text, change
 
 
 def _changed(place: Location, text: Text, edit: _Edit) -> tuple[Text, TextChange | None]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from kbhub.documents.edits import Text, text_of
 from kbhub.documents.filters import Filters, belongs
 from kbhub.documents.walk import MAX_DEPTH, excluded_by, open_contained
 from kbhub.errors import (
@@ -23,10 +24,11 @@ from kbhub.errors import (
 )
 from kbhub.index.references import check_length, document_id, named_base, ref_of, short_docid, unknown_base, why_no_base
 from kbhub.reading.lists import typed_into
+from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import Content, Folder
+from kbhub.workspace.atomic_writes import Content, Folder, open_folder
 from kbhub.workspace.field_checks import nearest
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
@@ -35,6 +37,8 @@ from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
+
+T = TypeVar("T")
 
 NAME_BYTES = 255
 """Limit of a name: that of ext4, APFS and NTFS (NTFS counts UTF-16 units, which are fewer)."""
@@ -409,6 +413,26 @@ def wanted_hash(based_on: str) -> str:
 def changed_meanwhile(place: Location, based_on: str) -> DocumentChanged:
     """Return the error for a file that another program changed during the edit."""
     return DocumentChanged(place.ref, short_hash(based_on), "another", "changed by another program just now")
+
+
+def change_document(
+    hub: Hub,
+    place: Location,
+    change: Callable[[Text], tuple[Text, T]],
+    based_on: str | None = None,
+    *,
+    write: bool = True,
+) -> tuple[str, T]:
+    """Change the text of a document; return the hash of what it was, and what `change` returns beside the new text."""
+    with writing(hub, place.base, place.ref), refusing(place.ref), open_folder(place.base, place.folders) as folder:
+        content = read_for_change(folder, place, based_on)
+        text, made = change(text_of(place.ref, content.data))
+        data = text.encoded()
+        if write and data != content.data:
+            folder.sweep()
+            if not folder.replace(place.name, data, content):
+                raise changed_meanwhile(place, content.hash)
+    return content.hash, made
 
 
 def sync_changed(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
-from kbhub.documents.edits import Text, front_matter_of, text_of, with_texts
+from kbhub.documents.edits import Text, front_matter_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.text_formats import parse_text
@@ -20,7 +20,7 @@ from kbhub.editing.checks import RELATED, leads_to, links_of, plain_entry, relat
 from kbhub.editing.documents import front_end
 from kbhub.editing.paths import (
     Location,
-    changed_meanwhile,
+    change_document,
     check_writable,
     docid_of,
     find_document,
@@ -81,7 +81,7 @@ class Rewritten:
     after: str
 
 
-def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, list[Rewritten], list[int | None]]:
+def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[Rewritten], list[int | None]]]:
     """Rewrite the links of a document, whose suffix tells its format, by a function that returns a link's new target.
 
     Returns:
@@ -101,7 +101,7 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, list[Rewritten
     missed = [
         line for expected, (_, _, actual, line) in zip(targets, after, strict=True) if expected not in (None, actual)
     ]
-    return new, replaced, missed
+    return new, (replaced, missed)
 
 
 def not_updated(lines: Iterable[int | None]) -> str:
@@ -429,23 +429,14 @@ def _update_links(
         place = find_document(hub, f"{base.id}@{move.new if own else path}")
         if write and (reason := why_not_writable(hub, base)):
             raise WriteRefused(ref, reason)
-        with writing(hub, base, ref), refusing(ref):
-            replaced, missed = _relinked(place, move.rewrite_for(base, path), write=write)
+        rewrite = move.rewrite_for(base, path)
+        _, (replaced, missed) = change_document(hub, place, lambda text: relink(ref, text, rewrite), write=write)
     except KbhubError as error:
         problems.append(Problem(subject=ref, message=str(error)))
         return
     changes += [LinkChange(ref=ref, line=link.line, before=link.before, after=link.after) for link in replaced]
     if missed:
         problems.append(Problem(subject=ref, message=not_updated(missed)))
-
-
-def _relinked(place: Location, rewrite: Rewrite, *, write: bool) -> tuple[list[Rewritten], list[int | None]]:
-    with open_folder(place.base, place.folders) as folder:
-        content = read_for_change(folder, place, None)
-        text, replaced, missed = relink(place.ref, text_of(place.ref, content.data), rewrite)
-        if write and replaced and not folder.replace(place.name, text.encoded(), content):
-            raise changed_meanwhile(place, content.hash)
-    return replaced, missed
 
 
 def _by_path(table: PathTable, source: str, target: str, kind: LinkKind) -> str | None:

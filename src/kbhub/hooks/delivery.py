@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from pydantic import Field
-
 from kbhub.errors import IndexUnavailable
-from kbhub.frozen import Model
 from kbhub.hooks.events import Event, EventName, as_data, inert, named, tokens, words_like_files
 from kbhub.hooks.inbox import waiting
-from kbhub.hooks.sessions import KEPT_DAYS, SessionLog, delivery_counts, may_speak, project_root, session_log, sweep
+from kbhub.hooks.sessions import HooksState, SessionLog, delivery_counts, may_speak, project_root, session_log, sweep
 from kbhub.hub import Hub
 from kbhub.index.catalogue import content_hashes, front_matter_of, paths_beginning
 from kbhub.index.references import ref_of
@@ -23,7 +20,7 @@ from kbhub.memory.files import MemoryFile, read
 from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query
 from kbhub.values import struct
-from kbhub.workspace.memory_folders import identify
+from kbhub.workspace.memory_folders import project_text
 from kbhub.workspace.project import PROJECT_ID
 
 MOST_DOCUMENTS = 5
@@ -57,7 +54,7 @@ def may_be_delivered(hub: Hub, memory: MemoryFile, *, own_only: bool) -> bool:
         return memory.facts.source == "user" and memory.shelf.base.origin == "memory"
     if memory.facts.source == "user" or memory.shelf.scope == "team":
         return True
-    return memory.facts.project in ("", _project(hub))
+    return memory.facts.project in ("", project_text(hub.discovery().workspace))
 
 
 def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
@@ -66,7 +63,7 @@ def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
     names = set(_file_names(hub, event, root))
     if not names:
         return []
-    now, project = hub.options.clock(), _project(hub)
+    now, project = hub.options.clock(), project_text(hub.discovery().workspace)
     found: dict[str, Concerned] = {}
     for memory in all_known(hub):
         if not may_be_delivered(hub, memory, own_only=own_only) or (
@@ -89,11 +86,6 @@ def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
         (one for one in found.values() if one.ref not in own),
         key=lambda one: (not (one.symbol and event.text), -one.weight, one.ref),
     )
-
-
-def _project(hub: Hub) -> str:
-    found = identify(hub.discovery().workspace)
-    return found.text if found else ""
 
 
 def _file_names(hub: Hub, event: Event, root: Path | None) -> Iterator[str]:
@@ -400,32 +392,8 @@ _PARTS: dict[EventName, Callable[[Hub, Event, frozenset[str], bool], list[_Part]
 }
 
 
-class HooksState(Model):
-    """Hooks in a project."""
-
-    clients: tuple[str, ...] = Field(
-        (), description="Titles of the clients that run them, with ` (plugin)` if kbhub's plugin brings them."
-    )
-    allowed: bool = Field(description="Whether the documents of this project may be delivered.")
-    days: int = Field(KEPT_DAYS, description="Number of days the counts cover.")
-    sessions: int = Field(0, description="Sessions to which something was delivered.")
-    deliveries: int = Field(0, description="Events for which something was delivered.")
-    delivered: int = Field(0, description="Memories and documents that were delivered.")
-    read: int = Field(0, description="Those that were read afterwards.")
-    tokens: int = Field(0, description="Tokens of everything delivered.")
-    proposals: int = Field(0, description="Proposed memories in the inbox.")
-
-
 def hooks_state(hub: Hub, clients: Sequence[str]) -> HooksState:
     """Return the state of hooks in the workspace's project; `clients` are titles of the clients that run them."""
-    counts = delivery_counts(hub)
     return HooksState(
-        clients=tuple(clients),
-        allowed=may_speak(hub),
-        sessions=counts.sessions,
-        deliveries=counts.deliveries,
-        delivered=counts.refs,
-        read=counts.read,
-        tokens=counts.tokens,
-        proposals=len(waiting(hub)),
+        clients=tuple(clients), allowed=may_speak(hub), proposals=len(waiting(hub)), **delivery_counts(hub)
     )

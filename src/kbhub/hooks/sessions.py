@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from kbhub.errors import UsageError
+from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.types import Base, Workspace
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.files import private_directory
-from kbhub.workspace.memory_folders import identify
+from kbhub.workspace.memory_folders import identify, project_text
 from kbhub.workspace.project import PROJECT_ID
 from kbhub.workspace.trust import Grant
 
@@ -31,8 +35,7 @@ def let_speak(hub: Hub) -> Grant:
     root = project_root(workspace)
     if root is None:
         raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
-    found = identify(workspace)
-    return hub.trust.add(root, root, use="documents", project=found.text if found else "")
+    return hub.trust.add(root, root, use="documents", project=project_text(workspace))
 
 
 def may_speak(hub: Hub) -> bool:
@@ -41,8 +44,7 @@ def may_speak(hub: Hub) -> bool:
     root = project_root(workspace)
     if root is None:
         return True
-    found = identify(workspace)
-    return hub.trust.allows_documents(root, found.text if found else "")
+    return hub.trust.allows_documents(root, project_text(workspace))
 
 
 def speaking_bases(hub: Hub) -> list[Base]:
@@ -87,17 +89,20 @@ class SessionLog:
         _append(self.path, {"at": round(at), "event": event, "refs": list(refs), "tokens": tokens})
 
 
-@struct
-class DeliveryCounts:
-    """Deliveries of a project in the last `KEPT_DAYS` days."""
+class HooksState(Model):
+    """Hooks in a project."""
 
-    sessions: int = 0
-    deliveries: int = 0
-    refs: int = 0
-    """Memories and passages delivered, once per session."""
-    read: int = 0
-    """Those that were read afterwards."""
-    tokens: int = 0
+    clients: tuple[str, ...] = Field(
+        (), description="Titles of the clients that run them, with ` (plugin)` if kbhub's plugin brings them."
+    )
+    allowed: bool = Field(description="Whether the documents of this project may be delivered.")
+    days: int = Field(KEPT_DAYS, description="Number of days the counts cover.")
+    sessions: int = Field(0, description="Sessions to which something was delivered.")
+    deliveries: int = Field(0, description="Events for which something was delivered.")
+    delivered: int = Field(0, description="Memories and documents that were delivered.")
+    read: int = Field(0, description="Those that were read afterwards.")
+    tokens: int = Field(0, description="Tokens of everything delivered.")
+    proposals: int = Field(0, description="Proposed memories in the inbox.")
 
 
 def session_log(hub: Hub, session: str) -> SessionLog:
@@ -120,19 +125,16 @@ def mark_read(hub: Hub, refs: Iterable[str]) -> None:
             _append(path, {"at": round(hub.options.clock()), "read": new})
 
 
-def delivery_counts(hub: Hub) -> DeliveryCounts:
-    """Return how many documents were delivered in this project, and how many of them were read."""
-    totals = DeliveryCounts()
+def delivery_counts(hub: Hub) -> Counter[str]:
+    """Count what was delivered in this project in the last `KEPT_DAYS` days, by the fields of `HooksState`."""
+    totals: Counter[str] = Counter()
     for path in _recent(project_folder(hub), 0.0):
         lines = list(_lines(path))
-        delivered = {_document(ref) for line in lines for ref in line["refs"]}
-        totals = DeliveryCounts(
-            sessions=totals.sessions + any(line["tokens"] for line in lines),
-            deliveries=totals.deliveries + sum(line["tokens"] > 0 for line in lines),
-            refs=totals.refs + len(delivered),
-            read=totals.read + len({ref for line in lines for ref in line["read"]}),
-            tokens=totals.tokens + sum(line["tokens"] for line in lines),
-        )
+        totals["sessions"] += any(line["tokens"] for line in lines)
+        totals["deliveries"] += sum(line["tokens"] > 0 for line in lines)
+        totals["delivered"] += len({_document(ref) for line in lines for ref in line["refs"]})
+        totals["read"] += len({ref for line in lines for ref in line["read"]})
+        totals["tokens"] += sum(line["tokens"] for line in lines)
     return totals
 
 

@@ -21,7 +21,7 @@ from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, in_namespace, read
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.search.memory_boost import Facts, facts_of, timestamp, uses_of
 from kbhub.types import Base
-from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, Scope, identify, shelf_for_writing, shelves
+from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, Scope, project_text, shelf_for_writing, shelves
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -261,8 +261,7 @@ def subjects_changed(hub: Hub) -> tuple[ChangedSubject, ...]:
 
     User memories from another project are about that project and are left out.
     """
-    identity = identify(hub.discovery().workspace)
-    project = identity.text if identity else ""
+    project = project_text(hub.discovery().workspace)
     changes = []
     for memory in all_known(hub):
         if memory.shelf.scope == "user" and memory.facts.project != project:
@@ -342,15 +341,18 @@ def _document(hub: Hub, target: str, heading: str) -> str | None:
     chosen = [base for base in bases if mark and name in (base.id, *base.names)]
     path = path if chosen else target
     for base in chosen or [base for base in bases if base.id == "project"]:
-        data = _bytes(hub, base, path)
-        if data is None:
-            continue
-        document = parse_document(path, data)
-        if not heading:
-            return "\n".join(document.lines)
-        lines = section(document, heading)
-        return "\n".join(document.lines[lines[0] - 1 : lines[1]]) if lines else None
+        if (data := _bytes(hub, base, path)) is not None:
+            return section_text(path, data, heading)
     return None
+
+
+def section_text(path: str, data: bytes, heading: str) -> str | None:
+    """Return the text of a document, or of one of its sections; None if it has no such section."""
+    document = parse_document(path, data)
+    if not heading:
+        return "\n".join(document.lines)
+    lines = section(document, heading)
+    return "\n".join(document.lines[lines[0] - 1 : lines[1]]) if lines else None
 
 
 def _code(hub: Hub, path: str) -> str | None:

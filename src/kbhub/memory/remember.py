@@ -54,7 +54,7 @@ from kbhub.memory.results import Near, Remembered
 from kbhub.search.memory_boost import Source, timestamp
 from kbhub.sync.freshness import sync_written
 from kbhub.workspace.git import head_commit
-from kbhub.workspace.memory_folders import MemoryFolder, Scope, identify
+from kbhub.workspace.memory_folders import MemoryFolder, Scope, project_text
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -214,7 +214,6 @@ def remember(
     if text is not None and not allow_secret:
         refuse_secrets("The memory", text)
     kept, hashes = checked_text(text) if text is not None else "", hashes_of(hub, about)
-    identity = identify(hub.discovery().workspace)
     wanted = {
         "tags": checked_tags(tags),
         "namespace": checked_namespace(namespace) if namespace else "",
@@ -225,7 +224,7 @@ def remember(
         "from": " ".join((origin or "").split()),
         "refers": " ".join((refers or "").split()),
         "session": " ".join((session or "").split()),
-        "project": identity.text if identity else "",
+        "project": project_text(hub.discovery().workspace),
     }
     older = [located(hub, name) for name in dict.fromkeys(supersedes)]
     if id is not None:

@@ -13,8 +13,8 @@ from kbhub.render.layout import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from kbhub.hooks.delivery import HooksState
     from kbhub.hooks.inbox import Inbox, Settled
+    from kbhub.hooks.sessions import HooksState
     from kbhub.reading.reports import Diagnosis
     from kbhub.render.terminal import Painter
     from kbhub.setup.plan import Paste, Step

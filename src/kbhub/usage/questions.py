@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kbhub.documents.markdown import anchor, parse_document, section
+from kbhub.documents.markdown import anchor
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError
 from kbhub.index.usage import Kind, QueryLog, Topic
-from kbhub.memory.catalog import active_shelves
+from kbhub.memory.catalog import active_shelves, section_text
 from kbhub.memory.files import read
 from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query
@@ -157,11 +157,7 @@ def text_at(hub: Hub, target: str) -> str | None:
             data = file.read(hub.config().settings.limits.file_bytes)
     except (OSError, KbhubError):
         return None
-    document = parse_document(path, data)
-    if not heading:
-        return "\n".join(document.lines)
-    lines = section(document, heading)
-    return "\n".join(document.lines[lines[0] - 1 : lines[1]]) if lines else None
+    return section_text(path, data, heading)
 
 
 def is_known(hub: Hub, target: str) -> bool:

@@ -72,6 +72,12 @@ def identify(workspace: Workspace) -> Identity | None:
     return identify_directory(workspace.directory, workspace.git_root)
 
 
+def project_text(workspace: Workspace) -> str:
+    """Return the identity of a workspace's project as memories have it; empty without a directory."""
+    identity = identify(workspace)
+    return identity.text if identity else ""
+
+
 def identify_directory(directory: Path, root: Path | None) -> Identity:
     """Return the identity of a directory's project; both paths are absolute, with links resolved."""
     common = common_directory(root) if root else None

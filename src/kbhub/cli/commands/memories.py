@@ -22,9 +22,10 @@ from kbhub.cli.options import (
     standard_input,
 )
 from kbhub.errors import UsageError
-from kbhub.hooks.delivery import HooksState, hooks_state
+from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.events import EventName, HookClient
 from kbhub.hooks.inbox import Inbox, settle, waiting
+from kbhub.hooks.sessions import HooksState
 from kbhub.hub import Hub
 from kbhub.memory.changes import forget as forget_memories
 from kbhub.memory.files import MAX_TEXT_BYTES
