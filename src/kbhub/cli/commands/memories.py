@@ -148,7 +148,7 @@ def memories(
     elif found.total > len(found.memories):
         hints.append(f"Showing {len(found.memories)} of {found.total} memories; --limit shows more.")
     report = memories_report(found)
-    return Reply(found, text_of(report), report.rows, hints=hints)
+    return Reply(found, lambda: text_of(report), report.rows, hints=hints)
 
 
 @command(options=Formats)
@@ -181,7 +181,7 @@ def recall(
     report = memories_report(found, whole=True)
     return Reply(
         found,
-        text_of(report, whole=True),
+        lambda: text_of(report, whole=True),
         report.rows,
         notes=() if found.memories else ("No memory matches.",),
         code=0 if found.memories else 1,
