@@ -54,7 +54,7 @@ class HubOptions:
     cwd: Path = field(default_factory=lambda: working_directory() or Path(os.sep))
     """Working directory; if it is gone, the root of the file system, which is no workspace."""
     typed_in: Path | None = None
-    """Directory in which a person types refs, so that paths relative to it resolve; None if nobody types."""
+    """Directory in which a person types refs, so that paths relative to it resolve; None without one."""
     home: Path = field(default_factory=Path.home)
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""

@@ -41,7 +41,7 @@ _SIZES = {
 
 
 Writer = Literal["sampling", "ollama", "extractive", "none"]
-"""Who writes: the client's own model, a local Ollama, kbhub by quoting sentences, or nobody."""
+"""The writer: the client's model, a local Ollama, kbhub itself by quoting sentences, or none."""
 
 Tier = Literal["direct", "summarized", "related", "nearest"]
 """Kind of passage: a strong hit, a weaker one, a neighbour of a strong one, or the nearest if nothing is better."""

@@ -52,7 +52,7 @@ _FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
 """Options that choose a format."""
 
 _SHARED = Parameter(name="*", group=Group("Common options", sort_key=2))
-"""What every command takes has a group of its own in the help."""
+"""The options of every command, a group of their own in the help."""
 
 MOST_AROUND = 1000
 """Lines around a matching one; more are a document."""
@@ -73,7 +73,7 @@ def within(name: str) -> Number:
 
 
 AllowSecret = Annotated[bool, Parameter(name="--allow-secret", negative="")]
-"""For a person who knows that what looks like a credential is none."""
+"""Store a text although it looks like a credential."""
 
 
 @_SHARED

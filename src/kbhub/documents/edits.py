@@ -32,7 +32,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 @struct
 class Text:
-    """A document's lines, with what is needed to write them back."""
+    """A document's lines, and its encoding and line endings to write them back."""
 
     lines: tuple[str, ...] = ()
     """Each with its line ending, which the last one may lack; numbered as by `parse_document`."""

@@ -214,7 +214,7 @@ def _decoded(text: str) -> str:
 
 
 MAX_TAG_CHARACTERS = 100
-"""Length of the longest tag; what is longer is data."""
+"""Maximum length of a tag; longer runs are data."""
 
 MAX_TAGS = 1000
 """Tags of a document that count, with repetitions; real ones have some ten."""
@@ -226,7 +226,7 @@ _IN_WORDS = ("L", "M", "N")
 """Unicode categories of letters, their marks, and digits."""
 
 MASK = "."
-"""Stands for what is no text: it neither ends a word before a tag nor continues one."""
+"""Placeholder for anything that is not text: it neither ends a word before a tag nor continues one."""
 
 _MASKED = re.compile(
     r"^[ \t>]*+\[[^\[\]\n]*\]:[^\n]*"  # a definition of a reference

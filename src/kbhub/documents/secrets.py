@@ -33,7 +33,7 @@ class Secret:
     """A credential in a text."""
 
     kind: str
-    """What it is, for a message: `GitHub token`."""
+    """Its name in messages: `GitHub token`."""
     start: int
     """First character in the text."""
     end: int
@@ -155,7 +155,7 @@ _PASSCODE = re.compile(
     r"(?P<code>pwd=[^\s\"'`<>&#;]*)(?P<rest>[^\s\"'`<>]{0,400})",
     re.IGNORECASE,
 )
-"""A link with the passcode of what it opens, as invitations to meetings have: who may read it may have that, too."""
+"""A link that contains its own passcode, such as an invitation to a meeting: readers of the document may have both."""
 _ACCOUNT = re.compile(r"[?&;](?:user(?:[_-]?(?:name|id))?|uid|login|account|e?mail)=", re.IGNORECASE)
 """What makes the passcode the password of an account."""
 _ASSIGNED_HINTS = ("passw", "passphrase", "secret", "token", "key", "credential", "pwd")

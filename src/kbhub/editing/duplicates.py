@@ -60,7 +60,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @struct
 class _Sketch:
-    """What is kept of a text."""
+    """The sketch of a text."""
 
     sample: NDArray[np.uint64]
     """Hashes of its shingles, ascending, the smallest `SAMPLE`."""

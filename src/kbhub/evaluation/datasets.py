@@ -120,7 +120,7 @@ class Dataset:
     sections: Mapping[str, tuple[HeadedSection, ...]] | None = None
     """Document → its sections if answers may be sections, None if they are documents."""
     notes: tuple[str, ...] = ()
-    """What was left out."""
+    """Problems of the entries left out."""
 
     @property
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""The clients' contracts: what their hooks get on standard input, and what they read from standard output.
+"""The clients' hook contracts: input on standard input, output on standard output.
 
 Sources, read in November 2026: code.claude.com/docs/hooks, developers.openai.com/codex/hooks, docs.github.com (hooks
 reference of Copilot CLI), geminicli.com/docs/hooks/reference; schemas in Codex 0.169; Claude Code 2.1, Copilot CLI 1.0
@@ -169,7 +169,7 @@ _TAG = re.compile(r"<(?=[/!?A-Za-z|])")
 """What could begin a tag: clients put what hooks say between tags of their own (`<system-reminder>`)."""
 
 _MARKERS = re.compile(r"(?im)^[\s>*_#-]*(system|assistant|user|human|developer|tool)[\s*_]*:|\[/?INST\]|<\|")
-"""What could be taken for a turn of the conversation."""
+"""Marks that could pass for a turn of the conversation."""
 
 BYTES_PER_TOKEN = 3.2
 """UTF-8 bytes of a token, fewer than any of the clients' models take for Markdown in English (3.6 to 4.4)."""

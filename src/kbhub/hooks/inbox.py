@@ -34,10 +34,10 @@ MOST_PROPOSALS = 3
 """Proposals per session: issue "Knowledge that arrives by itself"."""
 
 SHORTEST, LONGEST = 24, 400
-"""Characters of a sentence: shorter ones need what was said before, longer ones are pastes."""
+"""Length limits of a sentence: shorter ones need their context, longer ones are pastes."""
 
 LEAST_CONTENT = 3
-"""Words of a sentence that say what it is about."""
+"""Minimum of content words in a sentence."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'])|\n+")
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -64,7 +64,7 @@ about again also always another because before doing done from have here instead
 please remember same should something still stop sure than thanks that their them then there these they thing things
 this those very want wants what when where which will with would wrong your
 """
-"""Words of four letters and more that say nothing without what was said before."""
+"""Words of four letters and more that mean nothing without their context."""
 _EMPTY = frozenset(_POINTING.split())
 _WORD = re.compile(r"[\w./:@#-]{4,}")
 _IDENTIFIER = re.compile(r"`[^`]+`|\b\w+[._/:-]\w+|\b[a-z]+[A-Z]\w+|\b[A-Z]{2,}\b")
@@ -116,7 +116,7 @@ NAME = "inbox.json"
 """File of a project's proposals."""
 
 MOST_WAITING = 50
-"""Proposals kept per project; the oldest go when there are more, as nobody looks through them."""
+"""Proposals kept per project; the oldest go when there are more, since long lists are not read."""
 
 LOCK_SECONDS = 5.0
 

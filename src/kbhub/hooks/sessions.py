@@ -81,7 +81,7 @@ class SessionLog:
 
     path: Path
     refs: frozenset[str]
-    """What was delivered, as its `read` call names it."""
+    """The delivered ref, as in its `read` call."""
     tokens: int
 
     def add(self, event: str, refs: Iterable[str], tokens: int, at: float) -> None:

@@ -17,7 +17,7 @@ from kbhub.types import Base, Discovery
 from kbhub.values import DAY_SECONDS, struct
 
 MOST_REFS = 256
-"""Most refs from brace expansion: nobody names more, and a few braces in a row would make millions."""
+"""Maximum of refs from brace expansion; a few braces in a row could make millions."""
 
 DOCID_DIGITS = 6
 """Hex digits of a displayed docid, unless two documents share them."""

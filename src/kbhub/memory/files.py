@@ -121,7 +121,7 @@ class MemoryFile:
     written: float
     """Modification time, seconds since the epoch."""
     use: Use | None = None
-    """How often it was used; None if never, or if nobody asked."""
+    """Its uses; None if unused, or not looked up."""
     data: bytes = b""
     """The file's bytes; if longer than `MAX_FILE_BYTES`, only the beginning. Empty if only the index was read."""
     body: str = ""
@@ -297,7 +297,7 @@ class FolderFiles:
             return None
 
     def author(self) -> str:
-        """Return nothing: whoever writes files of a folder is not known."""
+        """Return nothing: the author of a file on disk is unknown."""
         return ""
 
     def create(self, path: str, data: bytes) -> None:

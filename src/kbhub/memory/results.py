@@ -164,7 +164,7 @@ class Imported(Model):
 
 
 class ChangedSubject(Model):
-    """A memory whose subject is no longer what it was."""
+    """A memory whose subject changed."""
 
     id: str = Field(description="Id of the memory.")
     ref: str = Field(description="Its ref.")

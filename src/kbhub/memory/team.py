@@ -54,11 +54,11 @@ class TeamFiles:
         self._write(path, data, new=True)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Overwrite a file; raise `WriteRefused` if it is somebody else's."""
+        """Overwrite a file; raise `WriteRefused` if another role owns it."""
         self._write(path, data, new=False)
 
     def remove(self, path: str) -> None:
-        """Remove a file; raise `WriteRefused` if it is somebody else's."""
+        """Remove a file; raise `WriteRefused` if another role owns it."""
         with self._writer(None) as writer:
             writer.remove(path)
             writer.tidy(0)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kbhub.reading.nearness import Means
 
 Who = TypeVar("Who")
-"""Type of what is tagged."""
+"""Type of a tagged thing."""
 
 _WILD = frozenset("*?[")
 
@@ -232,7 +232,7 @@ class Graph(Value):
 
 @struct(frozen=False)
 class _Held:
-    """What is cached from the last call for a hub."""
+    """The cached graph of a hub."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     links: dict[tuple[str, Path], BaseLinks] = field(default_factory=dict)

@@ -156,7 +156,7 @@ class Finding(Model):
 
 
 class Diagnosis(Model):
-    """What `kbhub doctor` found, and what it fixed."""
+    """Findings and repairs of `kbhub doctor`."""
 
     findings: tuple[Finding, ...] = Field(description="Findings in the order of the checks, one or more per check.")
     fixed: tuple[str, ...] = Field((), description="What `--fix` did, as sentences.")

@@ -1,4 +1,4 @@
-"""Bases in words: their state, their documents, what was indexed, and where knowledge was looked for."""
+"""Reports on bases: state, documents, indexing, and the search for knowledge."""
 
 from __future__ import annotations
 

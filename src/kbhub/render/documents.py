@@ -1,4 +1,4 @@
-"""Documents in words: lists of them, what joins them, what is wrong with them, and what an edit did."""
+"""Reports on documents: lists, links, audits and edits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LEFT_WORDS = {"broken": "Broken links", "outside": "Links out of every base", "
 
 
 def edit_report(done: Written | Deleted | Restored | Renamed) -> Report:
-    """Return what an edit did, and in the notes what it leaves to do."""
+    """Return the report of an edit; its notes are the remaining work."""
     later = () if done.indexed else ("searches find this after the next sync",)
     if isinstance(done, Written):
         lines = (f"lines {done.start_line}-{done.end_line}",) if done.start_line else ()

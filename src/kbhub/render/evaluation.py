@@ -39,7 +39,7 @@ _VERDICTS = ("strong", "weak", "none")
 
 
 def evaluation_text(report: EvalReport) -> str:
-    """Return a table per data set, the means over several, and what is below the floor."""
+    """Return a table per data set, the means over several, and the values below the floor."""
     blocks = [_dataset(figures) for figures in report.datasets]
     if report.means:
         rows = [[name, *(_share(figures[metric]) for metric in HEADS)] for name, figures in report.means.items()]

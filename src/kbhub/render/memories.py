@@ -63,7 +63,7 @@ _DONE = {
 
 
 def gaps_report(found: Gaps) -> Report:
-    """Return gaps, and the questions that are none yet."""
+    """Return gaps, and questions that may become gaps."""
     items = []
     for gap in found.gaps:
         asked = say(
@@ -89,7 +89,7 @@ def gaps_report(found: Gaps) -> Report:
 
 
 def queries_report(log: LoggedQueries) -> Report:
-    """Return queries, a line each, followed by what was read afterwards."""
+    """Return queries, a line each, followed by the documents read afterwards."""
     items = [
         Item(
             marks=(query.asked, f"{query.verdict or _NOT_JUDGED:<6}", Name(query.client), Name(query.text)),

@@ -136,7 +136,7 @@ def search_notes(result: SearchResult, query: Query) -> list[str]:
 
 
 def _notes(result: SearchResult) -> list[Text]:
-    """Return what limits a result, except for what is said before the hits."""
+    """Return the notes on a result, except those before the hits."""
     notes: list[Text] = [Line(note, SENTENCE_BYTES) for note in result.notes if note not in LEADING_NOTES]
     if result.unmatched and result.searched and NEAR_ONLY not in result.notes:
         notes.append(say("No document contains: {}.", Names(result.unmatched)))
@@ -326,7 +326,7 @@ def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool =
 
 
 def answer_notes(answer: Answer) -> list[str]:
-    """Return who wrote an answer and why, what was removed from it, and what limits it."""
+    """Return notes on the writer of an answer, on removed sentences and on limits."""
     written = [say("Written by {}.", _writer(answer))] if answer.outcome in ("written", "not_answered") else []
     verdict = [verdict_words(answer.verdict)] if answer.verdict else []
     return [*map(terminal.line, written), *verdict, *terminal.notes(answer_report(answer))]

@@ -129,7 +129,7 @@ def state_text(state: HooksState) -> str:
 
 
 def summary_line(state: HooksState) -> str:
-    """Return a line on what was delivered and read."""
+    """Return a line on deliveries and reads."""
     if not state.deliveries:
         return f"nothing in the last {state.days} days"
     sessions = counted(state.sessions, "session")

@@ -1,4 +1,4 @@
-"""Signals for what was said in sessions and memories: words in one turn, and newer statements above older ones."""
+"""Signals for sessions and memories: words in one turn, and newer statements above older ones."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ _END = re.compile(r"\n+|(?<=[.!?])\s+")
 
 @struct
 class _Statement:
-    """The part of a chunk that says most of what was asked for."""
+    """The part of a chunk that has most of the query."""
 
     words: frozenset[str]
     """Those of the query."""
@@ -165,7 +165,7 @@ def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
 
 def _statement(chunk: ChunkRow, document: DocumentRow, wanted: Mapping[str, float]) -> _Statement | None:
-    """Return what a chunk says, or None if it says too little of what was asked for, or has no date."""
+    """Return the statement of a chunk, or None if it has too little of the query, or no date."""
     when = own_time(chunk, document)
     if when is None:
         return None

@@ -234,7 +234,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Peri
 
 
 def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    """Lift what was written at the time that a query asks for."""
+    """Lift documents from the time that a query asks for."""
     for hit, chunk, document in bases.texts(hits):
         if plan.asked and (when := own_time(chunk, document)) is not None:
             near = plan.asked.nearness(when)

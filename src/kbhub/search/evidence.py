@@ -277,7 +277,7 @@ def verbatim(name: str) -> re.Pattern[str] | None:
 
 
 def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    """Examine the texts of the best candidates, and add what they have of the query."""
+    """Examine the texts of the best candidates, and add the evidence in them."""
     terms, plan.examined = QueryTerms(plan.weighted), hits[:EXAMINED]
     for hit, chunk, document in bases.texts(plan.examined):
         names = (words_of(document.path), *document.tags, *document.aliases)

@@ -167,7 +167,7 @@ def rewording_helps(notes: Sequence[str]) -> bool:
 
 
 def is_unfinished(notes: Sequence[str]) -> bool:
-    """Return whether a base was still being indexed, so that what was not found may be there all the same."""
+    """Return whether a base was still being indexed, so that more may be found later."""
     return any(_UNFINISHED in note for note in notes)
 
 

@@ -219,7 +219,7 @@ class Grades:
     """Why some are ungraded."""
 
     def note(self, passages: int) -> str | None:
-        """Return a sentence on what is missing of the grades of so many passages, or None."""
+        """Return a sentence on missing grades of so many passages, or None."""
         if self.fault is None:
             return None
         if not self.grades:

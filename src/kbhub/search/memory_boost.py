@@ -97,7 +97,7 @@ class Facts:
     session: str = ""
     """Id of the session in which it was learned."""
     origin: str = ""
-    """What it was learned or imported from, in words."""
+    """Its origin in words: where it was learned or imported from."""
     about: tuple[str, ...] = ()
     about_hash: Mapping[str, str] | None = None
     refers: str = ""

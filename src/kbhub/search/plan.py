@@ -66,7 +66,7 @@ class WeightedTerm:
 
 @struct(frozen=False)
 class TermWeights:
-    """The terms of a text weighted over the bases that a search opened, for who asks for them."""
+    """The terms of a text, weighted over the bases that a search opened."""
 
     text: str
     terms: Sequence[WeightedTerm] = ()
@@ -240,7 +240,7 @@ class OpenBases:
     open: list[OpenBase] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     scans: dict[str, UnindexedScan] = field(default_factory=dict)
-    """Base → what was searched of the files that its first index lacks."""
+    """Base → the scan of files that its first index lacks."""
     _chunks: dict[Key, ChunkRow] = field(default_factory=dict)
     _documents: dict[Key, DocumentRow] = field(default_factory=dict)
 

@@ -40,7 +40,7 @@ LEAST_SIMILARITY = 0.2
 with and without it (.584, .583); it keeps small bases from "finding" everything they contain."""
 
 MAX_WORDS = 256
-"""Terms from which on no further phrase is replaced by its words: each is a lookup per base."""
+"""Number of terms beyond which phrases are no longer split into words: each word costs a lookup per base."""
 
 
 NAME_PARTS = 8

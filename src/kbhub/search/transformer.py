@@ -21,9 +21,9 @@ first 20, and a perfect order of the best 50 of each would have nearly all."""
 
 MOST_SHARE, LEAST_SHARE = 0.75, 0.1
 LOW_COVERAGE, HIGH_COVERAGE = 0.25, 0.65
-"""Share of the transformer in a candidate's score: the first where the chunk that has most of the query's terms has up
-to the lower share of them by weight, the second from the higher one on, and between them it falls evenly. On a base of
-949 documents, nDCG@10 of 85 questions is .591 without and .689 with it; docs/explanation/ranking.md has the table."""
+"""Share of the transformer in a candidate's score: MOST_SHARE up to LOW_COVERAGE (the share of query terms, by weight,
+in the best chunk), LEAST_SHARE from HIGH_COVERAGE, linear between. On a base of 949 documents, nDCG@10 of
+85 questions is .591 without and .689 with it; docs/explanation/ranking.md has the table."""
 
 LEAST_KNOWN = 0.5
 """Share of the candidates that must have a vector; with fewer, their order would be a matter of which have one."""

@@ -416,7 +416,7 @@ class _Texts:
     def write_down(
         self, topic: Annotated[str, Field(description="What it is about, such as a tag.")] = "this session"
     ) -> str:
-        """Record what was learned, so that the next session finds it."""
+        """Record lessons, so that the next session finds them."""
         tools = self._tools()
         steps = [
             f"Call `search` about {_given(topic)} to see what is already written down, and read what is closely "

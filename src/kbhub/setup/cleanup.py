@@ -53,7 +53,7 @@ _ROLLBACK = "-journal"
 """Suffix of SQLite's rollback journal, which the rerank cache has during a write."""
 
 _ABOUT_BYTES = 64 << 10
-"""Limit for the metadata file of retained texts: a path, and patterns that somebody typed."""
+"""Limit for the metadata file of retained texts: a path, and patterns from a config."""
 
 
 class Removable(Model):
@@ -68,17 +68,17 @@ class Removable(Model):
 
 
 class Spared(Model):
-    """Kept texts of deleted documents whose base nobody knows any more; they are told, and never deleted."""
+    """Texts of deleted documents whose base is no longer configured; reported, never deleted."""
 
     path: Path = Field(description="The folder.")
     base: Path | None = Field(None, description="Folder that the documents were in.")
-    reason: str = Field(description="Why they are taken for nobody's.")
+    reason: str = Field(description="Why their base counts as unknown.")
     bytes: int = Field(description="What they take.")
     age: float = Field(description="Seconds since they were last changed.")
 
 
 class Cleanup(Model):
-    """What `kbhub cleanup` found, and what it deleted."""
+    """Result of `kbhub cleanup`."""
 
     cache: Path = Field(description="kbhub's cache directory.")
     found: tuple[Removable, ...] = Field((), description="What can go.")
@@ -259,7 +259,7 @@ def _bases_for(hub: Hub, directory: Path) -> tuple[Base, ...]:
 
 
 def _delete_index_files(hub: Hub, removable: Removable) -> None:
-    """Delete an index or its remains with their journals, unless somebody holds the lock."""
+    """Delete an index or its remains with their journals, unless its lock is held."""
     path = removable.path
     index = path.with_name(path.name.removesuffix(".lock")) if removable.kind == "lock" else index_of(path)
     with FileLock(f"{index}.lock", timeout=0, mode=0o600):

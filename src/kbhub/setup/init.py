@@ -60,7 +60,7 @@ _FILE_MODE = 0o666
 
 
 class Initialised(Model):
-    """What was made."""
+    """The created files."""
 
     knowledge: Path | None = Field(description="Folder of the project's knowledge; null if it has none yet.")
     made: tuple[Path, ...] = Field((), description="Files that were made, in order; empty if there was no need.")

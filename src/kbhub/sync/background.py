@@ -41,7 +41,7 @@ def is_used(hub: Hub) -> bool:
 
 
 def machine_is_free(power: Path = POWER) -> bool:
-    """Return whether the machine has capacity for work that nobody waits for.
+    """Return whether the machine has capacity for background work.
 
     It has none on battery, as far as the system says (Linux does), or with more other processes ready to run than
     processors.
@@ -147,7 +147,7 @@ REST_SECONDS = 2.0
 
 
 BUSY_MACHINE_SECONDS = 60.0
-"""Interval of checks whether the machine is free for work that nobody waits for; its load is a mean over a minute."""
+"""Interval of checks whether the machine is free for background work; its load is a mean over a minute."""
 
 TIDY_EVERY_SECONDS = 3600.0
 """Interval of passes over the query log, shared by all processes of a project. A pass takes 35 MB, so processes without

@@ -75,7 +75,7 @@ class Suggestion:
     name: str
     """Relative to the directory that its command is run in, with a slash."""
     documents: str
-    """What is in it, in words."""
+    """Its content in words."""
     sentence: str
     """Why, and the command or setting that makes it the project's knowledge."""
     directory: Path

@@ -49,8 +49,8 @@ one as often as takes at most this share of the time."""
 
 WATCHED_SECONDS, WATCHED_SHARE = 5.0, 0.005
 """A base whose file events are followed is compared before a search this often at most, and a slow one as often as
-takes at most this share of the time. Where eight clients looked at 12,000 files every 5 seconds, each look was an event
-for the others, and all of it took a tenth of two cores."""
+takes at most this share of the time. Eight clients that scanned 12,000 files every 5 s woke each other's watchers, and
+used 10 % of two cores."""
 
 MOST_PATHS = 64
 """Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""

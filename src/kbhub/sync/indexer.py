@@ -1,4 +1,4 @@
-"""Turn the files of a base into what is written to its index, here or in worker processes."""
+"""Read, chunk and embed the files of a base for its index, here or in worker processes."""
 
 from __future__ import annotations
 

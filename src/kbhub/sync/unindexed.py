@@ -37,7 +37,7 @@ BEST_FILES, BEST_BYTES = 32, 1 << 20
 
 @struct(frozen=False)
 class UnindexedScan:
-    """What was searched of the files that an index lacks."""
+    """A search of the files that an index lacks."""
 
     base: Base
     files: int

@@ -55,7 +55,7 @@ Changed = Callable[[Changes | None], None]
 
 @struct(frozen=False)
 class _Plan:
-    """What is currently watched."""
+    """The watched folders."""
 
     current: tuple[LoadedConfig, Discovery] | None
     """See `Hub.current`."""

@@ -55,7 +55,7 @@ STATUSES: Mapping[type[KbhubError], int] = {
     SecretFound: 400,
     DocumentChanged: 409,
 }
-"""Kind of error → status of HTTP; 503 for others, which say what is not available."""
+"""Class of error → HTTP status; 503 for the others: something is unavailable."""
 
 ROUTES = (
     Route("/", search.search_page),

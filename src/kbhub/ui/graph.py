@@ -30,7 +30,7 @@ ROUNDS = 50
 """Steps of the layout; after them it hardly moves."""
 
 CELLS = 16
-"""Cells along a side of the grid: what is in another cell repels from its middle, as in the Barnes–Hut method."""
+"""Cells along a side of the grid: points in other cells repel from the cell's middle, as in the Barnes–Hut method."""
 
 NEAR_EACH = 3
 """Documents nearest in meaning to which each is joined."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kbhub.usage.clusters import Cluster
 
 MOST_OPEN = 200
-"""Limit of open gaps per project; nobody reads a longer list, and each maintenance searches for all of them."""
+"""Limit of open gaps per project; longer lists are not read, and each maintenance searches for all of them."""
 
 AGAIN = 5
 """Unanswered queries after which an answered gap is reopened: as many as it took to find it."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kbhub.usage.clusters import Cluster
 
 MOST_PROMOTED = 50
-"""Limit of promoted memories per project, most asked first; more would crowd out what was learned."""
+"""Limit of promoted memories per project, most asked first; more would crowd out other memories."""
 
 QUESTION_CHARACTERS = 200
 """Limit of a question to promote; longer ones are pasted text."""
@@ -141,7 +141,7 @@ def _adopt(hub: Hub, log: QueryLog, memories: Mapping[str, MemoryFile]) -> None:
 
 
 def _is_changed(memory: MemoryFile, topic: Topic) -> bool:
-    """Return whether somebody edited a promoted memory."""
+    """Return whether a promoted memory was edited."""
     stored = read(memory.shelf, memory.path)
     return stored is None or stored.body != promoted_text(topic.question, memory.facts.refers)
 

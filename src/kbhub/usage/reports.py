@@ -23,7 +23,7 @@ SHOWN = 20
 
 
 class LoggedQuery(Model):
-    """A query and what it found."""
+    """A query and its results."""
 
     asked: str = Field(description="Time (ISO 8601, UTC).")
     text: str = Field(description="The query.")

@@ -18,7 +18,7 @@ RACY_SECONDS = 2.0
 
 
 class FileStates:
-    """The files and folders that decided something: what was read is as it was while none of them changes."""
+    """The files and folders behind a cached value, which holds while none of them changes."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, bool], tuple[int, ...]] = {}

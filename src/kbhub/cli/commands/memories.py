@@ -144,7 +144,7 @@ def memories(
     )
     hints = [*found.notes]
     if not found.memories:
-        hints.append("Nothing is remembered here that fits. `kbhub remember TEXT` remembers something.")
+        hints.append("No memory matches. Add one with `kbhub remember TEXT`.")
     elif found.total > len(found.memories):
         hints.append(f"Showing {len(found.memories)} of {found.total} memories; --limit shows more.")
     report = memories_report(found)

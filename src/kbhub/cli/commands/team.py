@@ -41,7 +41,7 @@ Seconds = Annotated[float, Parameter(metavar="SECONDS", validator=Number(gt=0))]
 
 
 class Shared(Model):
-    """A shared base that one may read."""
+    """A shared base that the role may read."""
 
     name: str = Field(description="Its name in the database.")
     description: str | None = Field(None, description="What the base is about.")

@@ -97,7 +97,7 @@ def ui(
 
 
 def _bound_again(port: int) -> socket.socket:
-    """Bind the port once whoever had it has let it go."""
+    """Bind the port as soon as its holder releases it."""
     end = time.monotonic() + TAKE_OVER_SECONDS
     while True:
         try:

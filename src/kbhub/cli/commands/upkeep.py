@@ -55,7 +55,7 @@ COMMIT_DIGITS = 10
 
 
 FINDINGS_SHOWN = 50
-"""Findings that are shown as text unless somebody asks for more: a few screens."""
+"""Findings shown as text by default: a few screens."""
 
 
 class IndexResult(Model):

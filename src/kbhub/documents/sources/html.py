@@ -41,7 +41,7 @@ def plain_tags(text: str) -> str:
 
 
 def _passed(text: str, match: re.Match[str], missing: set[str]) -> tuple[int, str]:
-    """Return where to go on after a special construct, and what is kept of it."""
+    """Return the position after a special construct, and the text kept of it."""
     start, begin = match.span()
     if match[3]:
         return _after_code(text, begin, match[3].lower(), missing)
@@ -103,7 +103,7 @@ class Table:
         """Return the lines of the table, if it has text, and the characters of `room` left for repeated cells."""
         grid: list[list[str]] = []
         above: dict[int, tuple[int, str]] = {}
-        """Column → last row that a cell from above reaches, and what it says there."""
+        """Column → last row that a cell from above spans, and its text."""
         for number, row in enumerate(self.rows):
             texts: list[str] = []
             coming: dict[int, tuple[int, str]] = {}
@@ -132,7 +132,7 @@ def _fill(texts: list[str], above: dict[int, tuple[int, str]], number: int) -> N
 
 
 MAX_TABLES = 6
-"""Tables within each other; what is deeper is read as text of the innermost."""
+"""Maximum nesting of tables; deeper ones are text of the innermost."""
 
 DECLARATION_BYTES = 4096
 """Bytes at the start of a file in which its encoding is declared; browsers look at 1,024."""
@@ -461,7 +461,7 @@ _STARTS: dict[str, Callable[[_Page, str, _Attributes], None]] = {
     "tr": _Page._start_row,
     **dict.fromkeys(("td", "th", "caption"), _Page._start_cell),
 }
-"""Name of an element → what its opening tag does."""
+"""Element name → handler of its opening tag."""
 
 
 def _language(attributes: _Attributes) -> str:

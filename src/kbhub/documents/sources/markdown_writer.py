@@ -93,9 +93,9 @@ class _Container:
 
     name: str
     first: str = ""
-    """What its first line begins with."""
+    """Prefix of its first line."""
     rest: str = ""
-    """What its other lines begin with."""
+    """Prefix of its other lines."""
     begun: bool = False
     """Whether it has any text."""
     number: int = 1

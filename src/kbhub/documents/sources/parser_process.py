@@ -30,7 +30,7 @@ MEMORY_BYTES = 1 << 30
 and a third of `PARSE_SECONDS`."""
 
 SPARE_SECONDS = 5.0
-"""Seconds after its deadline that the process ends itself, if whoever started it has not ended it."""
+"""Seconds after its deadline at which the process ends itself, unless its parent has."""
 
 PROBLEM_CHARACTERS = 300
 """Most characters of an error that is shown."""
@@ -117,7 +117,7 @@ def _confine() -> None:
 
 
 def _check_opened(arguments: tuple[Any, ...], roots: tuple[str, ...]) -> None:
-    """Refuse a file that is none of Python's; its caches of modules may be written."""
+    """Refuse to open a file outside Python's own; its module caches may be written."""
     path, mode, flags = arguments
     if isinstance(path, int):
         return

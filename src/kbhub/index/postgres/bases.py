@@ -134,7 +134,7 @@ def changing(
 
 @struct
 class OpenedBase:
-    """A base that one may read."""
+    """A base that the role may read."""
 
     number: int
     memories: bool
@@ -143,7 +143,7 @@ class OpenedBase:
 
 
 def opened(connection: Connection[Any], name: str) -> OpenedBase | None:
-    """Look up a base by name; None if there is none that one may read."""
+    """Look up a base by name; None if the role may read none of that name."""
     row = connection.execute("SELECT base_id, memories, meta FROM kbhub.open(%s)", (name,)).fetchone()
     return OpenedBase(row[0], row[1], row[2] or {}) if row else None
 

@@ -253,7 +253,7 @@ class StoppedDaemon:
     running: bool
     """Whether there was a daemon."""
     stopped: bool
-    """Whether there is none any more."""
+    """Whether it has ended."""
     pid: int | None
     how: str
     """`asked`, `signal` or `killed`; `none` if nothing was done."""
