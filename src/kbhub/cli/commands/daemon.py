@@ -99,7 +99,6 @@ def stop() -> Reply:
     the daemon is stopped.
 
     Example: kbhub stop
-
     """
     done = stop_daemon(DaemonFolder(data_dir(os.environ)))
     return Reply(

@@ -328,7 +328,6 @@ def hooks(hub: Hub) -> HooksState:
     this one; other clients list their own.
 
     Example: kbhub hooks
-
     """
     workspace = hub.discovery().workspace
     project = workspace.git_root or workspace.directory
