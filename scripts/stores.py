@@ -22,10 +22,8 @@ from typing import TYPE_CHECKING, Any
 import links
 from kbhub import __version__
 from kbhub.setup.clients import SERVER, Machine, client_named
-from kbhub.setup.hooks import hooks_tasks
-from kbhub.setup.instructions import SKILL
-from kbhub.setup.launch import RELOCATABLE
-from kbhub.setup.plan import carry_out
+from kbhub.setup.instructions import SKILL, hooks_tasks
+from kbhub.setup.plan import RELOCATABLE, carry_out
 
 if TYPE_CHECKING:
     from kbhub.setup.clients import ClientName

@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 
 from kbhub.setup.clients import CLIENTS, ClientName, Machine, Platform, client_named
-from kbhub.setup.launch import Installation, launch
-from kbhub.setup.plan import Registration, carry_out
+from kbhub.setup.plan import Installation, Registration, carry_out, launch
 from kbhub.setup.registration import chosen_clients, project_tasks, registrations, unregistered, user_tasks
 
 HOWTO = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.setup.clients import Machine
-from kbhub.setup.launch import launch, this_installation
-from kbhub.setup.plan import DIALOGS
+from kbhub.setup.plan import DIALOGS, launch, this_installation
 from setup_machine import CURSOR, Account, make_account
 from trees import snapshot
 

@@ -109,10 +109,10 @@ class Client:
 
     name: ClientName
     title: str
-    keys: tuple[str, ...]
-    """Key path of the object that holds the servers."""
     files: tuple[str, ...]
     """The user's file; the first that exists is used, else the last."""
+    keys: tuple[str, ...] = ("mcpServers",)
+    """Key path of the object that holds the servers."""
     windows: tuple[str, ...] = ()
     """The same on Windows, where it differs."""
     form: Form = "json"
@@ -146,13 +146,11 @@ _GOOSE = Shape(
 )
 _FACTORY = Shape(before={"type": "stdio"}, after={"disabled": False})  # as `droid mcp add` writes it
 _IN_FOLDER = ("--root", "${workspaceFolder}")
-_MCP_SERVERS = ("mcpServers",)
 
 CLIENTS: tuple[Client, ...] = (
     Client(
         "claude-code",
         "Claude Code",
-        _MCP_SERVERS,
         ("{claude_file}/.claude.json",),
         shape=_CLAUDE,
         programs=("claude",),
@@ -168,7 +166,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "claude-desktop",
         "Claude Desktop",
-        _MCP_SERVERS,
         ("{user}/Claude/claude_desktop_config.json",),
         signs=("{user}/Claude",),
         hint="Quit and restart it. It runs outside any project, so it searches your own bases.",
@@ -176,8 +173,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "codex",
         "Codex",
-        ("mcp_servers",),
         ("{codex}/config.toml",),
+        keys=("mcp_servers",),
         form="toml",
         programs=("codex",),
         signs=("{codex}",),
@@ -188,7 +185,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "copilot-cli",
         "Copilot CLI",
-        _MCP_SERVERS,
         ("{copilot}/mcp-config.json",),
         shape=_COPILOT,
         programs=("copilot",),
@@ -200,8 +196,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "vscode",
         "VS Code",
-        ("servers",),
         ("{user}/Code/User/mcp.json",),
+        keys=("servers",),
         shape=_STDIO,
         programs=("code",),
         signs=("{user}/Code/User",),
@@ -211,8 +207,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "vscode-insiders",
         "VS Code Insiders",
-        ("servers",),
         ("{user}/Code - Insiders/User/mcp.json",),
+        keys=("servers",),
         shape=_STDIO,
         programs=("code-insiders",),
         signs=("{user}/Code - Insiders/User",),
@@ -222,7 +218,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "cursor",
         "Cursor",
-        _MCP_SERVERS,
         ("{home}/.cursor/mcp.json",),
         programs=("cursor", "cursor-agent"),
         signs=("{home}/.cursor",),
@@ -231,7 +226,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "gemini-cli",
         "Gemini CLI",
-        _MCP_SERVERS,
         ("{home}/.gemini/settings.json",),
         programs=("gemini",),
         own=OwnCommand(
@@ -245,7 +239,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "antigravity",
         "Antigravity",
-        _MCP_SERVERS,
         ("{home}/.gemini/config/mcp_config.json", "{home}/.gemini/antigravity/mcp_config.json"),
         programs=("agy",),
         signs=("{home}/.gemini/antigravity",),
@@ -253,8 +246,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "opencode",
         "opencode",
-        ("mcp",),
         ("{xdg}/opencode/opencode.jsonc", "{xdg}/opencode/opencode.json"),
+        keys=("mcp",),
         shape=_OPENCODE,
         programs=("opencode",),
         signs=("{xdg}/opencode",),
@@ -265,8 +258,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "zed",
         "Zed",
-        ("context_servers",),
         ("{xdg}/zed/settings.json",),
+        keys=("context_servers",),
         windows=("{user}/Zed/settings.json",),
         shape=_WITH_ENV,
         programs=("zed", "zeditor"),
@@ -275,7 +268,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "devin",
         "Devin Desktop",
-        _MCP_SERVERS,
         ("{xdg}/devin/mcp_config.json",),
         windows=("{user}/devin/mcp_config.json",),
         programs=("devin",),
@@ -284,7 +276,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "windsurf",
         "Windsurf",
-        _MCP_SERVERS,
         ("{home}/.codeium/windsurf/mcp_config.json",),
         programs=("windsurf",),
         signs=("{home}/.codeium/windsurf",),
@@ -292,8 +283,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "goose",
         "Goose",
-        ("extensions",),
         ("{xdg}/goose/config.yaml",),
+        keys=("extensions",),
         windows=("{user}/Block/goose/config/config.yaml",),
         form="yaml",
         shape=_GOOSE,
@@ -302,25 +293,22 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "kiro",
         "Kiro",
-        _MCP_SERVERS,
         ("{home}/.kiro/settings/mcp.json",),
         programs=("kiro", "kiro-cli"),
         signs=("{home}/.kiro",),
         project=ProjectFile((".kiro/settings/mcp.json",)),
     ),
-    Client("amp", "Amp", ("amp.mcpServers",), ("{xdg}/amp/settings.json",), programs=("amp",)),
+    Client("amp", "Amp", ("{xdg}/amp/settings.json",), keys=("amp.mcpServers",), programs=("amp",)),
     Client(
         "cline",
         "Cline",
-        _MCP_SERVERS,
         ("{user}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",),
         signs=("{user}/Code/User/globalStorage/saoudrizwan.claude-dev",),
     ),
-    Client("lm-studio", "LM Studio", _MCP_SERVERS, ("{home}/.lmstudio/mcp.json",), signs=("{home}/.lmstudio",)),
+    Client("lm-studio", "LM Studio", ("{home}/.lmstudio/mcp.json",), signs=("{home}/.lmstudio",)),
     Client(
         "qwen-code",
         "Qwen Code",
-        _MCP_SERVERS,
         ("{qwen}/settings.json",),
         programs=("qwen",),
         signs=("{qwen}",),
@@ -330,8 +318,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "crush",
         "Crush",
-        ("mcp",),
         ("{crush}/crush.json",),
+        keys=("mcp",),
         shape=_STDIO,
         programs=("crush",),
         signs=("{crush}",),
@@ -341,8 +329,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "kilo-code",
         "Kilo Code",
-        ("mcp",),
         ("{xdg}/kilo/kilo.json", "{xdg}/kilo/kilo.jsonc"),
+        keys=("mcp",),
         shape=_OPENCODE,
         programs=("kilo", "kilocode"),
         signs=("{xdg}/kilo",),
@@ -352,7 +340,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "continue",
         "Continue",
-        _MCP_SERVERS,
         ("{continue}/mcpServers/kbhub.json",),
         signs=("{continue}",),
         project=ProjectFile((".continue/mcpServers/kbhub.json",)),
@@ -361,7 +348,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "roo-code",
         "Roo Code",
-        _MCP_SERVERS,
         ("{user}/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
         signs=("{user}/Code/User/globalStorage/rooveterinaryinc.roo-cline",),
         project=ProjectFile((".roo/mcp.json",)),
@@ -370,7 +356,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "junie",
         "Junie",
-        _MCP_SERVERS,
         ("{home}/.junie/mcp/mcp.json",),
         programs=("junie",),
         signs=("{home}/.junie",),
@@ -380,7 +365,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "warp",
         "Warp",
-        _MCP_SERVERS,
         ("{home}/.warp/.mcp.json",),
         programs=("warp-terminal",),
         signs=("{home}/.warp", "{xdg}/warp-terminal"),
@@ -391,7 +375,6 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "factory",
         "Factory Droid",
-        _MCP_SERVERS,
         ("{home}/.factory/mcp.json",),
         shape=_FACTORY,
         programs=("droid",),

@@ -193,11 +193,18 @@ def without_entry(text: str, place: EntryLocation) -> str:
     keys, name, path = place.keys, place.name, place.path
     if place.form == "json":
         edited = jsonc.remove_value(body, [*keys, name], path)
+        if not servers(parse(edited, "json", path), keys, path):
+            empty = jsonc.set_value(edited, keys, {}, path)
+            edited = empty if _packed(empty) == _packed(edited) else edited  # no comments in it
     elif place.form == "toml":
         edited = _toml_removed(body, keys, name, path)
     else:
         edited = _yaml_removed(body, keys, name, path)
     return _checked(text, bom + edited, place, None)
+
+
+def _packed(text: str) -> str:
+    return "".join(text.split())
 
 
 def _checked(before: str, after: str, place: EntryLocation, entry: dict[str, Any] | None) -> str:

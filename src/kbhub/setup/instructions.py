@@ -1,17 +1,28 @@
-"""Instructions for agents to search before guessing: lines in AGENTS.md, CLAUDE.md and GEMINI.md, and a skill."""
+"""What tells agents to search before guessing: lines in AGENTS.md, CLAUDE.md and GEMINI.md, a skill, and hooks.
+
+Sources of the hooks: as for `hooks.events`. Each client has a file with a list of hooks per event; Copilot CLI reads
+every file in a folder, so it gets one of its own.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from functools import partial
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, Literal
 
 from kbhub.errors import ConfigError
-from kbhub.setup.clients import SERVER, Client, Machine
-from kbhub.setup.entries import edit, read_bytes
+from kbhub.hooks.events import BY_PLUGIN, EventName, HookClient
+from kbhub.setup.clients import SERVER, Client, Machine, Platform, client_named, this_platform
+from kbhub.setup.entries import back_up, decode, edit, parse, read_bytes, without_bom
 from kbhub.setup.plan import Action, PlannedStep, Step, done, failed
+from kbhub.values import struct
+from kbhub.workspace import jsonc
+from kbhub.workspace.files import data_dir
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files that agents read when they start. If a project has none, the first is created."""
@@ -56,24 +67,43 @@ def agents_tasks(root: Path, *, remove: bool) -> list[PlannedStep]:
     return list(tasks.values())
 
 
-def _lines_task(file: Path, root: Path, *, remove: bool) -> PlannedStep:
-    step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
+def _planned(
+    step: Step,
+    change: Callable[[bytes | None], bytes | None],
+    *,
+    within: Path | None = None,
+    backups: Path | None = None,
+    notes: tuple[str, ...] = (),
+) -> PlannedStep:
+    """Plan to edit a file; with `backups`, the data directory, it is backed up there first."""
     try:
-        if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
-            raise ConfigError(file, f"points outside {root}; it was left unchanged")
-        before = read_bytes(file)
-        if before is not None and not remove and _START.search(before) is None and _imports_agents_md(file, before):
-            return PlannedStep(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
-        if _edited(before, file, remove=remove) == before:
+        before = read_bytes(step.file)
+        if change(before) == before:
             return PlannedStep(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
         return PlannedStep(failed(step, str(error)))
-    return PlannedStep(step, partial(_write_lines, step, file, root, remove=remove))
+
+    def do() -> Step:
+        backup = back_up(backups, step.file, read_bytes(step.file)) if backups else None
+        edit(step.file, change, within=within)
+        return done(step, backup=backup, notes=notes)
+
+    return PlannedStep(step, do)
 
 
-def _write_lines(step: Step, file: Path, root: Path, *, remove: bool) -> Step:
-    edit(file, lambda content: _edited(content, file, remove=remove), within=root)
-    return done(step)
+def _lines_task(file: Path, root: Path, *, remove: bool) -> PlannedStep:
+    step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
+    if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
+        return PlannedStep(failed(step, str(ConfigError(file, f"points outside {root}; it was left unchanged"))))
+
+    def change(content: bytes | None) -> bytes | None:
+        return _edited(content, file, remove=remove)
+
+    task = _planned(step, change, within=root)
+    before = read_bytes(file) if task.do and not remove else None
+    if before is not None and _START.search(before) is None and _imports_agents_md(file, before):
+        return PlannedStep(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
+    return task
 
 
 def _imports_agents_md(file: Path, content: bytes) -> bool:
@@ -139,20 +169,18 @@ def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) ->
 def _skill_task(file: Path, title: str, *, remove: bool) -> PlannedStep:
     action: Action = "delete" if remove else "write"
     step = Step(subject="skill", title=f"Skill for {title}", action=action, file=file)
-    try:
-        content = _skill(read_bytes(file), file, remove=remove)
-        if content == read_bytes(file):
-            return PlannedStep(step.model_copy(update={"action": "nothing"}))
-    except ConfigError as error:
-        return PlannedStep(failed(step, str(error)))
-    return PlannedStep(step, partial(_write_skill, step, file, remove=remove))
+    task = _planned(step, lambda content: _skill(content, file, remove=remove))
+    write = task.do
+    if write is None or not remove:
+        return task
 
+    def delete() -> Step:
+        deleted = write()
+        if not any(file.parent.iterdir()):
+            file.parent.rmdir()
+        return deleted
 
-def _write_skill(step: Step, file: Path, *, remove: bool) -> Step:
-    edit(file, lambda content: _skill(content, file, remove=remove))
-    if remove and not any(file.parent.iterdir()):
-        file.parent.rmdir()
-    return done(step)
+    return PlannedStep(step, delete)
 
 
 def _skill(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
@@ -160,3 +188,240 @@ def _skill(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
     if content is not None and OURS not in content:
         raise ConfigError(file, _OURS_NO_MORE)
     return None if remove else SKILL.read_bytes()
+
+
+HOOKS = "hooks"
+
+PLUGIN = "kbhub"
+"""Name of the plugin, which clients know as `NAME@MARKETPLACE`."""
+
+HOOK_SECONDS = 5
+"""Seconds after which a client gives up on a hook; kbhub itself gives up after .4."""
+
+END_SECONDS = 20
+"""The same at the end of a session."""
+
+_OURS = re.compile(r"\bhook (?:session-start|prompt|tool|session-end) --client [a-z-]+\s*$")
+"""The end of a command that is ours."""
+
+
+@struct
+class Hooked:
+    """How a client's hooks are registered."""
+
+    client: HookClient
+    file: str
+    """A template, as in `setup.clients`."""
+    events: Mapping[EventName, str]
+    """Our name of an event → the client's."""
+    tools: str = ""
+    """Regular expression for the names of the tools that work on files."""
+    unit: Literal["s", "ms"] = "s"
+    own: bool = False
+    """Whether the file is kbhub's alone."""
+    plugins: str = ""
+    """A template of the client's list of installed plugins, if the file says, too, which are enabled."""
+    project: tuple[str, ...] = ()
+    """Files in a project that enable and disable plugins there, the most important one last."""
+    hint: str = ""
+
+
+_CLAUDE_EVENTS: dict[EventName, str] = {
+    "session-start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "tool": "PreToolUse",
+    "session-end": "SessionEnd",
+}
+
+HOOKED: tuple[Hooked, ...] = (
+    Hooked(
+        "claude-code",
+        "{claude}/settings.json",
+        _CLAUDE_EVENTS,
+        tools="Read|Edit|MultiEdit|Write|NotebookEdit|Bash",
+        plugins="{claude}/plugins/installed_plugins.json",
+        project=(".claude/settings.json", ".claude/settings.local.json"),
+    ),
+    Hooked(
+        "codex",
+        "{codex}/hooks.json",
+        _CLAUDE_EVENTS,
+        tools="Bash|apply_patch|shell|exec_command",
+        hint="Codex runs new hooks only after you review them: type `/hooks` in Codex.",
+    ),
+    Hooked(
+        "copilot-cli",
+        "{copilot}/hooks/kbhub.json",
+        {**_CLAUDE_EVENTS, "tool": "PostToolUse"},
+        tools="bash|view|edit|create|powershell",
+        own=True,
+    ),
+    Hooked(
+        "gemini-cli",
+        "{home}/.gemini/settings.json",
+        {
+            "session-start": "SessionStart",
+            "prompt": "BeforeAgent",
+            "tool": "AfterTool",
+            "session-end": "SessionEnd",
+        },
+        tools="read_file|read_many_files|replace|write_file|run_shell_command",
+        unit="ms",
+    ),
+)
+"""In display order."""
+
+
+def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
+    """Plan to register the hooks with those of the clients that have hooks, or to remove them where they are.
+
+    `argv` is the command line that starts kbhub.
+    """
+    names = {client.name for client in clients}
+    tasks = [_hooks_task(hooked, machine, argv, remove=remove) for hooked in HOOKED if hooked.client in names]
+    return [task for task in tasks if not remove or task.step.action != "nothing"]
+
+
+def hooked_clients(
+    env: Mapping[str, str], home: Path, project: Path | None = None, platform: Platform | None = None
+) -> tuple[str, ...]:
+    """Return the titles of the clients that run kbhub's hooks, such as `Claude Code` or `Claude Code (plugin)`.
+
+    A plugin may be enabled or disabled in the folder of a project.
+    """
+    machine = Machine(home, env, platform or this_platform())
+    titles = []
+    for hooked in HOOKED:
+        file, title = machine.path(hooked.file), client_named(hooked.client).title
+        content = read_bytes_or_none(file)
+        with suppress(ConfigError):
+            if _places(content, file):
+                titles.append(title)
+        if hooked.plugins and _has_plugin(hooked, machine, project):
+            titles.append(f"{title}{BY_PLUGIN}")
+    return tuple(titles)
+
+
+def _has_plugin(hooked: Hooked, machine: Machine, project: Path | None) -> bool:
+    """Return whether kbhub's plugin is enabled, whatever its marketplace is called.
+
+    The files of a project come with a clone, so there it has to be installed, too.
+    """
+    enabled = _plugins(machine.path(hooked.file), "enabledPlugins")
+    if project is not None:
+        installed = _plugins(machine.path(hooked.plugins), "plugins")
+        for name in hooked.project:
+            here = _plugins(project / name, "enabledPlugins")
+            enabled |= {plugin: value for plugin, value in here.items() if value is not True or plugin in installed}
+    return True in enabled.values()
+
+
+def _plugins(file: Path, key: str) -> dict[str, Any]:
+    """Return a file's entries for kbhub's plugin, by name with marketplace; empty if it cannot be read."""
+    with suppress(ConfigError):
+        found = parse(decode(read_bytes(file), file), "json", file).get(key)
+        if isinstance(found, dict):
+            return {name: value for name, value in found.items() if name.startswith(f"{PLUGIN}@")}
+    return {}
+
+
+def read_bytes_or_none(file: Path) -> bytes | None:
+    """Return a file's content; None if it cannot be read."""
+    try:
+        return read_bytes(file)
+    except ConfigError:
+        return None
+
+
+def _hooks_task(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove: bool) -> PlannedStep:
+    file, title = machine.path(hooked.file), f"Hooks for {client_named(hooked.client).title}"
+    step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
+    backups = data_dir(machine.env)
+    if remove:
+        return _planned(step, lambda content: _without_hooks(content, file), backups=backups)
+    hint = (hooked.hint,) if hooked.hint else ()
+    return _planned(
+        step, lambda content: _with_hooks(content, file, hooked, machine, argv), backups=backups, notes=hint
+    )
+
+
+def _with_hooks(
+    content: bytes | None, file: Path, hooked: Hooked, machine: Machine, argv: Sequence[str]
+) -> bytes | None:
+    """Return the file with exactly the hooks that belong there."""
+    mark, text = without_bom(decode(content, file))
+    places = _places(content, file)
+    wanted = {event: _entry(hooked, name, machine, argv) for name, event in hooked.events.items()}
+    there = {event: entry for event, _, entry in places}
+    if there == wanted and len(places) == len(wanted):
+        return content
+    if places:
+        mark, text = without_bom(decode(_without_hooks(content, file), file))
+    if not text.strip():
+        text = jsonc.NEW_FILE
+    data = parse(text, "json", file)
+    if hooked.own and "version" not in data:
+        text = jsonc.set_value(text, ["version"], 1, file)
+    for event, entry in wanted.items():
+        held = parse(text, "json", file).get(HOOKS)
+        if isinstance(held, dict) and event in held:
+            text = jsonc.add_item(text, [HOOKS, event], entry, file)
+        else:
+            text = jsonc.set_value(text, [HOOKS, event], [entry], file)
+    return f"{mark}{text}".encode()
+
+
+def _without_hooks(content: bytes | None, file: Path) -> bytes | None:
+    """Return the file without kbhub's hooks, and without the lists that are empty then; None if nothing is left."""
+    places = _places(content, file)
+    if not places:
+        return content
+    mark, text = without_bom(decode(content, file))
+    for event, number, _ in reversed(places):
+        text = jsonc.remove_value(text, [HOOKS, event, number], file)
+        if not parse(text, "json", file)[HOOKS][event]:
+            text = jsonc.remove_value(text, [HOOKS, event], file)
+    if not parse(text, "json", file)[HOOKS]:
+        text = jsonc.remove_value(text, [HOOKS], file)
+    return f"{mark}{text}".encode() if parse(text, "json", file).keys() - {"version"} or not _is_own(file) else None
+
+
+def _is_own(file: Path) -> bool:
+    return file.name == "kbhub.json"
+
+
+def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str, Any]]]:
+    """Return kbhub's entries in a file: event, place in its list, entry."""
+    held = parse(decode(content, file), "json", file).get(HOOKS)
+    if held is None:
+        return []
+    if not isinstance(held, dict):
+        raise ConfigError(file, "expected an object; it was left unchanged", HOOKS)
+    return [
+        (event, number, entry)
+        for event, entries in held.items()
+        if isinstance(entries, list)
+        for number, entry in enumerate(entries)
+        if isinstance(entry, dict) and any(_OURS.search(command) for command in _commands(entry))
+    ]
+
+
+def _commands(entry: Mapping[str, Any]) -> list[str]:
+    hooks = entry.get("hooks")
+    every = [entry, *(hook for hook in (hooks if isinstance(hooks, list) else []) if isinstance(hook, dict))]
+    found = (hook.get(key) for hook in every for key in ("command", "bash", "powershell"))
+    return [command for command in found if isinstance(command, str)]
+
+
+def _entry(hooked: Hooked, name: EventName, machine: Machine, argv: Sequence[str]) -> dict[str, Any]:
+    words = [*argv, "hook", name, "--client", hooked.client]
+    seconds = END_SECONDS if name == "session-end" else HOOK_SECONDS
+    if hooked.own:
+        line = {"bash": shlex.join(words), "powershell": f"& {subprocess.list2cmdline(words)}"}
+        matched = {"matcher": hooked.tools} if name == "tool" else {}
+        return {"type": "command", **matched, **line, "timeoutSec": seconds}
+    command = subprocess.list2cmdline(words) if machine.platform == "win32" else shlex.join(words)
+    timeout = seconds * 1000 if hooked.unit == "ms" else seconds
+    named = {"name": f"kbhub {name}"} if hooked.unit == "ms" else {}
+    matcher = {"matcher": hooked.tools} if name == "tool" else {}
+    return {**matcher, "hooks": [{"type": "command", **named, "command": command, "timeout": timeout}]}

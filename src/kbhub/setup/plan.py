@@ -1,18 +1,233 @@
-"""The plan of `kbhub setup`: steps with the functions that carry them out, and what only a person can do."""
+"""The plan of `kbhub setup`: steps with what carries them out, and the command lines of kbhub and of clients."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from kbhub.errors import KbhubError
 from kbhub.frozen import Model
-from kbhub.setup.clients import SERVER, ClientName, Shape
+from kbhub.setup.clients import SERVER, ClientName, Machine, OwnCommand, Shape
 from kbhub.values import struct
+
+How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
+
+RELOCATABLE = ("kbhub", "serve")
+"""The command in a project's files, found on PATH, since its location differs between team members."""
+
+_PACKAGE = "kbhub"
+
+
+SECONDS = 60.0
+"""Timeout of a command; those written in JavaScript take up to ten seconds to start on a busy machine."""
+
+_VERSION_SECONDS = 20.0
+
+_ERROR_CHARACTERS = 300
+
+_VERSION = re.compile(r"(\d+)\.\d+")
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@struct
+class Installation:
+    """Where kbhub is installed."""
+
+    prefix: Path
+    """`sys.prefix` of its environment, symlinks not resolved."""
+    executable: Path
+    """Its interpreter."""
+    scripts: Path
+    """Folder of the environment's scripts."""
+    isolated: bool
+    """Whether the environment is a virtual one."""
+    origin: str = ""
+    """URL it was installed from, if not from a package index."""
+
+
+@struct
+class Launch:
+    """How to start an installed kbhub."""
+
+    argv: tuple[str, ...]
+    """Without the subcommand."""
+    how: How
+    note: str = ""
+    """A sentence for the user."""
+
+
+def this_installation() -> Installation:
+    """Return the installation that is running."""
+    return Installation(
+        prefix=Path(sys.prefix),
+        executable=Path(sys.executable),
+        scripts=Path(sysconfig.get_path("scripts")),
+        isolated=sys.prefix != sys.base_prefix,
+        origin=_origin(),
+    )
+
+
+def launch(installation: Installation, machine: Machine) -> Launch:
+    """Find a command that starts kbhub and still works after its next upgrade.
+
+    `uvx` environments are temporary, so the runner itself is used. `uv` and `pipx` tools are started through their
+    launcher, which later versions keep, and so is anything else with a symlink on PATH (Homebrew's folders contain the
+    version). Otherwise it is the script in the environment.
+    """
+    prefix = installation.prefix
+    script = installation.scripts / _executable_name(machine)
+    if _is_ephemeral(prefix, machine.env) and (runner := _uvx(machine)):
+        source = ("--from", installation.origin) if installation.origin else ()
+        return Launch((*runner, *source, _PACKAGE), "uvx")
+    how: How = "venv" if installation.isolated else "environment"
+    if (prefix / "uv-receipt.toml").is_file():
+        how = "uv tool"
+    elif (prefix / "pipx_metadata.json").is_file():
+        how = "pipx"
+    for launcher in _launchers(how, machine):
+        if _leads_into(launcher, prefix) or (machine.platform == "win32" and how in ("uv tool", "pipx")):
+            return Launch((str(launcher),), how)
+    if script.is_file():
+        note = (
+            f"kbhub is in the virtual environment {prefix} and stops working if you delete that. "
+            "To install it on its own, run `uv tool install kbhub` or `pipx install kbhub`."
+            if how == "venv"
+            else ""
+        )
+        return Launch((str(script),), how, note)
+    return Launch((str(installation.executable), "-m", _PACKAGE), "module")
+
+
+def _is_ephemeral(prefix: Path, env: Mapping[str, str]) -> bool:
+    """Return whether an environment is in uv's cache, such as `archive-v0/…` or `environments-v2/…`."""
+    cache = env.get("UV_CACHE_DIR")
+    if cache and prefix.is_relative_to(cache):
+        return True
+    parts = prefix.parts
+    return "uv" in parts and any(part.startswith(("archive-v", "environments-v", "builds-v")) for part in parts)
+
+
+def _uvx(machine: Machine) -> tuple[str, ...] | None:
+    """Return the `uvx` command; uv sets `UV` to its own path."""
+    if uvx := machine.program("uvx"):
+        return (str(Path(uvx).absolute()),)
+    uv = machine.env.get("UV") or machine.program("uv")
+    return (str(Path(uv).absolute()), "tool", "run") if uv and Path(uv).is_file() else None
+
+
+def _launchers(how: How, machine: Machine) -> list[Path]:
+    """Return existing launchers that may link to the script, those of uv and pipx first."""
+    name = _executable_name(machine)
+    env = machine.env
+    folders = []
+    if how == "uv tool":
+        folders = [env.get("UV_TOOL_BIN_DIR"), env.get("XDG_BIN_HOME"), f"{machine.home}/.local/bin"]
+    elif how == "pipx":
+        folders = [env.get("PIPX_BIN_DIR"), f"{machine.home}/.local/bin"]
+    paths = [Path(folder) / name for folder in folders if folder]
+    paths += [
+        Path(program).absolute()
+        for folder in env.get("PATH", "").split(os.pathsep)
+        if folder and (program := shutil.which(_PACKAGE, path=folder))
+    ]
+    return [path for path in paths if path.is_file()]
+
+
+def _leads_into(launcher: Path, prefix: Path) -> bool:
+    """Return whether a symlink outside an environment leads to a program in it."""
+    real = os.path.realpath(prefix)
+    return launcher.is_symlink() and launcher.resolve().is_relative_to(real) and not launcher.is_relative_to(prefix)
+
+
+def _executable_name(machine: Machine) -> str:
+    return f"{_PACKAGE}.exe" if machine.platform == "win32" else _PACKAGE
+
+
+def _origin() -> str:
+    """Return the URL that pip or uv recorded (PEP 610), empty for an installation from an index."""
+    try:
+        record: Any = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        return ""
+    url = record.get("url", "") if isinstance(record, dict) else ""
+    vcs = record.get("vcs_info", {}).get("vcs") if url else None
+    return f"{vcs}+{url}" if vcs else str(url)
+
+
+def adding(own: OwnCommand, shape: Shape, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command line that registers a server."""
+    entry = json.dumps({"name": SERVER, **shape.fields(argv)})
+    line: list[str] = [own.program]
+    for part in own.add:
+        line += argv if part == "{argv}" else [entry if part == "{json}" else part]
+    return tuple(line)
+
+
+def removing(own: OwnCommand) -> tuple[str, ...]:
+    """Return the command line that removes it, or an empty tuple if there is none."""
+    return (own.program, *own.remove) if own.remove else ()
+
+
+def shown(command: Sequence[str]) -> str:
+    """Quote a command line for a shell."""
+    return shlex.join(command)
+
+
+def run(command: Sequence[str], machine: Machine) -> str:
+    """Run a client's command line in the home directory; return why it failed, or an empty string."""
+    program = machine.program(command[0])
+    if program is None:
+        return "it is not on PATH"
+    try:
+        process = _run([program, *command[1:]], machine, SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"it did not finish within {SECONDS:g} s"
+    except OSError as error:
+        return f"it cannot be run: {error.strerror or error}"
+    if process.returncode == 0:
+        return ""
+    output = _ESCAPES.sub("", (process.stderr or process.stdout).decode("utf-8", "replace"))
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
+    return f"exit code {process.returncode}: {last[:_ERROR_CHARACTERS]}"
+
+
+def major_version(name: str, machine: Machine) -> int | None:
+    """Return the major version a program reports, or None if it cannot be determined."""
+    program = machine.program(name)
+    if program is None:
+        return None
+    try:
+        process = _run([program, "--version"], machine, _VERSION_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = _VERSION.search(process.stdout.decode("utf-8", "replace"))
+    return int(version[1]) if version else None
+
+
+def _run(argv: Sequence[str], machine: Machine, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(  # noqa: S603 - a program the user installed, our own arguments, no shell
+        argv,
+        env=dict(machine.env),
+        cwd=machine.home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=seconds,
+        check=False,
+    )
+
 
 Action = Literal["register", "update", "remove", "write", "delete", "nothing"]
 """`register`, `update` and `remove` an entry of a client; `write` and `delete` other files or parts of them."""

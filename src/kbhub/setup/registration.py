@@ -8,7 +8,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from kbhub.errors import ConfigError
-from kbhub.setup import launch
+from kbhub.setup import plan
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Platform, Shape, this_platform
 from kbhub.setup.entries import (
     EntryLocation,
@@ -22,8 +22,7 @@ from kbhub.setup.entries import (
     with_fields,
     without_entry,
 )
-from kbhub.setup.launch import RELOCATABLE, major_version
-from kbhub.setup.plan import Action, AnyName, PlannedStep, Registration, Step, done, failed
+from kbhub.setup.plan import RELOCATABLE, Action, AnyName, PlannedStep, Registration, Step, done, failed, major_version
 from kbhub.values import struct
 from kbhub.workspace.files import data_dir
 
@@ -271,9 +270,9 @@ def _registration(target: Target, step: Step, entry: RegisteredServer | None, ma
     if entry is None:
         line: tuple[str, ...] = ()
         if own and machine.program(own.program):
-            line = launch.adding(own, target.shape, target.argv)
-        step = _with_action(step, "register", command=target.argv, through=launch.shown(line))
-        return PlannedStep(step, lambda: _register(target, step, line, machine))
+            line = plan.adding(own, target.shape, target.argv)
+        step = _with_action(step, "register", command=target.argv, through=plan.shown(line))
+        return PlannedStep(step, partial(_carried_out, target, step, line, machine))
     off = () if entry.enabled else (OFF,)
     if entry.name != SERVER:
         return PlannedStep(
@@ -285,82 +284,58 @@ def _registration(target: Target, step: Step, entry: RegisteredServer | None, ma
         return PlannedStep(_with_action(step, "nothing", command=entry.argv, notes=off))
     argv = target.argv_instead_of(entry)
     step = _with_action(step, "update", command=argv, before=entry.argv, notes=off)
-    return PlannedStep(step, lambda: _with_backup(target, machine, lambda: _edited(target, step)))
+    return PlannedStep(step, partial(_carried_out, target, step, (), machine))
 
 
 def _removal(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
     if entry is None or entry.name != SERVER:
         return PlannedStep(_with_action(step, "nothing"))
     own = target.client.own if target.within is None else None
-    line = launch.removing(own) if own and machine.program(own.program) else ()
-    step = _with_action(step, "remove", before=entry.argv, through=launch.shown(line))
-    return PlannedStep(step, lambda: _remove(target, step, line, machine))
+    line = plan.removing(own) if own and machine.program(own.program) else ()
+    step = _with_action(step, "remove", before=entry.argv, through=plan.shown(line))
+    return PlannedStep(step, partial(_carried_out, target, step, line, machine))
 
 
-def _register(target: Target, step: Step, line: tuple[str, ...], machine: Machine) -> Step:
-    def is_there() -> bool:
-        entry = registered(current_text(target), target)
-        return entry is not None and target.wants(entry)
+def _carried_out(target: Target, step: Step, line: tuple[str, ...], machine: Machine) -> Step:
+    """Let the client's own CLI do it; edit the file if there is no command, it fails, or it has no effect.
 
-    return _done_by(target, step, line, machine, is_there)
+    A backup of the file is kept if it changed.
+    """
 
+    def edited(content: bytes | None) -> bytes | None:
+        return _edited(content, target, step)
 
-def _remove(target: Target, step: Step, line: tuple[str, ...], machine: Machine) -> Step:
-    def is_gone() -> bool:
-        entry = registered(current_text(target), target)
-        return entry is None or entry.name != SERVER
-
-    return _done_by(target, step, line, machine, is_gone)
-
-
-def _done_by(
-    target: Target, step: Step, line: tuple[str, ...], machine: Machine, succeeded: Callable[[], bool]
-) -> Step:
-    """Let the client's own CLI do it; edit the file if there is no command, it fails, or it has no effect."""
-
-    def change() -> Step:
-        if not line:
-            return _edited(target, step)
-        fault = launch.run(line, machine)
-        if not fault and succeeded():
-            return done(step, notes=_hint(target, step))
-        reason = fault or f"it had no effect on {target.file}"
-        return _edited(target, step, f"`{line[0]}` failed ({reason}), so the file was edited instead.")
-
-    return _with_backup(target, machine, change)
-
-
-def _with_backup(target: Target, machine: Machine, change: Callable[[], Step]) -> Step:
-    """Run a change; keep a backup of the file if it changed."""
-    before = read_bytes(target.file)
+    before, note = read_bytes(target.file), ""
     copy = back_up(data_dir(machine.env), target.file, before)
     try:
-        return change().model_copy(update={"backup": copy})
+        if line:
+            fault = plan.run(line, machine)
+            if not fault and edited(content := read_bytes(target.file)) == content:
+                return done(step, backup=copy, notes=_hint(target, step))
+            reason = fault or f"it had no effect on {target.file}"
+            note = f"`{line[0]}` failed ({reason}), so the file was edited instead."
+        edit(target.file, edited, within=target.within)
+        notes = (note, *_hint(target, step)) if note else _hint(target, step)
+        return done(step.model_copy(update={"through": ""}), backup=copy, notes=notes)
     finally:
         if copy and read_bytes(target.file) == before:
             copy.unlink(missing_ok=True)
 
 
-def _edited(target: Target, step: Step, note: str = "") -> Step:
-    """Edit the file so that it starts the command in the step."""
-
-    def change(content: bytes | None) -> bytes | None:
-        text = decode(content, target.file)
-        entry = registered(text, target)
-        if entry is not None and entry.name != SERVER:
-            entry = None
-        place = EntryLocation(target.form, target.keys, SERVER, target.file)
-        if step.action == "remove":
-            return content if entry is None else without_entry(text, place).encode()
-        if entry is None:
-            return with_entry(text, place, target.shape.entry(step.command)).encode()
-        if target.wants(entry):
-            return content
-        return with_fields(text, place, target.shape.fields(step.command)).encode()
-
-    edit(target.file, change, within=target.within)
-    notes = (note, *_hint(target, step)) if note else _hint(target, step)
-    return done(step.model_copy(update={"through": ""}), notes=notes)
+def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
+    """Return the file so that it starts the command in the step, or without its entry."""
+    text = decode(content, target.file)
+    entry = registered(text, target)
+    if entry is not None and entry.name != SERVER:
+        entry = None
+    place = EntryLocation(target.form, target.keys, SERVER, target.file)
+    if step.action == "remove":
+        return content if entry is None else without_entry(text, place).encode()
+    if entry is None:
+        return with_entry(text, place, target.shape.entry(step.command)).encode()
+    if target.wants(entry):
+        return content
+    return with_fields(text, place, target.shape.fields(step.command)).encode()
 
 
 def _hint(target: Target, step: Step) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from kbhub.render.memories import forgotten_report, memories_report, remembered_
 from kbhub.render.setup import inbox_text, settled_text, state_text
 from kbhub.render.terminal import text as text_of
 from kbhub.server.daemon.launch import run_hook
-from kbhub.setup.hooks import hooked_clients
+from kbhub.setup.instructions import hooked_clients
 from kbhub.workspace.files import expand
 
 MOST_LISTED = 1000

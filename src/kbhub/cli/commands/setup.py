@@ -21,10 +21,8 @@ from kbhub.render.layout import json_escaped
 from kbhub.render.setup import pastes_text, plan_text, question
 from kbhub.render.terminal import Painter
 from kbhub.setup.clients import CLIENTS, Client, Machine, this_platform
-from kbhub.setup.hooks import HOOKED, hooks_tasks
-from kbhub.setup.instructions import agents_tasks, skill_tasks
-from kbhub.setup.launch import launch, this_installation
-from kbhub.setup.plan import AnyName, PlannedStep, SetupReport, Step, carry_out, pastes
+from kbhub.setup.instructions import HOOKED, agents_tasks, hooks_tasks, skill_tasks
+from kbhub.setup.plan import AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory

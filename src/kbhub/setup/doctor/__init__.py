@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from kbhub.errors import ConfigError, KbhubError
+from kbhub.hub import Hub
 from kbhub.index.sqlite import set_aside
 from kbhub.reading.reports import Diagnosis, Finding
-from kbhub.setup.doctor.bases import base_findings, config_findings, discovery_findings, shared_findings, trust_findings
+from kbhub.setup.doctor.bases import base_findings, config_findings, discovery_findings, trust_findings
 from kbhub.setup.doctor.machine import (
     FILE_MODE,
     FOLDER_MODE,
@@ -37,49 +40,49 @@ from kbhub.setup.registration import registrations, unregistered
 from kbhub.sync.freshness import sync
 from kbhub.types import Base
 
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-
 BUSY = "another kbhub process is indexing it; try again when it has finished"
 
 
+CHECKS: dict[str, Callable[[Hub, Sequence[Base]], Iterable[Finding]]] = {
+    "python": lambda *_: [python_version()],
+    "sqlite": lambda *_: sqlite(),
+    "model": lambda *_: [packaged_model()],
+    "config": lambda hub, _: config_findings(hub),
+    "embedder": lambda hub, _: embedder_findings(hub),
+    "ollama": lambda hub, _: ollama_findings(hub),
+    "trust": lambda hub, _: trust_findings(hub.trust),
+    "discovery": lambda hub, _: discovery_findings(hub),
+    "reranking": lambda hub, bases: reranking_findings(hub, bases),
+    "folders": lambda hub, bases: folder_findings(hub, bases),
+    "bases": lambda hub, bases: chain.from_iterable(base_findings(hub, base) for base in bases),
+    "watch": lambda _, bases: watch_findings(bases),
+    "clients": lambda hub, _: client_findings(hub),
+}
+"""What search needs, from the interpreter to each file of a base, in the order of the report."""
+
+
 def examine(hub: Hub) -> Diagnosis:
-    """Check everything that search needs, from the interpreter to each file of a base."""
-    findings = [python_version(), *sqlite(), packaged_model()]
-    bases: tuple[Base, ...] = ()
-    try:
-        discovery = hub.rediscover()
-    except ConfigError as error:
-        findings += [*config_findings(hub, error), *trust_findings(hub.trust)]
-    else:
-        bases = discovery.bases
-        findings += [*config_findings(hub), *embedder_findings(hub), *ollama_findings(hub)]
-        findings += trust_findings(hub.trust)
-        findings += discovery_findings(hub, discovery)
-        findings += reranking_findings(hub, bases)
-    findings += folder_findings(hub, bases)
-    for base in bases:
-        findings += shared_findings(hub, base) if base.engine else base_findings(hub, base)
-    return Diagnosis(findings=(*findings, *watch_findings(bases), *client_findings(hub)))
+    """Make all checks."""
+    with suppress(ConfigError):
+        hub.rediscover()
+    bases, findings = _bases(hub), list[Finding]()
+    for find in CHECKS.values():
+        with suppress(ConfigError):  # `config` tells of it, and what needs it is left out
+            findings += find(hub, bases)
+    return Diagnosis(findings=tuple(findings))
 
 
 def repair(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
     """Repair what is fixable, then examine again; the new diagnosis has the repairs made and those that failed."""
-    fixable = [(finding.check, finding.subject) for finding in diagnosis.findings if finding.fixable]
-    bases = {base.id: base for base in _bases(hub)}
     done: list[str] = []
     failed: list[str] = []
-    for check, subject in dict.fromkeys(fixable):
-        if check == "leftovers":
-            _attempt(_delete(Path(subject)), subject, done, failed)
-        elif check == "index" and subject in bases:
-            _attempt(_set_aside(hub, bases[subject]), subject, done, failed)
-    behind = {subject for check, subject in fixable if check in ("index", "freshness", "vectors") and subject in bases}
-    for name in sorted(behind):
-        _attempt(_sync(hub, name), name, done, failed)
-    # Last, since the files created above are private anyway.
-    if any(check == "permissions" for check, _ in fixable):
-        for path in too_open(own_places(hub, tuple(bases.values()))):
+    for mend, *checks in REPAIRS:
+        subjects = {finding.subject for finding in diagnosis.findings if finding.fixable and finding.check in checks}
+        for subject in sorted(subjects):
+            _attempt(mend(hub, subject), subject, done, failed)
+    if any(finding.fixable and finding.check == "permissions" for finding in diagnosis.findings):
+        # Last, since the files created above are private anyway.
+        for path in too_open(own_places(hub, _bases(hub))):
             _attempt(_close(path), str(path), done, failed)
     return examine(hub).model_copy(update={"fixed": tuple(done), "failed": tuple(failed)})
 
@@ -103,7 +106,8 @@ def _attempt(steps: Iterator[str], subject: str, done: list[str], failed: list[s
         failed.append(str(error))
 
 
-def _delete(path: Path) -> Iterator[str]:
+def _delete(_hub: Hub, subject: str) -> Iterator[str]:
+    path = Path(subject)
     with _alone(index_of(path)):
         if os.path.lexists(path) and is_leftover(path):
             for suffix in ("", *JOURNALS):
@@ -111,12 +115,13 @@ def _delete(path: Path) -> Iterator[str]:
             yield f"deleted {path}"
 
 
-def _set_aside(hub: Hub, base: Base) -> Iterator[str]:
-    path = hub.index(base).path
-    hub.index(base).close()
-    with _alone(path):
-        aside = set_aside(path)
-    yield f"{base.id}: its index was moved aside as {aside.name}"
+def _set_aside(hub: Hub, name: str) -> Iterator[str]:
+    for base in hub.select((name,)):
+        path = hub.index(base).path
+        hub.index(base).close()
+        with _alone(path):
+            aside = set_aside(path)
+        yield f"{base.id}: its index was moved aside as {aside.name}"
 
 
 def _sync(hub: Hub, name: str) -> Iterator[str]:
@@ -124,6 +129,14 @@ def _sync(hub: Hub, name: str) -> Iterator[str]:
         if report.busy:
             raise Timeout(name)
         yield f"{name}: indexed {report.added} new and {report.changed} changed documents, {report.removed} removed"
+
+
+REPAIRS: tuple[tuple[Any, ...], ...] = (
+    (_delete, "leftovers"),
+    (_set_aside, "index"),
+    (_sync, "index", "freshness", "vectors"),
+)
+"""Each with the checks whose findings it repairs, by their subjects; in this order."""
 
 
 def _close(path: Path) -> Iterator[str]:

@@ -33,12 +33,13 @@ LISTED_FILES = 5
 """Files with problems that are listed per base; `status` lists more, `status --json` all."""
 
 
-def config_findings(hub: Hub, error: ConfigError | None = None) -> list[Finding]:
-    """Report which global config is in use, or what is wrong with it, from the error of reading it."""
-    if error is not None:
+def config_findings(hub: Hub) -> list[Finding]:
+    """Report which global config is in use, or what is wrong with it."""
+    try:
+        config = hub.config()
+    except ConfigError as error:
         remedy = "Fix it there. Until then, nothing can be searched; no restart is needed."
         return [Finding(check="config", level="error", message=f"{str(error).rstrip('.')}.", remedy=remedy)]
-    config = hub.config()
     if config.warnings:
         return [_finding("config", problem, level="warning", remedy="Fix or remove it.") for problem in config.warnings]
     message = str(config.path) if config.path else "No global config; the defaults apply."
@@ -61,9 +62,9 @@ def trust_findings(store: TrustStore) -> list[Finding]:
     return dangling or [Finding(check="trust", level="ok", message=message)]
 
 
-def discovery_findings(hub: Hub, discovery: Discovery) -> list[Finding]:
+def discovery_findings(hub: Hub) -> list[Finding]:
     """Report bases that cannot be used, and other problems with pointers and folders."""
-    warnings = hub.config().warnings
+    discovery, warnings = hub.discovery(), hub.config().warnings
     active = {name for base in discovery.bases for name in (base.id, *base.names)}
     configured = {PROJECT_ID, *hub.config().settings.bases, *hub.options.bases}
     findings = []
@@ -129,6 +130,8 @@ def _split(text: str, otherwise: str) -> tuple[str, str]:
 
 def base_findings(hub: Hub, base: Base) -> list[Finding]:
     """Check a base; a sound one gives a single finding that says so."""
+    if base.engine:
+        return shared_findings(hub, base)
     index = SqliteIndex(hub.index(base).path, base.id)
     try:
         lock = _lock(base, index.path)
