@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kbhub.cli.options import Formats
 from kbhub.errors import UsageError
-from kbhub.render.formats import Listing, formatted
+from kbhub.render.formats import formatted
+from kbhub.render.report import Listing
 
 FIELDS = ("ref", "title", "tags", "score")
 cells = st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.lists(st.text(), max_size=3))

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index.query.parser import parsed
-from kbhub.render.layout import cell_width, fitted, neutralised, table, wrapped
 from kbhub.render.pages import drawn
+from kbhub.render.terminal import cell_width, fitted, neutralised, table, wrapped
 
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 PIECES = st.sampled_from(

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.bases import status_report, sync_report, trust_report
-from kbhub.render.layout import ago_text, json_escaped, neutralised, size_text, visible_line
 from kbhub.render.search import read_text, search_notes, search_report
-from kbhub.render.terminal import Painter, text
+from kbhub.render.terminal import Painter, ago_text, json_escaped, neutralised, size_text, text, visible_line
 from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 from kbhub.workspace.trust import Grant

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from kbhub.documents.markdown import parse_document
-from kbhub.render.html.documents import TAGS, Addresses, document_html, part_with
+from kbhub.render.html import TAGS, Addresses, document_html, part_with
 
 SCRIPTS = [
     "<script>window.hacked = 1</script>",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kbhub.cli import UNWRITTEN
 from kbhub.errors import KbhubError
-from kbhub.render.layout import fitted, json_escaped, visible_line, wrapped
+from kbhub.render.terminal import fitted, json_escaped, visible_line, wrapped
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

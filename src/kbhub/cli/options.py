@@ -32,10 +32,9 @@ from kbhub.cli.console import (
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
-from kbhub.render.formats import Format, Listing
-from kbhub.render.layout import neutralised, warnings_text
-from kbhub.render.report import Report
-from kbhub.render.terminal import PLAIN, Painter
+from kbhub.render.formats import Format
+from kbhub.render.report import Listing, Report
+from kbhub.render.terminal import PLAIN, Painter, neutralised, warnings_text
 from kbhub.render.terminal import text as text_of
 from kbhub.sync import base_suggestions
 from kbhub.sync.freshness import Patience, StaleBase, first_indexes, freshen, sync
@@ -450,6 +449,13 @@ def command(
     return decorate
 
 
+def drawn(text: str, **layout: Any) -> str:
+    """Lay Markdown out for the terminal."""
+    from kbhub.render import pages  # noqa: PLC0415 - rich takes 80 ms to load
+
+    return pages.drawn(text, **layout)
+
+
 def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
     """Print a result in the requested format, and what is said about it."""
     form, result = common.format(), reply.result
@@ -466,6 +472,6 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
             write_verbatim(said)
         else:
             if isinstance(said, Report):
-                said = text_of(said, painter() if colour else PLAIN, width=terminal_width())
+                said = text_of(said, painter() if colour else PLAIN, width=terminal_width(), draw=drawn)
             page(said, pager=isinstance(common, Tables) and not common.no_pager)
     complain_all([*(() if form == "json" else reply.notes), *reply.hints])

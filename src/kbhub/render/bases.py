@@ -8,10 +8,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.render.formats import Listing, Record
-from kbhub.render.layout import ago_text, message_of, passed_over_text, size_text
 from kbhub.render.memories import summary_lines
-from kbhub.render.report import NAME_BYTES, SENTENCE_BYTES, Item, Line, Name, Names, Ref, Report, Text, say
+from kbhub.render.report import (
+    NAME_BYTES,
+    SENTENCE_BYTES,
+    Item,
+    Line,
+    Listing,
+    Name,
+    Names,
+    Record,
+    Ref,
+    Report,
+    Text,
+    say,
+)
+from kbhub.render.terminal import ago_text, message_of, passed_over_text, size_text
 from kbhub.types import Discovery, Problem
 from kbhub.values import counted
 from kbhub.workspace.config import shown_url

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from kbhub.editing import Deleted, Renamed, Restored, Written
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TaggedDocument, Tags
-from kbhub.render.formats import Listing, records
-from kbhub.render.layout import passed_over_text
 from kbhub.render.report import (
     ERROR_BYTES,
     NAME_BYTES,
@@ -18,13 +16,16 @@ from kbhub.render.report import (
     Call,
     Item,
     Line,
+    Listing,
     Name,
     Names,
     Ref,
     Report,
     Text,
+    records,
     say,
 )
+from kbhub.render.terminal import passed_over_text
 from kbhub.types import Skipped
 from kbhub.values import counted
 from kbhub.workspace.trash import TrashEntry

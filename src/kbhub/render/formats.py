@@ -10,26 +10,19 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kbhub.errors import UsageError
-from kbhub.render.layout import neutralised
-from kbhub.values import struct
+from kbhub.render.report import Cell, Listing, Record, Scalar
+from kbhub.render.terminal import neutralised
 
 if TYPE_CHECKING:
     from _csv import _QuotingType
 
-    from kbhub.frozen import Model
-
 Format = Literal["text", "json", "csv", "md", "xml", "files"]
 """Output format: for a person (`text`), or one of the formats for programs."""
-
-Scalar = str | int | float | bool | None
-Cell = Scalar | Sequence[Scalar]
-Record = Mapping[str, Cell]
-"""A row of a listing: field name → value. Missing fields are empty."""
 
 FILE_FIELDS = ("docid", "score", "path", "context")
 """Fields that `--files` prints; the `ref`, if there is one, replaces the path, because `kbhub read` accepts it."""
@@ -40,25 +33,6 @@ _FORBIDDEN_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U001
 _XML_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _ACTIVE_IN_MARKDOWN = re.compile(r"[\\|<\[`]|&(?=#?\w+;)")
 """Markdown syntax that could end a cell, or start an HTML element, a link, an image, code or an entity."""
-
-
-@struct
-class Listing:
-    """Records of one kind, to be printed in any format."""
-
-    name: str
-    """Singular noun for a record, used as its XML element."""
-    fields: tuple[str, ...]
-    """Field names in order, which are the header of CSV and Markdown even without records."""
-    records: Sequence[Record]
-    body: str | None = None
-    """Field with text of documents, if any. It does not fit in a table, so in Markdown each record becomes a section
-    with that text in a fence."""
-
-
-def records(name: str, fields: tuple[str, ...], results: Iterable[Model]) -> Listing:
-    """Return a listing of results with some of their fields."""
-    return Listing(name, fields, [result.model_dump(mode="json", include={*fields}) for result in results])
 
 
 def formatted(listing: Listing, form: Format) -> str:

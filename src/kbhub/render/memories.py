@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.memory.results import Imported, Moved
-from kbhub.render.formats import Listing, records
-from kbhub.render.layout import visible_line
 from kbhub.render.report import (
     NAME_BYTES,
     SENTENCE_BYTES,
@@ -17,14 +15,17 @@ from kbhub.render.report import (
     Call,
     Item,
     Line,
+    Listing,
     Name,
     Names,
     Quote,
     Ref,
     Report,
     Text,
+    records,
     say,
 )
+from kbhub.render.terminal import visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:

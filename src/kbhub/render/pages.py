@@ -25,7 +25,7 @@ from rich.theme import Theme
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import scan_blocks
 from kbhub.index.query.excerpts import spans
-from kbhub.render.layout import TAB_COLUMNS, column_widths, fitted, neutralised
+from kbhub.render.terminal import TAB_COLUMNS, column_widths, fitted, neutralised
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from kbhub.documents.safe_text import TITLE_BYTES
@@ -10,8 +10,8 @@ from kbhub.errors import UsageError
 from kbhub.values import struct
 
 if TYPE_CHECKING:
+    from kbhub.frozen import Model
     from kbhub.index.query.parser import Term
-    from kbhub.render.formats import Listing
     from kbhub.types import SearchResult, Signal
 
 NAME_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 260, 1_500
@@ -124,6 +124,31 @@ class Item:
     """Whether people see it in a table with those above and below it."""
     of: Any = None
     """The part of the result that it is."""
+
+
+Scalar = str | int | float | bool | None
+Cell = Scalar | Sequence[Scalar]
+Record = Mapping[str, Cell]
+"""A row of a listing: field name → value. Missing fields are empty."""
+
+
+@struct
+class Listing:
+    """Records of one kind, to be printed in any format."""
+
+    name: str
+    """Singular noun for a record, used as its XML element."""
+    fields: tuple[str, ...]
+    """Field names in order, which are the header of CSV and Markdown even without records."""
+    records: Sequence[Record]
+    body: str | None = None
+    """Field with text of documents, if any. It does not fit in a table, so in Markdown each record becomes a section
+    with that text in a fence."""
+
+
+def records(name: str, fields: tuple[str, ...], results: Iterable[Model]) -> Listing:
+    """Return a listing of results with some of their fields."""
+    return Listing(name, fields, [result.model_dump(mode="json", include={*fields}) for result in results])
 
 
 def _no_rows() -> Listing:

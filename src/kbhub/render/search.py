@@ -11,7 +11,6 @@ from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdat
 from kbhub.index.query.parser import terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import model, terminal
-from kbhub.render.layout import neutralised, verdict_words, visible_line
 from kbhub.render.report import (
     ERROR_BYTES,
     NAME_BYTES,
@@ -31,6 +30,7 @@ from kbhub.render.report import (
     say,
     total_of,
 )
+from kbhub.render.terminal import neutralised, verdict_words, visible_line
 from kbhub.search.judge import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
 from kbhub.types import Hit, Query, SearchResult, Skipped, Trace
 from kbhub.values import counted

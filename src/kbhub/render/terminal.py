@@ -1,17 +1,21 @@
-"""Render results for a person at a terminal, without printing them.
-
-All text from files and file names goes through `neutralised` or `visible_line`.
-"""
+"""Write reports for a person at a terminal: words, lines and tables, neutralised, wrapped, aligned. Prints nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.render.layout import cell_width, neutralised, shortened, table, visible_line
 from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, counted, struct
+from kbhub.workspace.formats import remedy_of
+
+if TYPE_CHECKING:
+    from kbhub.types import Problem
 
 OTHER_EXCERPT_CHARACTERS = 300
 """Length of excerpts after the first hit's, which is shown in full: some four lines of 80 columns."""
@@ -41,15 +45,20 @@ PLAIN = Painter()
 
 
 def text(
-    report: Report, paint: Painter = PLAIN, *, width: int | None = None, whole: bool = False, verbatim: bool = False
+    report: Report,
+    paint: Painter = PLAIN,
+    *,
+    width: int | None = None,
+    whole: bool = False,
+    draw: Callable[..., str] | None = None,
 ) -> str:
     """Return a report without its notes and calls.
 
-    `width` is the columns for which tables and quotes are laid out, or None for plain Markdown. Unless `whole`, quotes
-    that are not fenced are shortened; `verbatim` keeps the lines of the file.
+    Tables fit into `width`, for which `draw` (`pages.drawn`) lays quotes out; a pipe gets Markdown. Unless `whole`,
+    quotes that are not fenced are shortened.
     """
-    room = None if verbatim else width
-    lines = _lines(report.head, paint, room, whole=whole) if report.head else []
+    laid = partial(draw, width=width - cell_width(_GUTTER), colour=paint.colour) if draw and width else None
+    lines = _lines(report.head, paint, laid, whole=whole) if report.head else []
     indent = "  " if any(isinstance(part, str) and part for part in report.parts) else ""
     for in_table, parts in groupby(report.parts, key=lambda part: isinstance(part, Item) and part.row):
         if in_table:
@@ -61,9 +70,9 @@ def text(
                 lines.append(paint(line(part), _BOLD))
                 continue
             if isinstance(part, Quote):
-                lines += _quote_lines(part, paint, room, whole=True)
+                lines += _quote_lines(part, paint, laid, whole=True)
                 continue
-            block = _lines(part, paint, room, whole=whole)
+            block = _lines(part, paint, laid, whole=whole)
             if isinstance(part, Item) and part.quote:
                 lines += ["", *block] if lines else block
             else:
@@ -93,7 +102,7 @@ def line(text: Text) -> str:
             return text.template.format(*map(line, text.parts))
 
 
-def _lines(part: Text | Item, paint: Painter, width: int | None, *, whole: bool) -> list[str]:
+def _lines(part: Text | Item, paint: Painter, draw: Callable[..., str] | None, *, whole: bool) -> list[str]:
     if not isinstance(part, Item):
         return [line(part)]
     ref = [paint(line(part.ref), _REF), paint(part.ref.docid, _DIM)] if part.ref else []
@@ -107,7 +116,7 @@ def _lines(part: Text | Item, paint: Painter, width: int | None, *, whole: bool)
         ]
     lines = [_joined(part.score, named, *ref[1:], *(paint(mark, _DIM) for mark in marks), warning)]
     lines += [_INDENT + line for line in (paint(title, _BOLD), visible_line(part.trace)) if line]
-    lines += [f"{paint(_GUTTER, _DIM)}{line}".rstrip() for line in _quote_lines(part.quote, paint, width, whole=whole)]
+    lines += [f"{paint(_GUTTER, _DIM)}{line}".rstrip() for line in _quote_lines(part.quote, paint, draw, whole=whole)]
     return [*lines, *(_INDENT + paint(detail, _DIM) for detail in details)]
 
 
@@ -115,16 +124,13 @@ def _joined(*cells: str) -> str:
     return "  ".join(filter(None, cells))
 
 
-def _quote_lines(quote: Quote, paint: Painter, width: int | None, *, whole: bool) -> list[str]:
+def _quote_lines(quote: Quote, paint: Painter, draw: Callable[..., str] | None, *, whole: bool) -> list[str]:
     terms, text = quote.terms or (), quote.text
     if not whole and not quote.fenced and quote.terms is not None:
         text, _ = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
     text = text.strip("\n")
-    if width is not None:
-        # rich takes 80 ms to load, and a pipe gets the Markdown.
-        from kbhub.render.pages import drawn  # noqa: PLC0415
-
-        return drawn(text, width - cell_width(_GUTTER), colour=paint.colour, terms=terms).split("\n")
+    if draw:
+        return draw(text, terms=terms).split("\n")
     parts, at = [], 0
     for start, end in spans(text, terms) if paint.colour else ():
         # Colour each line separately, or a term across lines would colour the gutter, too.
@@ -145,3 +151,264 @@ def _table(items: Sequence[Item], width: int | None) -> list[str]:
         rows.append([line(item.label), *ref, cells[0], item.score, *cells[1:], line(item.warning)])
     columns = [column for column in zip(*rows, strict=True) if any(column)]
     return table([*zip(*columns, strict=True)], width=width) if columns else []
+
+
+_BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm (UAX #9, section 2)."""
+
+_LINE_SEPARATORS = (0x2028, 0x2029)
+"""Characters that some terminals and viewers treat as line breaks."""
+
+_OTHERS = (*range(0x80, 0xA0), *_BIDI, *_LINE_SEPARATORS)
+"""Characters without a Control Picture: C1 controls (ECMA-48) and the above."""
+
+_VISIBLE = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},  # Unicode's Control Pictures
+    0x7F: "\u2421",
+    **{code: f"<U+{code:04X}>" for code in _OTHERS},
+}
+_IN_JSON = {code: f"\\u{code:04x}" for code in (0x7F, *_OTHERS)}
+
+
+def neutralised(text: str) -> str:
+    """Replace control characters except newline and tab, and bidirectional ones, by visible substitutes."""
+    return text.translate(_VISIBLE)
+
+
+def visible_line(text: str) -> str:
+    """Neutralise a text that must stay on one line, such as a file name."""
+    return neutralised(text).replace("\n", "\u240a").replace("\t", "\u2409")
+
+
+def json_escaped(document: str) -> str:
+    """Escape the characters that JSON allows unescaped but a terminal would act on."""
+    return document.translate(_IN_JSON)
+
+
+def shortened(text: str, characters: int) -> str:
+    """Cut a text at a number of characters, marked with `…`."""
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"
+
+
+def message_of(problem: Problem) -> str:
+    """Return the message of a problem without its subject, with which some messages start."""
+    return problem.message.removeprefix(f"{problem.subject}: ")
+
+
+def verdict_words(verdict: str) -> str:
+    """Return a sentence with the verdict, for formats that have no field for it."""
+    meaning = ", the bases may not cover this" if verdict == "weak" else ""
+    return f"Verdict: {verdict}{meaning}."
+
+
+def warnings_text(warnings: Sequence[Problem]) -> str:
+    """Return a sentence about settings and variables without effect, empty if there are none."""
+    if not warnings:
+        return ""
+    first, more = warnings[0], len(warnings) - 1
+    return f"{first.subject}: {message_of(first)}" + (f" {more} more; see `kbhub status`." if more else "")
+
+
+def passed_over_text(counts: Mapping[str, int]) -> str:
+    """Return how many files of which kinds are not indexed and how to include them, empty if there are none.
+
+    `counts` maps a file name suffix to a number of files.
+    """
+    remedies: dict[str, list[str]] = {}
+    for suffix, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        remedies.setdefault(remedy_of(suffix), []).append(f"{count} {suffix}")
+    kinds_text = ", ".join(f"{', '.join(kinds)} ({remedy})" for remedy, kinds in remedies.items())
+    return f"not indexed: {kinds_text}" if kinds_text else ""
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes in a readable unit."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def ago_text(seconds: float) -> str:
+    """Return a time span as an age in its largest fitting unit."""
+    for unit, length in (("day", DAY_SECONDS), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{counted(int(seconds // length), unit)} ago"
+    return "just now"
+
+
+TAB_COLUMNS = 4
+"""Width of a tab in a wrapped line."""
+
+DEEPEST_INDENT = 0.5
+"""Maximum indentation of continuation lines, as a share of the width."""
+
+BETWEEN = 2
+"""Gap between the columns of a table."""
+
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
+"""SGR sequences, the only escape sequences that kbhub writes."""
+
+_RESET = "\x1b[0m"
+_SEPARATORS = "/\\"
+_PIECE = re.compile(r"[^\s/\\]+[/\\]*|[/\\]+")
+"""A piece that is kept whole if it fits: a word or a part of a path."""
+
+_MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•]|\d+\.) +")
+"""The mark at the start of a list entry."""
+
+
+def cell_width(text: str) -> int:
+    """Return the width of a text in terminal columns: two for wide characters, none for combining ones.
+
+    The text must have no control characters.
+    """
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def fitted(text: str, width: int) -> str:
+    """Wrap lines that are wider than the terminal; continuation lines keep the indentation.
+
+    The only control characters allowed in the text are newlines, tabs and SGR sequences.
+    """
+    return "\n".join(piece for line in text.split("\n") for piece in _broken(line, width))
+
+
+def wrapped(text: str, width: int, *, first: int | None = None) -> list[str]:
+    """Wrap a line without colours at words; a word that is too long is split after a slash, or at the width.
+
+    `first` is the width of the first line, if different.
+    """
+    return [text[start:end] for start, end in _slices(text, width, width if first is None else first)] or [""]
+
+
+def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), width: int | None = None) -> list[str]:
+    """Align rows, of equally many cells, in columns, by terminal width of the characters.
+
+    `right` has the indexes of right-aligned columns. To fit into `width`, cells are wrapped at words or, if that is not
+    enough, the rows are not aligned at all.
+    """
+    columns = list(zip(*rows, strict=True))
+    room = None if width is None else width - BETWEEN * (len(columns) - 1)
+    widths = column_widths(columns, room)
+    if widths is None:
+        return [(" " * BETWEEN).join(cell for cell in row if cell.strip()) for row in rows]
+    lines = []
+    for row in rows:
+        cells = [wrapped(cell, room) if width is not None else [cell] for cell, room in zip(row, widths, strict=True)]
+        for at in range(max(map(len, cells))):
+            parts = []
+            for number, cell in enumerate(cells):
+                piece = cell[at] if at < len(cell) else ""
+                space = " " * (widths[number] - cell_width(piece))
+                parts.append(space + piece if number in right else piece + space)
+            lines.append((" " * BETWEEN).join(parts).rstrip())
+    return lines
+
+
+def column_widths(columns: Sequence[Sequence[str]], room: int | None) -> list[int] | None:
+    """Return the widths of a table's columns, or None if it cannot fit without breaking words.
+
+    To fit into `room`, their total, the widest columns are narrowed.
+    """
+    widths = [max(map(cell_width, column)) for column in columns]
+    if room is None:
+        return widths
+    least = [max(map(_longest_piece, column)) for column in columns]
+    return _narrowed(widths, least, room) if sum(least) <= room else None
+
+
+def _longest_piece(cell: str) -> int:
+    return max((cell_width(piece) for piece in _PIECE.findall(cell)), default=0)
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Narrow the widest columns until all fit, none below its minimum width."""
+    narrowed = list(widths)
+    while sum(narrowed) > room:
+        widest = max((at for at in range(len(narrowed)) if narrowed[at] > least[at]), key=lambda at: narrowed[at])
+        narrowed[widest] -= 1
+    return narrowed
+
+
+def _broken(line: str, width: int) -> list[str]:
+    bare = _STYLE.sub("", line)
+    if "\t" not in bare and cell_width(bare) <= width:
+        return [line]
+    if "\t" in bare:
+        line = line.replace("\t", " " * TAB_COLUMNS)
+        bare = _STYLE.sub("", line)
+    mark = _MARK.match(bare)
+    indent = len(mark.group()) if mark else len(bare) - len(bare.lstrip(" ")) or BETWEEN
+    indent = min(indent, int(width * DEEPEST_INDENT))
+    slices = list(_slices(bare, width - indent, width))
+    pieces = _styled(line, slices) if bare != line else [bare[start:end] for start, end in slices]
+    return [pieces[0], *(" " * indent + piece for piece in pieces[1:])] if pieces else [""]
+
+
+def _slices(text: str, width: int, first: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each line of a wrapped text."""
+    width, room = max(1, width), max(1, first)
+    start = 0
+    while start < len(text):
+        end, used = start, 0
+        while end < len(text) and used + _columns(text[end]) <= room:
+            used += _columns(text[end])
+            end += 1
+        end = max(end, start + 1)
+        if end == len(text):
+            yield start, end
+            return
+        cut = _word_end(text, start, end)
+        yield start, cut
+        start = cut
+        while start < len(text) and text[start] == " ":
+            start += 1
+        room = width
+
+
+def _word_end(text: str, start: int, end: int) -> int:
+    """Return where a line of text[start:end] breaks: before a space, after a slash, or at `end`."""
+    if text[end] == " ":
+        return start + len(text[start:end].rstrip(" ")) or end
+    word = start + len(text[start:end]) - len(text[start:end].lstrip(" "))
+    space = text.rfind(" ", word, end)
+    if space > word:
+        return len(text[:space].rstrip(" "))
+    slash = max(text.rfind(sign, word, end) for sign in _SEPARATORS) + 1
+    return slash if slash > word else end
+
+
+def _styled(line: str, slices: Sequence[tuple[int, int]]) -> list[str]:
+    """Cut a coloured line at offsets into its plain text; each piece repeats the styles in effect."""
+    marks: list[tuple[int, str]] = []
+    removed = 0
+    for match in _STYLE.finditer(line):
+        marks.append((match.start() - removed, match.group()))
+        removed += len(match.group())
+    bare = _STYLE.sub("", line)
+    pieces = []
+    for start, end in slices:
+        inherited = ""
+        for at, style in marks:
+            if at <= start:
+                inherited = "" if style == _RESET else inherited + style
+        inner = [(at, style) for at, style in marks if start < at < end]
+        places = [start, *(at for at, _ in inner), end]
+        parts = [bare[low:high] for low, high in pairwise(places)]
+        piece = inherited + parts[0] + "".join(style + part for (_, style), part in zip(inner, parts[1:], strict=True))
+        open_ = inherited
+        for _, style in inner:
+            open_ = "" if style == _RESET else open_ + style
+        pieces.append(piece + (_RESET if open_ else ""))
+    return pieces
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

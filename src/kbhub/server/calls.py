@@ -17,8 +17,8 @@ from kbhub.errors import KbhubError
 from kbhub.frozen import Model
 from kbhub.render import model
 from kbhub.render.bases import nothing_here
-from kbhub.render.layout import warnings_text
 from kbhub.render.report import SENTENCE_BYTES
+from kbhub.render.terminal import warnings_text
 from kbhub.server.client import RootsQuestion, TrustQuestion
 from kbhub.sync import base_suggestions
 from kbhub.sync.background import Background, embed_ahead, is_used

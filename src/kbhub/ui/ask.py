@@ -16,8 +16,7 @@ from starlette.responses import StreamingResponse
 from kbhub.answers.answer import Answer, Source
 from kbhub.answers.question import answer_without_client, prepare
 from kbhub.errors import KbhubError
-from kbhub.render.html import rendered
-from kbhub.render.html.documents import answer_html
+from kbhub.render.html import answer_html, rendered
 from kbhub.render.search import answer_notes
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import Site, site_of

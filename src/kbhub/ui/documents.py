@@ -20,7 +20,7 @@ from kbhub.reading.lists import Listed, list_documents
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole
 from kbhub.reading.reports import Neighbour, Related
-from kbhub.render.html.documents import Addresses, LineRange, document_html, part_with, slug
+from kbhub.render.html import Addresses, LineRange, document_html, part_with, slug
 from kbhub.ui.site import Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct

@@ -20,7 +20,7 @@ from kbhub.render.bases import (
     contexts_report,
     documents_report,
 )
-from kbhub.render.layout import size_text, visible_line
+from kbhub.render.terminal import size_text, visible_line
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.bases import (
     BaseChange,

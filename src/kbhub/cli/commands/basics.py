@@ -48,9 +48,9 @@ from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import BaseStatus, DaemonStatus, MemorySummary, Status, TagUse
 from kbhub.render import pages
 from kbhub.render.bases import init_report, status_report, trust_report
-from kbhub.render.layout import neutralised
 from kbhub.render.search import answer_markdown, answer_notes, answer_report, read_text
 from kbhub.render.setup import summary_line
+from kbhub.render.terminal import neutralised
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.protocol import DaemonFolder, running
 from kbhub.setup.init import make_knowledge, point_to

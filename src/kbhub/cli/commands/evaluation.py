@@ -29,8 +29,8 @@ from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt
 from kbhub.index.query.parser import parsed
 from kbhub.models.ollama import Ollama, StoredAnswers
-from kbhub.render.evaluation import evaluation_text
-from kbhub.render.layout import visible_line
+from kbhub.render.setup import evaluation_text
+from kbhub.render.terminal import visible_line
 from kbhub.search import evidence, names
 from kbhub.search.llm import PASSAGE_CHARACTERS, grade
 from kbhub.search.retrieval import SIGNALS

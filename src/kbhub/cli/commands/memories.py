@@ -38,9 +38,9 @@ from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.memory.transfer import move as move_memories
-from kbhub.render.layout import json_escaped
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report, transfer_report, trashed_report
 from kbhub.render.setup import inbox_text, settled_text, state_text
+from kbhub.render.terminal import json_escaped
 from kbhub.render.terminal import text as text_of
 from kbhub.server.daemon.launch import run_hook
 from kbhub.setup.instructions import hooked_clients

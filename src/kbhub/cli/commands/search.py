@@ -21,6 +21,7 @@ from kbhub.cli.options import (
     command,
     complain_all,
     decoded,
+    drawn,
     nothing_active,
     painter,
     within,
@@ -30,11 +31,9 @@ from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.sqlite import noted_damage
-from kbhub.render import formats as listings
-from kbhub.render.formats import Listing
-from kbhub.render.layout import verdict_words
+from kbhub.render.report import Listing
 from kbhub.render.search import search_notes, search_report
-from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
+from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, verdict_words
 from kbhub.render.terminal import text as text_of
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import LlmOptions, search_assisted
@@ -124,8 +123,8 @@ def search(
             search_report(result, asked, full=whole),
             painter(),
             whole=whole,
-            verbatim=hits.line_numbers or hits.around is not None,
             width=terminal_width(),
+            draw=None if hits.line_numbers or hits.around is not None else drawn,
         ),
         rows=lambda: hits_listing(hub, result),
         notes=notes,
@@ -204,7 +203,7 @@ def hits_listing(hub: Hub, result: SearchResult) -> Listing:
         }
         for hit in result.hits
     ]
-    return listings.Listing("hit", fields, records, body="excerpt")
+    return Listing("hit", fields, records, body="excerpt")
 
 
 def readings_listing(readings: Sequence[Reading]) -> Listing:
@@ -214,7 +213,7 @@ def readings_listing(readings: Sequence[Reading]) -> Listing:
         {**reading.model_dump(mode="json", include=set(fields)), "context": " / ".join(reading.contexts)}
         for reading in readings
     ]
-    return listings.Listing("document", fields, records, body="text")
+    return Listing("document", fields, records, body="text")
 
 
 def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, last: int = 0) -> str:

@@ -17,9 +17,8 @@ from kbhub.cli.console import confirmed, show_text, wants_colour
 from kbhub.cli.options import Common, Exact, Reply, command, painter
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.render.layout import json_escaped
 from kbhub.render.setup import pastes_text, plan_text, question
-from kbhub.render.terminal import Painter
+from kbhub.render.terminal import Painter, json_escaped
 from kbhub.setup.clients import CLIENTS, Client, Machine, this_platform
 from kbhub.setup.instructions import HOOKED, agents_tasks, hooks_tasks, skill_tasks
 from kbhub.setup.plan import AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation

@@ -20,7 +20,7 @@ from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.bases import sync_report
-from kbhub.render.layout import table
+from kbhub.render.terminal import table
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.bases import team_engine
 from kbhub.sync.comparison import SyncReport

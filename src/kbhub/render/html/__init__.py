@@ -1,32 +1,43 @@
-"""Templates of the page and of MCP Apps, with the plots that they draw."""
+"""Templates of the page and of MCP Apps, the plots that they draw, and documents as inert HTML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
+import nh3
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 
 from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import terms_of
 from kbhub.memory.catalog import all_known
 from kbhub.memory.files import MemoryFile
 from kbhub.memory.results import MemoryList
-from kbhub.render.layout import ago_text, neutralised, passed_over_text, size_text
 from kbhub.render.report import contribution_of, heading_path
+from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
 from kbhub.search.judge import LEADING_NOTES, is_unfinished
 from kbhub.search.memory_boost import FADING_DAYS, strength
 from kbhub.types import SearchResult
 from kbhub.values import DAY_SECONDS, counted, struct
+from kbhub.workspace.formats import has_markdown
 
 if TYPE_CHECKING:
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
     from kbhub.hub import Hub
+    from kbhub.types import Document
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -189,3 +200,259 @@ def memories(hub: Hub, found: MemoryList, *, writable: bool) -> str:
         (memory, strength_curve(known[memory.id], now)) for memory in found.memories[:MOST_SHOWN] if memory.id in known
     ]
     return rendered("view_memories.html", shown=shown, total=found.total, now=now, writable=writable)
+
+
+PART_CHARACTERS = 200_000
+"""Characters of a document on one page: some 3,000 lines, rendered in a fifth of a second."""
+
+HIGHLIGHTED_CHARACTERS = 20_000
+"""Longer code blocks are shown plain; highlighting takes 2 µs a character."""
+
+ID_PREFIX = "doc-"
+"""Begins every id of a document, so that none is one of the page's."""
+
+CODE_CLASS = "hl-"
+"""Begins the classes of highlighted code; `static/kbhub.css` has their colours."""
+
+_WIKI_LINK = re.compile(r"(!?)\[\[([^\[\]\n|]{1,500})(?:\|([^\[\]\n]{1,500}))?\]\]")
+_TAG = re.compile(r"</?([A-Za-z][\w-]*)")
+_CITATION = re.compile(r"\[(\d{1,3}(?:, ?\d{1,3})*)\](?!\()")
+_SLUG = re.compile(r"[^\w\- ]")
+
+_BLOCKS = frozenset(
+    ("paragraph_open", "heading_open", "fence", "code_block", "tr_open", "blockquote_open", "html_block", "hr")
+)
+"""Tokens that are marked if a hit has their lines."""
+
+TAGS = (
+    *(
+        "a",
+        "abbr",
+        "b",
+        "blockquote",
+        "br",
+        "caption",
+        "cite",
+        "code",
+        "col",
+        "colgroup",
+        "dd",
+        "del",
+        "details",
+        "dfn",
+    ),
+    *("div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "ins", "kbd", "li", "mark", "ol"),
+    *("p", "picture", "pre", "q", "s", "samp", "small", "span", "strong", "sub", "summary", "sup", "table", "tbody"),
+    *("td", "tfoot", "th", "thead", "tr", "tt", "u", "ul", "var"),
+)
+"""Elements that a document may have; of others the text stays."""
+
+_ATTRIBUTES = {
+    "a": {"href", "title", "class"},
+    "img": {"src", "alt", "title", "width", "height"},
+    "ol": {"start"},
+    "td": {"align", "colspan", "rowspan"},
+    "th": {"align", "colspan", "rowspan", "scope"},
+    "details": {"open"},
+    "code": {"class"},
+    "span": {"class"},
+    "*": {"id", "class", "data-line"},
+}
+
+_CLASSES = re.compile(rf"found|inert|cite|language-[\w+-]+|{CODE_CLASS}\w+")
+
+
+@struct
+class Addresses:
+    """Where what a document names is to be had in the page."""
+
+    link: Callable[[str, str], str | None]
+    """Returns the address of a link's target and fragment, both decoded; None if it leads to no document."""
+    image: Callable[[str], str | None]
+    """Returns the address of an image, named by its decoded path; None if there is none."""
+
+
+@struct
+class LineRange:
+    """Lines of a document that are shown at once, 1-based and inclusive."""
+
+    start: int
+    end: int
+
+
+def part_with(document: Document, line: int) -> LineRange:
+    """Return the part of a document that has a line: all of it, unless it is long."""
+    lines, start, size = document.lines, document.body + 1, 0
+    for number in range(document.body + 1, len(lines) + 1):
+        size += len(lines[number - 1]) + 1
+        if size > PART_CHARACTERS and number > start:
+            if line < number:
+                return LineRange(start, number - 1)
+            start, size = number, len(lines[number - 1])
+    return LineRange(start, max(len(lines), document.body))
+
+
+def document_html(
+    document: Document, part: LineRange, addresses: Addresses, found: Sequence[tuple[int, int]] = ()
+) -> Markup:
+    """Return lines of a document as HTML.
+
+    `addresses` resolves links and images. `found` has pairs of the first and last line to mark; the first marked block
+    has the id `doc-found`.
+    """
+    lines = document.lines[part.start - 1 : part.end]
+    if not has_markdown(document.path):
+        return _plain(lines, part.start, found)
+    text = "\n".join(line[:PART_CHARACTERS] for line in lines)
+    environment: dict[str, Any] = {"addresses": addresses, "issued": set()}
+    tokens = _parser().parse(neutralised(text), environment)
+    _number(tokens, part.start, found)
+    _show_unknown_tags(tokens)
+    html = _parser().renderer.render(tokens, _parser().options, environment)
+    return Markup(_clean(html, addresses, environment["issued"]))  # noqa: S704 - nh3 has cleaned it
+
+
+def answer_html(text: str, citations: Mapping[int, str]) -> Markup:
+    """Return an answer in Markdown as HTML, with `[n]` linked to the address of citation n."""
+    nothing = Addresses(lambda _target, _fragment: None, lambda _path: None)
+    environment: dict[str, Any] = {"addresses": nothing, "issued": set(citations.values()), "citations": citations}
+    html = _parser().render(neutralised(text), environment)
+    return Markup(_clean(html, nothing, environment["issued"]))  # noqa: S704 - nh3 has cleaned it
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading in GitHub's style."""
+    return _SLUG.sub("", heading.strip().lower()).replace(" ", "-")
+
+
+def _plain(lines: Sequence[str], start: int, found: Sequence[tuple[int, int]]) -> Markup:
+    shown, first = [], True
+    for number, line in enumerate(lines, start):
+        text = escape(neutralised(line[:PART_CHARACTERS]))
+        if any(begin <= number <= end for begin, end in found):
+            anchor = Markup(' id="doc-found"') if first else ""
+            text, first = Markup('<span class="found"{}>{}</span>').format(anchor, text), False
+        shown.append(text)
+    return Markup('<pre class="plain">{}</pre>').format(Markup("\n").join(shown))
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": True, "highlight": _highlighted}).enable(["table", "strikethrough"])
+    parser.inline.ruler.before("link", "wiki_link", _wiki_link)
+    parser.inline.ruler.before("link", "citation", _citation)
+    return parser
+
+
+def _highlighted(code: str, language: str, _attributes: str) -> str:
+    if not language or len(code) > HIGHLIGHTED_CHARACTERS:
+        return ""
+    try:
+        lexer = get_lexer_by_name(language)
+    except ClassNotFound:
+        return ""
+    return str(highlight(code, lexer, HtmlFormatter(nowrap=True, classprefix=CODE_CLASS)))
+
+
+def _wiki_link(state: StateInline, silent: bool) -> bool:
+    """Parse `[[target#heading|text]]`, and `![[image.png]]`."""
+    match = _WIKI_LINK.match(state.src, state.pos)
+    if match is None:
+        return False
+    if not silent:
+        target, _, fragment = match[2].strip().partition("#")
+        addresses: Addresses = state.env["addresses"]
+        address = addresses.link(target.strip(), fragment.strip())
+        image = addresses.image(target.strip()) if match[1] and address is None else None
+        if image:
+            state.push("image", "img", 0).attrs = {"src": image, "alt": target}
+            state.tokens[-1].children, state.tokens[-1].content = [], target
+            state.env["issued"].add(image)
+        else:
+            opened = state.push("link_open", "a", 1)
+            opened.attrs = {"href": address} if address else {"class": "inert"}
+            state.env["issued"].add(address)
+            state.push("text", "", 0).content = (match[3] or match[2]).strip()
+            state.push("link_close", "a", -1)
+    state.pos = match.end()
+    return True
+
+
+def _citation(state: StateInline, silent: bool) -> bool:
+    """Parse `[n]` and `[n, m]`, the citations of an answer."""
+    match = _CITATION.match(state.src, state.pos) if "citations" in state.env else None
+    if match is None:
+        return False
+    if not silent:
+        for number in map(int, match[1].replace(" ", "").split(",")):
+            address = state.env["citations"].get(number)
+            state.push("link_open", "a", 1).attrs = (
+                {"href": address, "class": "cite"} if address else {"class": "inert"}
+            )
+            state.push("text", "", 0).content = f"[{number}]"
+            state.push("link_close", "a", -1)
+    state.pos = match.end()
+    return True
+
+
+def _show_unknown_tags(tokens: Sequence[Token]) -> None:
+    """Show tags that a document may not have as text, as GitHub does: unclosed ones would swallow the rest."""
+
+    def shown(tag: re.Match[str]) -> str:
+        return tag[0] if tag[1].lower() in TAGS else f"&lt;{tag[0][1:]}"
+
+    for token in tokens:
+        if token.type in ("html_block", "html_inline"):
+            token.content = _TAG.sub(shown, token.content)
+        _show_unknown_tags(token.children or ())
+
+
+def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]]) -> None:
+    """Add line numbers to blocks, anchors to headings, and marks to the lines of a hit."""
+    slugs: dict[str, int] = {}
+    marked = False
+    for at, token in enumerate(tokens):
+        if token.map is None or token.type not in _BLOCKS:
+            continue
+        first, last = token.map[0] + start, token.map[1] + start - 1
+        if token.hidden:  # the paragraph of a tight list: its item stands for it
+            token = tokens[at - 1]
+            if token.type != "list_item_open":
+                continue
+        token.attrSet("data-line", str(first))
+        if token.type == "heading_open":
+            name = slug(tokens[at + 1].content)
+            slugs[name] = slugs.get(name, -1) + 1
+            token.attrSet("id", f"{name}-{slugs[name]}" if slugs[name] else name)
+        if token.type != "blockquote_open" and any(begin <= last and first <= end for begin, end in found):
+            token.attrJoin("class", "found")
+            if not marked:
+                token.attrSet("id", "found")
+                marked = True
+
+
+def _clean(html: str, addresses: Addresses, issued: set[str]) -> str:
+    def attribute(tag: str, name: str, value: str) -> str | None:
+        if name == "class":
+            return " ".join(word for word in value.split() if _CLASSES.fullmatch(word)) or None
+        if name == "data-line":
+            return value if value.isdecimal() else None
+        if (tag, name) == ("a", "href"):
+            if value in issued or value.startswith(("http://", "https://")):
+                return value
+            target, _, fragment = value.partition("#")
+            return addresses.link(unquote(target), unquote(fragment))
+        if (tag, name) == ("img", "src"):
+            return value if value in issued else addresses.image(unquote(value.partition("#")[0].partition("?")[0]))
+        return value
+
+    return nh3.clean(
+        html,
+        tags=set(TAGS),
+        clean_content_tags={"script", "style", "iframe", "object", "embed", "noscript", "template", "svg", "math"},
+        attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
+        attribute_filter=attribute,
+        url_schemes={"http", "https"},
+        link_rel="noopener noreferrer nofollow",
+        id_prefix=ID_PREFIX,
+    )
