@@ -9,7 +9,7 @@ import pytest
 from documents.secret_corpus import TOKENS, secrets
 from kbhub.documents.sources.source import parse_source
 from kbhub.editing.audit import audit
-from kbhub.editing.distil import distil
+from kbhub.editing.intake import distil
 from kbhub.errors import SecretFound
 from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember

@@ -11,7 +11,7 @@ import pytest
 
 from kbhub.cli.app import run
 from kbhub.documents.markdown import parse_document
-from kbhub.editing.distil import distil, folder_name, model_name
+from kbhub.editing.intake import distil, folder_name, model_name
 from kbhub.errors import BaseNotFound, KbhubError, UsageError, WriteRefused
 from kbhub.memory.remember import remember
 from kbhub.types import Query

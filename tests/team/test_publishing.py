@@ -20,7 +20,7 @@ import pytest
 
 from corpus import sentences
 from documents.secret_corpus import secrets
-from kbhub.editing.pull import Pulled, pull
+from kbhub.editing.intake import Pulled, pull
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.index.postgres import PostgresIndex
 from kbhub.index.postgres import bases as team

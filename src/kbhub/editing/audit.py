@@ -128,7 +128,9 @@ def audit(
         total=len(findings),
         fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
         notes=tuple(run.notes),
-        passed_over=_passed_over(hub, audited) if "files" in selected else {},
+        passed_over={material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
+        if "files" in selected
+        else {},
         skipped=tuple(skipped),
     )
     return report.cut(limit)
@@ -146,10 +148,6 @@ def _findings(run: AuditRun) -> Iterator[AuditFinding]:
             run.reach(wanted[0], run.done)
             yield from check.findings(*where)
             run.reach(wanted[0], end)
-
-
-def _passed_over(hub: Hub, audited: Sequence[Material]) -> dict[str, dict[str, int]]:
-    return {material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
 
 
 def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.memory.catalog import (
@@ -29,7 +29,7 @@ from kbhub.memory.files import (
     read,
     title_of,
 )
-from kbhub.memory.results import Forgotten, Memory, Remembered
+from kbhub.memory.results import Did, Forgotten, Memory, Remembered
 from kbhub.search.memory_boost import Facts, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
@@ -44,9 +44,6 @@ PROVENANCE = ("by", "source", "session", "project")
 """Fields that say on whose word the text of a memory rests."""
 
 UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
-
-
-Did = Literal["stored", "strengthened", "updated", "confirmed"]
 
 
 _ALL = "`everything`, or `--all` on the command line"

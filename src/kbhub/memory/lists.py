@@ -19,7 +19,6 @@ from kbhub.memory.catalog import (
 )
 from kbhub.memory.changes import as_it_is
 from kbhub.memory.files import (
-    MemoryFile,
     checked_namespace,
     files_of,
     label_of,
@@ -38,7 +37,6 @@ from kbhub.workspace.memory_folders import (
     MemoryFolder,
     Scope,
     identify,
-    memories_folder,
     path_identity,
     project_folder,
     project_folders,
@@ -95,7 +93,11 @@ def memories(
     every.sort(
         key=lambda memory: (bool(memory.facts.superseded_by), -memory.strength(now), -memory.last_use(), memory.path)
     )
-    page = [described(hub, memory, text=_text(memory, whole=whole)) for memory in every[offset : offset + limit]]
+    page = []
+    for memory in every[offset : offset + limit]:
+        stored = read(memory.shelf, memory.path)
+        text = stored.body if stored else ""
+        page.append(described(hub, memory, text=text if whole else shortened(text)))
     return MemoryList(memories=tuple(page), total=len(every), notes=former(hub))
 
 
@@ -153,12 +155,6 @@ def _described_hits(hub: Hub, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole
     return described_hits
 
 
-def _text(memory: MemoryFile, *, whole: bool) -> str:
-    stored = read(memory.shelf, memory.path)
-    text = stored.body if stored else ""
-    return text if whole else shortened(text)
-
-
 def trashed(hub: Hub) -> tuple[Trashed, ...]:
     """Return the forgotten memories of this project and its user, the latest first."""
     found = []
@@ -214,16 +210,9 @@ def _created(shelf: MemoryFolder, file: Path) -> str:
 
 def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
     """Return the files of the trash that belong to this project or its user, by their path there."""
-    trash = Trash(hub.data)
-    return {
-        f"{label}/{file.name}": (scope, file) for label, scope in _labels(hub).items() for file in trash.memories(label)
-    }
-
-
-def _labels(hub: Hub) -> dict[str, Scope]:
-    data = hub.data
-    labels: dict[str, Scope] = {(memories_folder(data) / USER_ID).name: "user"}
+    trash, labels = Trash(hub.data), dict[str, Scope]({USER_ID: "user"})
     identity = identify(hub.discovery().workspace)
-    if identity and (folder := project_folder(data, identity)):
+    if identity and (folder := project_folder(hub.data, identity)):
         labels[folder.name] = "project"
-    return labels | {label_of(shelf): shelf.scope for shelf in active_shelves(hub)}
+    labels |= {label_of(shelf): shelf.scope for shelf in active_shelves(hub)}
+    return {f"{label}/{file.name}": (scope, file) for label, scope in labels.items() for file in trash.memories(label)}

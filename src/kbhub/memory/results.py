@@ -12,6 +12,8 @@ from kbhub.search.memory_boost import Source
 from kbhub.types import Problem
 from kbhub.workspace.memory_folders import Scope
 
+Did = Literal["stored", "strengthened", "updated", "confirmed"]
+
 
 class Memory(Model):
     """One memory, as its file says."""
@@ -63,7 +65,7 @@ class Remembered(Model):
     """What `remember` did."""
 
     memory: Memory = Field(description="The memory as it is now.")
-    did: Literal["stored", "strengthened", "updated", "confirmed"] = Field(
+    did: Did = Field(
         description=(
             "`stored`: a new one; `strengthened`: one that says the same; `updated`, `confirmed`: the one with the "
             "given id."

@@ -8,6 +8,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,11 +180,7 @@ def _with_subject(entry: Asked | Opening) -> Asked | Opening:
     if isinstance(entry, Opening):
         return entry
     subject = " ".join(parsed(entry.text).text.split())
-    return Asked(
-        *(entry.at, entry.text, subject, key_of(subject), entry.mode, entry.bases, entry.verdict, entry.score),
-        *(entry.client, entry.hits),
-        took=entry.took,
-    )
+    return replace(entry, subject=subject, key=key_of(subject))
 
 
 def _write(path: Path, entries: list[Asked | Opening]) -> bool:

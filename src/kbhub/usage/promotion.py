@@ -7,6 +7,7 @@ repository cannot get its own text into the memories.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,8 @@ def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topic
         if free <= len(promoted) or deadline.over():
             break
         before = topics.about(cluster)
-        question = _plain(cluster.center.subject)
+        # On one line, without unprintable characters.
+        question = " ".join("".join(c if c.isprintable() else " " for c in cluster.center.subject).split())
         if not cluster.mostly("strong") or len(question) > QUESTION_CHARACTERS or (before and before.state in _COVERED):
             continue
         answer = answer_in_documents(hub, question)
@@ -103,13 +105,17 @@ def follow(hub: Hub, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], lis
         if deadline.over():
             break
         memory = memories.get(topic.memory)
-        if memory is None or _is_changed(memory, topic):
+        stored = read(memory.shelf, memory.path) if memory else None
+        if not memory or not stored or stored.body != promoted_text(topic.question, memory.facts.refers):
             state: State = "forgotten" if memory is None else "own"
             log.put(replace(topic, state=state, since=hub.options.clock()), before="promoted")
         elif is_known(hub, memory.facts.refers):
             target = _target_now(hub, topic, memory.facts.refers)
             if target is None:
-                _withdraw(hub, log, topic)
+                # Recorded first: after a crash in between, the memory would look as if the user had forgotten it.
+                log.put(replace(topic, state="withdrawn", since=hub.options.clock()), before="promoted")
+                with suppress(MemoryNotFound):
+                    forget(hub, [topic.memory], scope="project")
                 withdrawn.append(topic.question)
                 continue
             if target != memory.facts.refers:
@@ -140,12 +146,6 @@ def _adopt(hub: Hub, log: QueryLog, memories: Mapping[str, MemoryFile]) -> None:
             log.put(replace(kept, ref=memory.facts.refers), before=topic.state if topic else None)
 
 
-def _is_changed(memory: MemoryFile, topic: Topic) -> bool:
-    """Return whether a promoted memory was edited."""
-    stored = read(memory.shelf, memory.path)
-    return stored is None or stored.body != promoted_text(topic.question, memory.facts.refers)
-
-
 def _target_now(hub: Hub, topic: Topic, target: str) -> str | None:
     """Return the current target of the answer, or None if there is none any more."""
     text = text_at(hub, target)
@@ -160,20 +160,6 @@ def _target_now(hub: Hub, topic: Topic, target: str) -> str | None:
     return None if answer.verdict == "none" else target
 
 
-def _withdraw(hub: Hub, log: QueryLog, topic: Topic) -> None:
-    # Recorded first: after a crash in between, the memory would look as if the user had forgotten it.
-    log.put(replace(topic, state="withdrawn", since=hub.options.clock()), before="promoted")
-    try:
-        forget(hub, [topic.memory], scope="project")
-    except MemoryNotFound:
-        return
-
-
 def _point_to(hub: Hub, memory: MemoryFile, question: str, target: str) -> None:
     rewrite(hub, memory, lambda _: {"refers": target}, promoted_text(question, target))
     sync_written(hub, memory.shelf.base)
-
-
-def _plain(question: str) -> str:
-    """Return a question on one line, without unprintable characters."""
-    return " ".join("".join(mark if mark.isprintable() else " " for mark in question).split())

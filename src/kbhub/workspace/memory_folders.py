@@ -328,9 +328,9 @@ def memory_bases(discovery: Discovery, data: Path) -> tuple[Base, ...]:
     if _names(memories_folder(data)) - {USER_ID}:  # skip `identify` if no project has memories
         identity = identify(discovery.workspace)
         folder = project_folder(data, identity) if identity else None
-        bases += [_project_base(folder)] if folder and _has_memory(folder) else []
+        bases += [_memory_base(MEMORY_ID, folder)] if folder and _has_memory(folder) else []
     user = memories_folder(data) / USER_ID
-    return (*bases, _user_base(user)) if _has_memory(user) else tuple(bases)
+    return (*bases, _memory_base(USER_ID, user)) if _has_memory(user) else tuple(bases)
 
 
 def project_folder(data: Path, identity: Identity) -> Path | None:
@@ -373,11 +373,11 @@ def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scop
     if scope == "team":
         raise UsageError(NO_TEAM)
     if scope == "user":
-        return MemoryFolder("user", _user_base(private_directory(memories_folder(data) / USER_ID)))
+        return MemoryFolder("user", _memory_base(USER_ID, private_directory(memories_folder(data) / USER_ID)))
     identity = identify(discovery.workspace)
     if identity is None:
         raise UsageError("No project here to remember for. Use the scope `user`, or name a project with --root.")
-    return MemoryFolder("project", _project_base(make_project_folder(data, identity)))
+    return MemoryFolder("project", _memory_base(MEMORY_ID, make_project_folder(data, identity)))
 
 
 def shelves(discovery: Discovery, settings: Settings) -> list[MemoryFolder]:
@@ -411,25 +411,14 @@ def _project(discovery: Discovery) -> Base | None:
     return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
 
 
-def _project_base(folder: Path) -> Base:
+def _memory_base(id_: str, folder: Path) -> Base:
+    whose, where = ("this project", "for this project") if id_ == MEMORY_ID else ("the user", "for every project")
     return Base(
-        id=MEMORY_ID,
+        id=id_,
         path=folder,
         origin="memory",
-        name="memories of this project",
-        description="What agents remembered for this project.",
-        kind="memory",
-        writable=True,
-    )
-
-
-def _user_base(folder: Path) -> Base:
-    return Base(
-        id=USER_ID,
-        path=folder,
-        origin="memory",
-        name="memories of the user",
-        description="What agents remembered for every project.",
+        name=f"memories of {whose}",
+        description=f"What agents remembered {where}.",
         kind="memory",
         writable=True,
     )

@@ -24,7 +24,7 @@ from kbhub.cli.options import (
     standard_input,
     without_bases,
 )
-from kbhub.editing.distil import distil as save_answer
+from kbhub.editing.intake import distil as save_answer
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub

@@ -15,7 +15,7 @@ from pydantic import Field
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, terminal_width
 from kbhub.cli.options import AllowSecret, Common, Reply, command, hub_options, show_reply
-from kbhub.editing.pull import pull as pull_files
+from kbhub.editing.intake import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub

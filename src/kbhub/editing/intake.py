@@ -1,25 +1,33 @@
-"""Saving a chat answer as a document, with links to related documents."""
+"""Documents from elsewhere: a chat answer that is saved, and the files of a shared base, pulled into a folder."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import Field
 
 from kbhub.documents.secrets import refuse_secrets
+from kbhub.documents.walk import MAX_DEPTH
 from kbhub.editing import write_document
-from kbhub.editing.paths import why_not_writable
-from kbhub.errors import KbhubError, UsageError
+from kbhub.editing.paths import PATH_BYTES, name_fault, why_not_writable
+from kbhub.errors import KbhubError, PathNotContained, UsageError
 from kbhub.frozen import Model
+from kbhub.index.engine import Index
 from kbhub.models.onnx import MINILM
 from kbhub.search.search import search
 from kbhub.sync.freshness import freshen
-from kbhub.types import Base, Hit, Query
+from kbhub.types import Base, Hit, Problem, Query
+from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.files import private_directory
+from kbhub.workspace.formats import format_of, is_session
 from kbhub.workspace.memory_folders import COMPLETIONS_ID, completions_folder
 from kbhub.workspace.project import PROJECT_ID
 
@@ -183,3 +191,87 @@ def _title(text: str) -> str:
     lines = (_MARKS.sub("", line).strip() for line in text.splitlines() if not line.startswith(("---", "```")))
     first = next((line for line in lines if line), "Answer")
     return first if len(first) <= TITLE_CHARACTERS else f"{first[: TITLE_CHARACTERS - 1]}…"
+
+
+Outcome = Literal["written", "same", "kept", "lacking", "refused"]
+
+_EXPANDED = re.compile(r"^~|\$[A-Za-z_{(]|`|%\w+%")
+"""What shells replace in a name that is not quoted."""
+
+_OF_THE_PATH = (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP)
+"""Errors of one path; others are those of the folder or the disk, and end the pull."""
+
+
+class Pulled(Model):
+    """What `kbhub pull` did."""
+
+    written: int = Field(description="Files written.")
+    same: int = Field(description="Files that existed already.")
+    kept: tuple[str, ...] = Field((), description="Files that exist with other content, and were not changed.")
+    lacking: tuple[str, ...] = Field((), description="Documents whose file the base does not have.")
+    refused: tuple[Problem, ...] = Field((), description="Documents that were not written, and why.")
+
+
+def pull(index: Index, folder: Path) -> Pulled:
+    """Write the files of a shared base into a folder, byte for byte; nothing there is overwritten."""
+    base = Base(id=index.base, path=folder, origin="argument")
+    outcomes: dict[Outcome, list[Problem]] = {outcome: [] for outcome in get_args(Outcome)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with index.snapshot():
+            for path in index.paths():
+                outcome, reason = _pulled(index, base, path)
+                outcomes[outcome].append(Problem(subject=path, message=reason))
+    except OSError as error:
+        raise UsageError(f"Cannot write {folder}: {error.strerror}. Name another folder.") from error
+    return Pulled(
+        written=len(outcomes["written"]),
+        same=len(outcomes["same"]),
+        kept=tuple(one.subject for one in outcomes["kept"]),
+        lacking=tuple(one.subject for one in outcomes["lacking"]),
+        refused=tuple(outcomes["refused"]),
+    )
+
+
+def _pulled(index: Index, base: Base, path: str) -> tuple[Outcome, str]:
+    """Write the file of a document; return what was done, and why not."""
+    if fault := _path_fault(path):
+        return "refused", fault
+    if (content := index.file(path)) is None:
+        return "lacking", ""
+    *folders, name = path.split("/")
+    try:
+        with open_folder(base, folders, make=True) as folder:
+            if folder.status(name) is None:
+                with suppress(FileExistsError):  # created by another program just now
+                    folder.create(name, content)
+                    return "written", ""
+            with suppress(OSError):  # a link or a folder, or not readable
+                if folder.read(name).data == content:
+                    return "same", ""
+            return "kept", ""
+    except PathNotContained:
+        return "refused", "its folder is a link"
+    except OSError as error:
+        if error.errno not in _OF_THE_PATH:
+            raise
+        return "refused", f"the system does not allow it ({error.strerror})"
+
+
+def _path_fault(path: str) -> str | None:
+    """Return why a path is not written, or None."""
+    parts = path.split("/")
+    for part in parts:
+        if part.startswith("."):
+            return f"{part!r} is hidden"
+        if part.startswith("-"):
+            return f"programs take {part!r} for an option"
+        if _EXPANDED.search(part):
+            return f"shells expand {part!r}"
+        if fault := name_fault(part, windows=os.name == "nt"):
+            return fault
+    if len(path.encode()) > PATH_BYTES or len(parts) > MAX_DEPTH:
+        return f"its path is longer than {PATH_BYTES} bytes or {MAX_DEPTH} folders"
+    if format_of(path) is None and not is_session(parts[-1].lower()):
+        return "it is not a kind of document that kbhub reads"
+    return None
