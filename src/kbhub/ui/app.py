@@ -29,7 +29,7 @@ from kbhub.errors import (
 )
 from kbhub.hub import Hub
 from kbhub.render.html import STATIC, rendered
-from kbhub.ui import ask, documents, gaps, graph, health, memories, search
+from kbhub.ui import documents, graph, health, memories, search
 from kbhub.ui.access import Guard, PageAddress
 from kbhub.ui.loopback import HttpServer
 from kbhub.ui.site import Site, site_of
@@ -69,17 +69,17 @@ ROUTES = (
     Route("/memories/one", memories.memory_page),
     Route("/memories/merge", memories.merge_page),
     Route("/memories/change", memories.change, methods=["POST"]),
-    Route("/gaps", gaps.gaps_page),
-    Route("/gaps/close", gaps.close, methods=["POST"]),
-    Route("/gaps/start", gaps.start_document, methods=["POST"]),
+    Route("/gaps", memories.gaps_page),
+    Route("/gaps/close", memories.close, methods=["POST"]),
+    Route("/gaps/start", memories.start_document, methods=["POST"]),
     Route("/health", health.health_page),
     Route("/health/audit", health.audit_part),
     Route("/health/index", health.index, methods=["POST"]),
     Route("/health/repair", health.repaired, methods=["POST"]),
     Route("/health/fix", health.fix, methods=["POST"]),
     Route("/events", health.events),
-    Route("/ask", ask.ask_page),
-    Route("/ask/stream", ask.stream),
+    Route("/ask", search.ask_page),
+    Route("/ask/stream", search.stream),
 )
 
 

@@ -1,8 +1,10 @@
-"""The memories of this project and its user, with their strength, and the changes to them."""
+"""Pages of memories, with their strength, and of the query log: unanswered questions, documents read, slow queries."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
 
@@ -10,18 +12,23 @@ import anyio.to_thread
 import numpy as np
 from starlette.responses import RedirectResponse
 
+from kbhub.editing.documents import write_document
+from kbhub.editing.paths import why_not_writable
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.catalog import active_shelves, all_known, described, located, matching, subjects_changed
 from kbhub.memory.catalog import ref as ref_of_known
 from kbhub.memory.changes import forget
-from kbhub.memory.files import MemoryFile, read
+from kbhub.memory.files import MemoryFile, read, slug
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.remember import NEAR_SHOWN, NEAR_SIMILARITY, nearest, remember
 from kbhub.memory.results import ChangedSubject
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_in, vector_of
-from kbhub.render.html import strength_curve
+from kbhub.render.html import HEIGHT, WIDTH, columns, strength_curve
+from kbhub.ui.documents import read_address
 from kbhub.ui.site import Site, number_of, site_of
+from kbhub.usage.gaps import close_gap, gaps_and_unanswered
+from kbhub.usage.reports import show_log
 from kbhub.workspace.memory_folders import Scope
 
 if TYPE_CHECKING:
@@ -258,3 +265,74 @@ def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, Me
         for one, other in np.argwhere(similar >= NEAR_SIMILARITY).tolist()
     ]
     return sorted(pairs, key=lambda pair: (-pair[2], pair[0].path, pair[1].path))[:MOST_ALIKE]
+
+
+LOGGED = 2_000
+"""Queries that are looked at."""
+
+SHOWN = 30
+
+DAYS = 30
+"""Days of the plot."""
+
+MOST_READ = 10
+
+VERDICTS = ("strong", "weak", "none", "unjudged")
+
+STARTED = """# {title}
+
+Asked as: {question}
+
+"""
+"""A document that is started from a gap."""
+
+
+def gaps_page(request: Request) -> Response:
+    """Show gaps and the history of questions."""
+    site = site_of(request)
+    found, log = gaps_and_unanswered(site.hub), show_log(site.hub, LOGGED)
+    by_day: dict[str, Counter[str]] = {}
+    for query in log.queries:
+        by_day.setdefault(query.asked[:10], Counter())[query.verdict or "unjudged"] += 1
+    today = datetime.fromtimestamp(site.hub.options.clock(), UTC).date()
+    days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
+    read = Counter(ref for query in log.queries for ref in query.read)
+    timed = [query for query in log.queries if query.seconds is not None]
+    return site.page(
+        request,
+        "gaps.html",
+        title="Gaps and use",
+        found=found,
+        log=log,
+        recent=log.queries[:SHOWN],
+        columns=columns(days, by_day, VERDICTS),
+        names=VERDICTS,
+        size=(WIDTH, HEIGHT),
+        most_read=[(ref, read_address(ref), count) for ref, count in read.most_common(MOST_READ)],
+        slow=sorted(timed, key=lambda query: -(query.seconds or 0))[:MOST_READ],
+        places=[base for base in site.bases() if why_not_writable(site.hub, base) is None and base.kind == "document"],
+        slug=slug,
+    )
+
+
+async def close(request: Request) -> Response:
+    """Close a gap for good."""
+    form = await request.form()
+    await anyio.to_thread.run_sync(close_gap, site_of(request).hub, str(form.get("id", "")))
+    return RedirectResponse("/gaps", 303)
+
+
+async def start_document(request: Request) -> Response:
+    """Write the beginning of a document that would answer a gap, and show it."""
+    form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+    ref = await anyio.to_thread.run_sync(_started, site_of(request), form)
+    return RedirectResponse(f"/read?{urlencode({'ref': ref})}", 303)
+
+
+def _started(site: Site, form: dict[str, str]) -> str:
+    question, path = form.get("question", "").strip(), form.get("path", "").strip()
+    if not question or not path:
+        raise UsageError("Enter the question, and the path of the document that should answer it.")
+    title = " ".join(question.rstrip("?").split())
+    text = STARTED.format(title=title[:1].upper() + title[1:], question=" ".join(question.split()))
+    return write_document(site.hub, f"{form.get('base', 'project')}@{path}", text=text).ref
