@@ -13,6 +13,7 @@ import json
 import pkgutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ import stores
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.memory.files import MemoryFrontMatter
-from kbhub.server.definitions import FILE, compact
+from kbhub.server.definitions import BRIEF, FILE, Schema
 from kbhub.server.server import create_server
 from kbhub.values import Value
 from kbhub.workspace.settings import GlobalConfig, Pointer
@@ -67,12 +68,7 @@ def stale() -> dict[str, str]:
 
 
 def registered_tools(*, structured: bool = True, whole: bool = False) -> dict[str, Tool]:
-    """Return the definitions of all tools as the SDK makes them, by name, offered or not.
-
-    Args:
-        structured: with the schemas of their results.
-        whole: with descriptions that are left out of what is sent, to save tokens.
-    """
+    """Return the definitions of all tools as the SDK makes them; `whole` with the descriptions for people."""
 
     async def listed() -> list[Tool]:
         server._register(ALL)
@@ -86,6 +82,51 @@ def registered_tools(*, structured: bool = True, whole: bool = False) -> dict[st
         name: tools[name].model_copy(update={"input_schema": compact(tools[name].input_schema, whole=whole)})
         for name in ALL
     }
+
+
+def compact(schema: Schema, *, whole: bool = False) -> Schema:
+    """Return an input schema from pydantic without what costs a model tokens but tells it nothing.
+
+    Removes titles, null alternatives and empty defaults, inlines references, and excludes unknown parameters. `whole`
+    keeps descriptions for people instead of the shorter ones for models.
+    """
+    compacted: Schema = _said(_compacted(schema, schema.get("$defs", {})), whole=whole)
+    return {**compacted, "additionalProperties": False}
+
+
+def _compacted(schema: Any, definitions: Mapping[str, Any], *, names: bool = False) -> Any:
+    """Compact a schema; `names` means that its keys are property names, not JSON Schema keywords."""
+    if isinstance(schema, list):
+        return [_compacted(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if not names and "$ref" in schema:
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return _compacted({**definitions[schema["$ref"].rpartition("/")[2]], **rest}, definitions)
+    result: Schema = {}
+    for key, value in schema.items():
+        if not names and (key in ("title", "$defs") or (key == "default" and not value)):
+            continue
+        result[key] = _compacted(value, definitions, names=key == "properties" and not names)
+    if not names and "anyOf" in result:
+        branches = [branch for branch in result.pop("anyOf") if branch != {"type": "null"}]
+        result |= branches[0] | result if len(branches) == 1 else {"anyOf": branches}
+    return result
+
+
+def _said(schema: Any, *, whole: bool) -> Any:
+    """Remove descriptions for people, or replace them by those for models."""
+    if isinstance(schema, list):
+        return [_said(item, whole=whole) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    described = schema if whole or BRIEF not in schema else {**schema, "description": schema[BRIEF]}
+    shown = (
+        described
+        if described.get("description")
+        else {key: value for key, value in described.items() if key != "description"}
+    )
+    return {key: _said(value, whole=whole) for key, value in shown.items() if key != BRIEF}
 
 
 def schemas() -> dict[str, dict[str, Any]]:

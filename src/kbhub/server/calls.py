@@ -55,13 +55,7 @@ T = TypeVar("T")
 
 
 class Calls:
-    """The hub as tools use it, and the state of one connection with a client: indexing, watching, its roots.
-
-    Args:
-        hub: the hub.
-        announcer: notifies the client of changes.
-        structured: whether results carry structured content beside their text.
-    """
+    """The hub as tools use it, and the state of one connection with a client: indexing, watching, its roots."""
 
     def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool = False) -> None:
         self.hub, self.announcer, self.structured = hub, announcer, structured
@@ -98,13 +92,7 @@ class Calls:
         return await run_sync(work, *arguments, abandon_on_cancel=True)
 
     def progress(self, context: Context[None, Any], verb: str, reported: int) -> Progress | None:
-        """Return what work on a thread reports its progress to; the client hears of it a few times a second.
-
-        Args:
-            context: the call.
-            verb: text before what is done.
-            reported: progress that was reported before; the protocol wants it to increase.
-        """
+        """Return what work on a thread reports its progress to; it increases from what was `reported` before."""
         if context.protocol_version is None:
             return None
         due, last = 0.0, reported
@@ -157,16 +145,9 @@ class Calls:
         first_index: bool = False,
         max_age: float | None = None,
     ) -> int:
-        """Index changed files, as far as that is quick.
+        """Index changed files, as far as that is quick, and return the progress that was reported.
 
-        Args:
-            context: the call, which gets progress reports.
-            names: ids of the bases, none for all.
-            first_index: whether to wait for first indexes, as long as they get nearer.
-            max_age: as for `freshen`.
-
-        Returns:
-            The progress that was reported.
+        `first_index` is to wait for first indexes, as long as they get nearer.
         """
         if max_age is None and self.hub.recent():
             # Return at once where events and indexes tell that there is nothing to compare.
@@ -206,12 +187,7 @@ class Calls:
         return CallToolResult(content=content, structured_content=structured, is_error=is_error)
 
     async def with_warnings(self, tool: str, result: CallToolResult) -> CallToolResult:
-        """Append warnings about ineffective fields and variables, each once: the user does not see the server's log.
-
-        Args:
-            tool: the called tool; `status` reports them itself.
-            result: its result.
-        """
+        """Append warnings about ineffective fields and variables, each once: the user does not see the server's log."""
         try:
             warnings = (await self.state())[1].warnings
         except KbhubError:  # the configuration is invalid, which the answer reports

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -65,16 +65,6 @@ def brief(text: str = "") -> Schema:
     The schema files and the reference have the whole description.
     """
     return {BRIEF: text}
-
-
-def compact(schema: Schema, *, whole: bool = False) -> Schema:
-    """Return an input schema from pydantic without what costs a model tokens but tells it nothing.
-
-    Removes titles, null alternatives and empty defaults, inlines references, and excludes unknown parameters. `whole`
-    keeps descriptions for people instead of the shorter ones for models.
-    """
-    compacted: Schema = _said(_compacted(schema, schema.get("$defs", {})), whole=whole)
-    return {**compacted, "additionalProperties": False}
 
 
 def check_names(tool: str, schema: Schema, arguments: Iterable[str]) -> None:
@@ -139,41 +129,6 @@ def _range(schema: Schema) -> str:
     if low is not None and high is not None:
         return f" from {low} to {high}"
     return f", at least {low}" if low is not None else f", at most {high}" if high is not None else ""
-
-
-def _compacted(schema: Any, definitions: Mapping[str, Any], *, names: bool = False) -> Any:
-    """Compact a schema; `names` means that its keys are property names, not JSON Schema keywords."""
-    if isinstance(schema, list):
-        return [_compacted(item, definitions) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if not names and "$ref" in schema:
-        rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return _compacted({**definitions[schema["$ref"].rpartition("/")[2]], **rest}, definitions)
-    result: Schema = {}
-    for key, value in schema.items():
-        if not names and (key in ("title", "$defs") or (key == "default" and not value)):
-            continue
-        result[key] = _compacted(value, definitions, names=key == "properties" and not names)
-    if not names and "anyOf" in result:
-        branches = [branch for branch in result.pop("anyOf") if branch != {"type": "null"}]
-        result |= branches[0] | result if len(branches) == 1 else {"anyOf": branches}
-    return result
-
-
-def _said(schema: Any, *, whole: bool) -> Any:
-    """Remove descriptions for people, or replace them by those for models."""
-    if isinstance(schema, list):
-        return [_said(item, whole=whole) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    described = schema if whole or BRIEF not in schema else {**schema, "description": schema[BRIEF]}
-    shown = (
-        described
-        if described.get("description")
-        else {key: value for key, value in described.items() if key != "description"}
-    )
-    return {key: _said(value, whole=whole) for key, value in shown.items() if key != BRIEF}
 
 
 def _descend(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], Schema]:
@@ -279,11 +234,7 @@ NO_MODEL = (
 
 @cache
 def kept(*, structured: bool = False) -> dict[str, Tool]:
-    """Return the definitions of all tools, offered or not, by name.
-
-    Args:
-        structured: whether to include the result schemas.
-    """
+    """Return the definitions of all tools, offered or not, by name; `structured` with the result schemas."""
     left_out = frozenset() if structured else frozenset(("outputSchema",))
     return {
         name: Tool.model_validate({key: value for key, value in definition.items() if key not in left_out})
@@ -292,29 +243,12 @@ def kept(*, structured: bool = False) -> dict[str, Tool]:
 
 
 def offered(hub: Hub, *, samples: bool = False) -> tuple[ToolName, ...]:
-    """Return the tools currently offered, in list order.
-
-    Args:
-        hub: the hub.
-        samples: whether the client offers its model.
-
-    Raises:
-        KbhubError: the configuration is invalid.
-    """
+    """Return the tools currently offered, in list order; `samples` if the client offers its model."""
     return tuple(name for name in ALL if why_not(hub, name, samples=samples) is None)
 
 
 def why_not(hub: Hub, name: str, *, samples: bool = False) -> str | None:
-    """Return why a tool is not offered now and what would change that, or None if it is.
-
-    Args:
-        hub: the hub.
-        name: the tool.
-        samples: as for `offered`.
-
-    Raises:
-        KbhubError: the configuration is invalid.
-    """
+    """Return why a tool is not offered now and what would change that, or None if it is."""
     settings = hub.config().settings
     if settings.tools == "core" and name in BY_MODEL:
         if not samples and not settings.answers.model:

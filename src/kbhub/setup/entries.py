@@ -11,7 +11,7 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tomlkit
 import yaml
@@ -131,10 +131,7 @@ def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
     text = text.removeprefix(_BOM)
     if not text.strip():
         return {}
-    if form == "json":
-        data = parse_jsonc(text, path)
-    else:
-        data = _toml_parse(text, path) if form == "toml" else _yaml_parse(text, path)
+    data = FORMATS[form].parse(text, path)
     if not isinstance(data, dict):
         raise ConfigError(path, "does not hold an object; it was left unchanged")
     return data
@@ -157,59 +154,28 @@ def with_entry(text: str, place: EntryLocation, entry: dict[str, Any]) -> str:
 
     Raises `ConfigError` if the text is malformed, or too unusual to be edited automatically.
     """
-    bom, body = without_bom(text)
-    keys, name, path = place.keys, place.name, place.path
-    if place.form == "json":
-        start = body if body.strip() else jsonc.NEW_FILE
-        edited = jsonc.set_value(start, [*keys, name], entry, path)
-    elif place.form == "toml":
-        edited = _toml_added(body, keys, name, entry, path)
-    else:
-        edited = _yaml_added(body, keys, name, entry, path)
-    return _checked(text, bom + edited, place, entry)
+    return _edited(text, place, FORMATS[place.form].added, entry, entry)
 
 
 def with_fields(text: str, place: EntryLocation, fields: dict[str, Any]) -> str:
     """Return the text with some fields of a server replaced. Raises like `with_entry`."""
-    bom, body = without_bom(text)
-    keys, name, path = place.keys, place.name, place.path
-    old = servers(parse(text, place.form, path), keys, path)[name]
+    old = servers(parse(text, place.form, place.path), place.keys, place.path)[place.name]
     if not isinstance(old, Mapping):
-        raise ConfigError(path, "expected an object; it was left unchanged", ".".join((*keys, name)))
-    entry, edited = {**old, **fields}, body
-    if place.form == "json":
-        for key, value in fields.items():
-            edited = jsonc.set_value(edited, [*keys, name, key], value, path)
-    elif place.form == "toml":
-        edited = _toml_changed(body, keys, name, fields, path)
-    else:
-        edited = _yaml_changed(body, keys, name, entry, path)
-    return _checked(text, bom + edited, place, entry)
+        where = ".".join((*place.keys, place.name))
+        raise ConfigError(place.path, "expected an object; it was left unchanged", where)
+    return _edited(text, place, FORMATS[place.form].changed, fields, {**old, **fields})
 
 
 def without_entry(text: str, place: EntryLocation) -> str:
     """Return the text without a server. Raises like `with_entry`."""
+    return _edited(text, place, FORMATS[place.form].removed, {}, None)
+
+
+def _edited(text: str, place: EntryLocation, edit: Edit, fields: dict[str, Any], entry: dict[str, Any] | None) -> str:
+    """Return the edited text after checking that nothing but the entry changed; it is `entry` now, or gone."""
     bom, body = without_bom(text)
-    keys, name, path = place.keys, place.name, place.path
-    if place.form == "json":
-        edited = jsonc.remove_value(body, [*keys, name], path)
-        if not servers(parse(edited, "json", path), keys, path):
-            empty = jsonc.set_value(edited, keys, {}, path)
-            edited = empty if _packed(empty) == _packed(edited) else edited  # no comments in it
-    elif place.form == "toml":
-        edited = _toml_removed(body, keys, name, path)
-    else:
-        edited = _yaml_removed(body, keys, name, path)
-    return _checked(text, bom + edited, place, None)
-
-
-def _packed(text: str) -> str:
-    return "".join(text.split())
-
-
-def _checked(before: str, after: str, place: EntryLocation, entry: dict[str, Any] | None) -> str:
-    """Return the edited text after checking that nothing but the one entry changed."""
-    expected = parse(before, place.form, place.path)
+    after = bom + edit(body, place.keys, place.name, fields, place.path)
+    expected = parse(text, place.form, place.path)
     holder: Any = expected
     for key in place.keys:
         if holder.get(key) is None:
@@ -236,6 +202,25 @@ def _plain(data: Any, keys: Sequence[str]) -> Any:
 def without_bom(text: str) -> tuple[str, str]:
     """Return a byte order mark, if a text begins with one, and the rest."""
     return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
+
+
+def _json_added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
+    return jsonc.set_value(text if text.strip() else jsonc.NEW_FILE, [*keys, name], entry, path)
+
+
+def _json_changed(text: str, keys: Sequence[str], name: str, fields: dict[str, Any], path: Path) -> str:
+    for key, value in fields.items():
+        text = jsonc.set_value(text, [*keys, name, key], value, path)
+    return text
+
+
+def _json_removed(text: str, keys: Sequence[str], name: str, _fields: dict[str, Any], path: Path) -> str:
+    """Return the text without a server; servers without any are `{}`, as before, unless there is a comment in them."""
+    text = jsonc.remove_value(text, [*keys, name], path)
+    if servers(parse(text, "json", path), keys, path):
+        return text
+    empty = jsonc.set_value(text, keys, {}, path)
+    return empty if "".join(empty.split()) == "".join(text.split()) else text
 
 
 _HEADER = re.compile(r"[ \t]*\[")
@@ -268,7 +253,7 @@ def _toml_changed(text: str, keys: Sequence[str], name: str, fields: dict[str, A
     return _rewritten(text, [*keys, name], path, lambda table: table.update(fields))
 
 
-def _toml_removed(text: str, keys: Sequence[str], name: str, path: Path) -> str:
+def _toml_removed(text: str, keys: Sequence[str], name: str, _fields: dict[str, Any], path: Path) -> str:
     """Return the text without a table and its subtables; comments before the next table stay."""
     heads = re.compile(
         r"[ \t]*\[[ \t]*"
@@ -354,14 +339,15 @@ def _yaml_added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any]
     return head + newline.join(_block(name, entry, indent)) + newline + text[line:]
 
 
-def _yaml_changed(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
+def _yaml_changed(text: str, keys: Sequence[str], name: str, fields: dict[str, Any], path: Path) -> str:
     """Return the text with the value of a key rewritten."""
+    entry = {**servers(_yaml_parse(text, path), keys, path)[name], **fields}
     start, end, indent = _lines_of(text, keys, name, path)
     newline = _newline(text)
     return text[:start] + newline.join(_block(name, entry, indent)) + newline + text[end:]
 
 
-def _yaml_removed(text: str, keys: Sequence[str], name: str, path: Path) -> str:
+def _yaml_removed(text: str, keys: Sequence[str], name: str, _fields: dict[str, Any], path: Path) -> str:
     """Return the text without a key and its value."""
     start, end, _ = _lines_of(text, keys, name, path)
     pair = _pair(_root(text), keys[0])
@@ -421,3 +407,23 @@ def _line_end(text: str, offset: int) -> int:
 
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
+
+
+Edit = Callable[[str, Sequence[str], str, dict[str, Any], Path], str]
+"""Edits a file's text: key path of the servers, name of the server, its fields, and the file for errors."""
+
+
+class EntryFormat(NamedTuple):
+    """How a kind of file is read and edited."""
+
+    parse: Callable[[str, Path], Any]
+    added: Edit
+    changed: Edit
+    removed: Edit
+
+
+FORMATS: dict[Form, EntryFormat] = {
+    "json": EntryFormat(parse_jsonc, _json_added, _json_changed, _json_removed),
+    "toml": EntryFormat(_toml_parse, _toml_added, _toml_changed, _toml_removed),
+    "yaml": EntryFormat(_yaml_parse, _yaml_added, _yaml_changed, _yaml_removed),
+}

@@ -44,6 +44,8 @@ REASON_BYTES = 200
 SAMPLING = "The client offers its model (sampling)."
 NO_SAMPLING = "The client offers no model (sampling)."
 
+UNWRITTEN = "The client sent no answer from its model."
+
 _KEY = "answer"
 
 _PREFERENCES = ModelPreferences(
@@ -53,14 +55,6 @@ _PREFERENCES = ModelPreferences(
     speed_priority=0.8,
     intelligence_priority=0.4,
 )
-
-
-def question_for_client(prepared: Prepared) -> InputRequiredResult:
-    """Return the result that makes the client ask its model and call again; it contains all prepared state."""
-    return InputRequiredResult(
-        input_requests={_KEY: CreateMessageRequest(params=_params(prepared))},
-        request_state=prepared.model_dump_json(),
-    )
 
 
 def prepared_before(context: Context[Any, Any]) -> Prepared | None:
@@ -75,14 +69,6 @@ def prepared_before(context: Context[Any, Any]) -> Prepared | None:
         return Prepared.model_validate_json(state)
     except ValidationError:
         return None
-
-
-def answer_of_client(context: Context[Any, Any]) -> ModelText | str:
-    """Return what the client's model wrote for a repeated call, or why it wrote nothing."""
-    answer = (context.input_responses or {}).get(_KEY)
-    return (
-        _written(answer) if isinstance(answer, CreateMessageResult) else ("The client sent no answer from its model.")
-    )
 
 
 async def sampled(context: Context[Any, Any], prepared: Prepared) -> ModelText | str:
@@ -134,7 +120,9 @@ async def ask(
     answer yourself, set `options.budget`.
     """
     if before := prepared_before(context):
-        return await _finish(calls, before, answer_of_client(context))
+        answer = (context.input_responses or {}).get(_KEY)
+        written = _written(answer) if isinstance(answer, CreateMessageResult) else UNWRITTEN
+        return await _finish(calls, before, written)
     if not (await calls.state())[1].bases:
         return await calls.nothing(Answer(question=question, outcome="not_covered", text="", written_by="none"))
     names = tuple(bases or ())
@@ -169,7 +157,8 @@ async def _asked(
     if not offers_model(context):
         return await _without_client(calls, prepared, [NO_SAMPLING])
     if is_stateless(context):
-        return question_for_client(prepared)
+        requests = {_KEY: CreateMessageRequest(params=_params(prepared))}
+        return InputRequiredResult(input_requests=requests, request_state=prepared.model_dump_json())
     return await _finish(calls, prepared, await sampled(context, prepared))
 
 

@@ -112,11 +112,7 @@ async def rename_document(
 
 
 def _check_size(text: str, front_matter: dict[str, Any]) -> None:
-    """Reject oversized input; nothing is truncated.
-
-    Raises:
-        UsageError: says what to do instead.
-    """
+    """Reject oversized input; nothing is truncated."""
     if (size := len(text.encode("utf-8", "replace"))) > MOST_TEXT_BYTES:
         raise UsageError(
             f"The text has {size:,} bytes, but a call can write at most {MOST_TEXT_BYTES:,}. Nothing was written. "
