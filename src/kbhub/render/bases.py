@@ -9,20 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.render.memories import summary_lines
-from kbhub.render.report import (
-    NAME_BYTES,
-    SENTENCE_BYTES,
-    Item,
-    Line,
-    Listing,
-    Name,
-    Names,
-    Record,
-    Ref,
-    Report,
-    Text,
-    say,
-)
+from kbhub.render.report import LINE_BYTES, Item, Line, Name, Names, Record, Ref, Report, Text, records, say
 from kbhub.render.terminal import ago_text, message_of, passed_over_text, size_text
 from kbhub.types import Discovery, Problem
 from kbhub.values import counted
@@ -39,7 +26,7 @@ if TYPE_CHECKING:
     from kbhub.sync.comparison import SyncReport
     from kbhub.workspace.trust import Grant
 
-PROBLEM_BYTES = 4 * NAME_BYTES
+PROBLEM_BYTES = 4 * LINE_BYTES
 """UTF-8 bytes shown to a model of a problem: it ends with the command to run, after up to three paths."""
 
 PROBLEMS, MODEL_PROBLEMS = 20, 4
@@ -94,21 +81,20 @@ def status_report(
     if not bases:
         parts += _nothing_active(status.looked_for, fresh=fresh, people=people, verbose=verbose)
     if status.queries and (status.queries.asked or status.queries.gaps):
-        parts += ["", *(Line(line, SENTENCE_BYTES) for line in summary_lines(status.queries))]
+        parts += ["", *(Line(line) for line in summary_lines(status.queries))]
     if people and bases and all(entry.base.id != "project" for entry in bases):
         parts += ["", *_looked_for("No project base", status.looked_for, verbose=verbose)]
-    notes = [say("Note: {}", Line(note, SENTENCE_BYTES)) for note in (*passed, *status.notes)]
+    notes = [say("Note: {}", Line(note)) for note in (*passed, *status.notes)]
     return Report(
         parts=[*parts, *([""] if notes else []), *notes, *([""] if problems else []), *problems],
         advice="`kbhub status` lists all",
         data=status,
-        rows=lambda: Listing("base", _STATUS_FIELDS, [*map(_status_row, bases)]),
+        rows=lambda: records("base", _STATUS_FIELDS, bases, _status_row),
     )
 
 
 def _status_row(status: BaseStatus) -> Record:
     return {
-        **status.model_dump(mode="json", include={*_STATUS_FIELDS[3:9]}),
         **status.base.model_dump(mode="json", include={*_STATUS_FIELDS[:3]}),
         "problems": len(status.problems),
         "context": status.base.contexts.get("") or status.base.description,
@@ -119,8 +105,8 @@ def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> Report:
     """Return that no base is active: where they were looked for, and what to do."""
     parts: Iterable[Text] = _nothing_active(discovery.looked_for)
     if discovery.off:
-        parts = [say("No knowledge is searched here: {}.", Line(discovery.looked_for[-1], NAME_BYTES))]
-    said = [Line(note, SENTENCE_BYTES) for note in notes]
+        parts = [say("No knowledge is searched here: {}.", Line(discovery.looked_for[-1]))]
+    said = [Line(note) for note in notes]
     return Report(parts=[*parts], notes=[*said, *map(_problem, discovery.problems)])
 
 
@@ -166,13 +152,13 @@ def _base(status: BaseStatus, now: datetime) -> Item:
     return Item(
         label=Line(base.id),
         marks=(
-            Line(base.place, NAME_BYTES),
+            Line(base.place),
             base.origin,
             ", ".join(texts),
             size_text(status.index_bytes) if status.index else "",
-            Line(state, SENTENCE_BYTES),
+            Line(state),
             say("also known as {}", Names(base.names)) if base.names else "",
-            Name(about, SENTENCE_BYTES) if about else "",
+            Name(about, LINE_BYTES) if about else "",
         ),
         row=True,
     )
@@ -189,11 +175,11 @@ def _daemon(status: Status) -> str:
 
 def _problem(problem: Problem, base: str = "") -> Text:
     subject = f"{base}: {problem.subject}" if base and problem.subject != base else problem.subject
-    return say("Problem: {}: {}", Line(subject, NAME_BYTES), Line(message_of(problem), PROBLEM_BYTES))
+    return say("Problem: {}: {}", Line(subject), Line(message_of(problem), PROBLEM_BYTES))
 
 
 def _facts(*facts: tuple[str, str]) -> list[Item]:
-    return [Item(label=name, title=Line(value, NAME_BYTES), row=True) for name, value in facts if value]
+    return [Item(label=name, title=Line(value), row=True) for name, value in facts if value]
 
 
 def sync_report(report: SyncReport) -> Report:
@@ -218,7 +204,7 @@ def init_report(made: Initialised) -> Report:
         lines.append(f"Trusted {'it' if lines else 'the pointer'} to reach {made.knowledge}")
     starter = any(path.suffix == MARKDOWN_SUFFIX for path in made.made)
     steps = ["", "Next:", f"  {_STARTER_STEP if starter else _THERE_STEP}", _SETUP_STEP]
-    return Report(parts=[Line(line, NAME_BYTES) for line in (*lines, *(steps if lines else ()))])
+    return Report(parts=[Line(line) for line in (*lines, *(steps if lines else ()))])
 
 
 def trust_report(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool) -> Report:
@@ -229,7 +215,7 @@ def trust_report(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bo
         if not listed:
             lines.append(f"Revoke with `{shlex.join(['kbhub', 'trust', '--revoke', str(pointer)])}`.")
     lines = ["Nothing is trusted."] if listed and not grants else lines
-    return Report(parts=[Line(line, NAME_BYTES) for line in lines])
+    return Report(parts=[Line(line) for line in lines])
 
 
 def _grant(grant: Grant) -> str:
@@ -264,21 +250,13 @@ def bases_report(known: KnownBases) -> Report:
     )
     fields = ("id", "path", "origin", "active", "for", "documents", "writable", "name", "description", "problem")
     return Report(
-        parts=[*items, "", *problems] if items else [none],
-        rows=lambda: Listing(
-            "base",
-            fields,
-            [
-                {
-                    **base.model_dump(mode="json", include={*fields}),
-                    "path": base.engine or str(base.path),
-                    "for": list(base.places),
-                    "context": base.contexts.get("") or base.description,
-                }
-                for base in known.bases
-            ],
-        ),
+        parts=[*items, "", *problems] if items else [none], rows=lambda: records("base", fields, known.bases, _base_row)
     )
+
+
+def _base_row(base: KnownBase) -> Record:
+    context = base.contexts.get("") or base.description
+    return {"path": base.engine or str(base.path), "for": list(base.places), "context": context}
 
 
 def base_report(base: KnownBase) -> Report:
@@ -331,23 +309,15 @@ def documents_report(documents: Sequence[Listed]) -> Report:
             )
             for document in documents
         ],
-        rows=lambda: Listing(
-            "document",
-            fields,
-            [
-                {**document.model_dump(mode="json", include={*fields}), "context": " / ".join(document.contexts)}
-                for document in documents
-            ],
-        ),
+        rows=lambda: records("document", fields, documents, lambda one: {"context": " / ".join(one.contexts)}),
     )
 
 
 def contexts_report(contexts: Sequence[Context]) -> Report:
     """Return contexts, a line each."""
     fields = ("base", "path", "context", "file")
-    rows = [{**context.model_dump(mode="json"), "ref": _place(context)} for context in contexts]
     items = [Item(label=Name(_place(context)), title=Name(context.context), row=True) for context in contexts]
-    return Report(parts=items, rows=lambda: Listing("context", fields, rows))
+    return Report(parts=items, rows=lambda: records("context", fields, contexts, lambda one: {"ref": _place(one)}))
 
 
 def cleanup_report(cleanup: Cleanup) -> Report:

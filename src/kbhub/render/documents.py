@@ -10,15 +10,14 @@ from kbhub.editing import Deleted, Renamed, Restored, Written
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TaggedDocument, Tags
 from kbhub.render.report import (
     ERROR_BYTES,
-    NAME_BYTES,
-    SENTENCE_BYTES,
+    LINE_BYTES,
     Bare,
     Call,
     Item,
     Line,
-    Listing,
     Name,
     Names,
+    Record,
     Ref,
     Report,
     Text,
@@ -48,6 +47,9 @@ HEADINGS: dict[EdgeKind, str] = {
 _NARROWER = "pass a single one of `checks` or `bases` to see more, or fix what is shown"
 """How a model gets the findings that do not fit."""
 
+_AUDIT_FIELDS = (
+    *("severity", "check", "ref", "line", "message", "remedy", "docid", "base", "path", "others", "before", "after"),
+)
 _SEVERITIES = {"error": "Errors", "warning": "Warnings", "info": "To review"}
 _LEFT_WORDS = {"broken": "Broken links", "outside": "Links out of every base", "file": "Links to other files"}
 
@@ -69,14 +71,14 @@ def edit_report(done: Written | Deleted | Restored | Renamed) -> Report:
         return Report(Item(Ref(done.ref), label="Restored", marks=(f"hash {done.hash}", *later)), data=done)
     head = Item(
         Ref(done.ref, done.docid, both=True),
-        label=say("Renamed {} to", Name(done.before, NAME_BYTES)),
+        label=say("Renamed {} to", Name(done.before, LINE_BYTES)),
         marks=(f"hash {done.hash}", *later),
     )
     effect = "updated" if done.updated else "broken now"
     links = [
         Item(
-            label=say(f"{{}}{f':{link.line}' if link.line else ''}:", Bare(link.ref, NAME_BYTES)),
-            title=say("{} → {}", Name(link.before, NAME_BYTES), Name(link.after, NAME_BYTES)),
+            label=say(f"{{}}{f':{link.line}' if link.line else ''}:", Bare(link.ref, LINE_BYTES)),
+            title=say("{} → {}", Name(link.before, LINE_BYTES), Name(link.after, LINE_BYTES)),
         )
         for link in done.links
     ]
@@ -87,7 +89,7 @@ def edit_report(done: Written | Deleted | Restored | Renamed) -> Report:
 
 
 def _labelled(label: str, sentences: Sequence[str]) -> list[Text]:
-    return [say(f"{label}: {{}}", Line(sentence, SENTENCE_BYTES)) for sentence in sentences]
+    return [say(f"{label}: {{}}", Line(sentence)) for sentence in sentences]
 
 
 def trash_report(entries: Sequence[TrashEntry], *, emptied: bool) -> Report:
@@ -108,7 +110,7 @@ def trash_report(entries: Sequence[TrashEntry], *, emptied: bool) -> Report:
 
 def related_report(result: Related) -> Report:
     """Return the neighbours of a document, grouped by kind, and the links that lead to none."""
-    tags = (Bare(" ".join(f"#{tag}" for tag in result.tags), SENTENCE_BYTES),) if result.tags else ()
+    tags = (Bare(" ".join(f"#{tag}" for tag in result.tags), LINE_BYTES),) if result.tags else ()
     parts: list[Text | Item] = []
     for kind in EDGE_KINDS:
         neighbours = [neighbour for neighbour in result.neighbours if neighbour.kind == kind]
@@ -179,7 +181,7 @@ def _neighbour(neighbour: Neighbour) -> Item:
     # The context of `related` is its own name.
     text = "" if named or not neighbour.context else Name(neighbour.context)
     context = Bare(neighbour.context) if neighbour.kind == "tag" else text
-    via = say(f"hop {neighbour.hop} via {{}}", Name(neighbour.via, NAME_BYTES)) if neighbour.via else ""
+    via = say(f"hop {neighbour.hop} via {{}}", Name(neighbour.via, LINE_BYTES)) if neighbour.via else ""
     other = ", ".join(neighbour.ambiguous)
     return Item(
         Ref(neighbour.ref, neighbour.docid, f":{neighbour.line}" if neighbour.line and inwards else ""),
@@ -192,7 +194,7 @@ def _neighbour(neighbour: Neighbour) -> Item:
             say("at {}", Name(neighbour.heading)) if neighbour.heading else "",
             f"{neighbour.count} links" if neighbour.count > 1 else "",
             via,
-            say("ambiguous, or {}", Name(other, NAME_BYTES)) if other else "",
+            say("ambiguous, or {}", Name(other, LINE_BYTES)) if other else "",
         ),
         row=True,
         of=neighbour,
@@ -201,19 +203,19 @@ def _neighbour(neighbour: Neighbour) -> Item:
 
 def _left(link: LeftLink) -> Item:
     line = f"line {link.line}" if link.line else "front matter"
-    marks = (line, say(f"{link.kind} {{}}", Name(link.target, NAME_BYTES)), Bare(link.why, NAME_BYTES))
+    marks = (line, say(f"{link.kind} {{}}", Name(link.target, LINE_BYTES)), Bare(link.why, LINE_BYTES))
     return Item(marks=marks, row=True, of=link)
 
 
 def _tagged(document: TaggedDocument) -> Item:
     tags = Bare(" ".join(f"#{tag}" for tag in document.tags)) if document.tags else ""
-    way = say(f"hop {document.hop}, {document.edge} via {{}}", Name(document.via or "", NAME_BYTES))
+    way = say(f"hop {document.hop}, {document.edge} via {{}}", Name(document.via or "", LINE_BYTES))
     marks = (tags, way if document.hop else "")
     return Item(Ref(document.ref, document.docid), Name(document.title), marks=marks, row=True, of=document)
 
 
 def _unread(skip: Skipped) -> Text:
-    return say("Could not read: {}: {}", Name(skip.base), Bare(skip.reason, SENTENCE_BYTES))
+    return say("Could not read: {}: {}", Name(skip.base), Bare(skip.reason, LINE_BYTES))
 
 
 def audit_report(report: AuditReport) -> Report:
@@ -225,7 +227,7 @@ def audit_report(report: AuditReport) -> Report:
         changes = [
             Item(
                 Ref(change.ref, part="" if change.line is None else f":{change.line}"),
-                say("{} → {}", Name(change.before, NAME_BYTES), Name(change.after, NAME_BYTES)),
+                say("{} → {}", Name(change.before, LINE_BYTES), Name(change.after, LINE_BYTES)),
             )
             for change in report.fixed.changes
         ]
@@ -246,7 +248,7 @@ def audit_report(report: AuditReport) -> Report:
         most_notes=MOST_NOTES,
         data=report,
         lists=("findings",),
-        rows=lambda: _audit_rows(report),
+        rows=lambda: records("finding", _AUDIT_FIELDS, report.findings, _audit_row),
     )
 
 
@@ -256,32 +258,9 @@ def _finding(finding: AuditFinding) -> Item:
     return Item(Ref(finding.ref, finding.docid, part), marks=(message,), lines=(remedy,), of=finding)
 
 
-def _audit_rows(report: AuditReport) -> Listing:
-    fields = (
-        "severity",
-        "check",
-        "ref",
-        "line",
-        "message",
-        "remedy",
-        "docid",
-        "base",
-        "path",
-        "others",
-        "before",
-        "after",
-    )
-    rows = [
-        {
-            **finding.model_dump(mode="json", exclude={"fix", "others"}),
-            "others": list(finding.others),
-            "before": finding.fix.before if finding.fix else None,
-            "after": finding.fix.after if finding.fix else None,
-            "context": finding.message,
-        }
-        for finding in report.findings
-    ]
-    return Listing("finding", fields, rows)
+def _audit_row(finding: AuditFinding) -> Record:
+    changed = {"before": finding.fix.before, "after": finding.fix.after} if finding.fix else {}
+    return {"before": None, "after": None, **changed, "context": finding.message}
 
 
 def _summary(report: AuditReport, shown: int, more: str) -> str:

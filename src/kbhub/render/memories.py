@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.memory.results import Imported, Moved
 from kbhub.render.report import (
-    NAME_BYTES,
-    SENTENCE_BYTES,
+    LINE_BYTES,
     Bare,
     Call,
     Item,
@@ -132,7 +131,7 @@ def remembered_report(done: Remembered) -> Report:
     """Return the result of `remember`, and what to do about similar memories."""
     parts: list[Text | Item] = []
     if done.superseded:
-        parts.append(say("It replaces {}.", Bare(", ".join(done.superseded), SENTENCE_BYTES)))
+        parts.append(say("It replaces {}.", Bare(", ".join(done.superseded), LINE_BYTES)))
     if done.near:
         ours, theirs = one_line(done.memory.id, TITLE_BYTES), one_line(done.near[0].id, TITLE_BYTES)
         replace = Call(
@@ -142,7 +141,7 @@ def remembered_report(done: Remembered) -> Report:
         )
         drop = Call("forget", {"ids": [ours]}, f"kbhub forget {ours}")
         near = [
-            Item(label=Bare(one.id), score=f"{one.similarity:.2f}", title=Name(one.text, SENTENCE_BYTES))
+            Item(label=Bare(one.id), score=f"{one.similarity:.2f}", title=Name(one.text, LINE_BYTES))
             for one in done.near
         ]
         advice = say("If it replaces one of them: {}; if it only repeats it: {}.", replace, drop)
@@ -186,7 +185,7 @@ def forgotten_report(done: Forgotten) -> Report:
         return Report("Nothing forgotten: no memory matches.", data=done)
     items = [Item(label=Bare(memory.id), title=Name(memory.title)) for memory in done.memories]
     parts: list[Text | Item] = [f"Forgot {counted(len(items), 'memory', 'memories')}:", *items]
-    kept = [say("Their files are in the trash: {}.", Line(str(done.trash), NAME_BYTES))] if done.trash else []
+    kept = [say("Their files are in the trash: {}.", Line(str(done.trash)))] if done.trash else []
     parts = [*kept, *(Line(note, NOTE_BYTES) for note in done.notes), *parts]
     return Report(parts=parts, advice="their files are in the trash, too", data=done)
 
@@ -215,7 +214,7 @@ def transfer_report(done: Imported | Moved) -> Report:
 def _item(
     memory: Memory, *, label: str = "", number: int = 0, quote: Quote | None = None, of: Memory | None = None
 ) -> Item:
-    ended = Bare(", ".join(memory.superseded_by), SENTENCE_BYTES)
+    ended = Bare(", ".join(memory.superseded_by), LINE_BYTES)
     return Item(
         Ref(memory.ref),
         marks=(
@@ -225,7 +224,7 @@ def _item(
             counted(memory.uses, "use"),
             say("in {}", Bare(memory.namespace)) if memory.namespace else "",
             Bare(" ".join(f"#{tag}" for tag in memory.tags)) if memory.tags else "",
-            say("about {}", Bare(", ".join(memory.about), NAME_BYTES)) if memory.about else "",
+            say("about {}", Bare(", ".join(memory.about), LINE_BYTES)) if memory.about else "",
         ),
         warning=say("superseded by {}", ended) if memory.superseded_by else "",
         label=label,

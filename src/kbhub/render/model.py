@@ -12,8 +12,7 @@ from kbhub.documents.safe_text import TITLE_BYTES, bare, cut, fenced, one_line, 
 from kbhub.index.query.excerpts import excerpt
 from kbhub.render.report import (
     ERROR_BYTES,
-    NAME_BYTES,
-    SENTENCE_BYTES,
+    LINE_BYTES,
     Bare,
     Call,
     Item,
@@ -60,7 +59,7 @@ def answer(report: Report, limit: float = ANSWER_BYTES) -> tuple[str, Any]:
         return [*top, *_lines(report.head, None, listed=False)], [*gap, *tail]
 
     longest = max(sum(map(_size_of, chain(*around(count)))) for count in {len(items), max(len(items) - 1, 0)})
-    room = limit - longest - (SENTENCE_BYTES if report.advice else SLACK_BYTES)
+    room = limit - longest - (LINE_BYTES if report.advice else SLACK_BYTES)
     body, count = list[str](), 0
     for number, part in enumerate(report.parts):
         lines = _lines(part, items[count - 1] if count else None, listed=True)
@@ -92,7 +91,7 @@ def line(text: Text) -> str:
         case Names():
             return _listed(text.names)
         case Ref():
-            name = _plain_ref(text.ref) or text.docid or quoted(text.ref, NAME_BYTES)
+            name = _plain_ref(text.ref) or text.docid or quoted(text.ref, LINE_BYTES)
             return name + text.part + (f"{SEPARATOR}{text.docid}" if text.both and name != text.docid else "")
         case Call():
             arguments = ", ".join(f"{name}={_argument(value)}" for name, value in text.arguments.items())
@@ -108,7 +107,7 @@ def error_answer(message: str) -> str:
 
 def _plain_ref(ref: str) -> str | None:
     """Return a ref if it can be used in a call as it is, or None if it is too long or has special characters."""
-    plain = one_line(ref, NAME_BYTES) == ref and _PLAIN_REF.fullmatch(ref) and "·" not in ref
+    plain = one_line(ref, LINE_BYTES) == ref and _PLAIN_REF.fullmatch(ref) and "·" not in ref
     return ref if plain else None
 
 
@@ -136,14 +135,14 @@ def _lines(part: Text | Item | Quote, above: Item | None, *, listed: bool) -> li
     bullet = "  " * part.depth + (f"{part.number}. " if part.number else part.bullet) if listed else ""
     label = f"{line(part.label)} " if part.label else ""
     odd = part.ref and part.ref.docid and not _plain_ref(part.ref.ref)
-    path = f"path {quoted(part.ref.ref, NAME_BYTES)}" if part.ref and odd else ""
+    path = f"path {quoted(part.ref.ref, LINE_BYTES)}" if part.ref and odd else ""
     marks = (part.title, part.score, *part.marks, *part.details, part.warning)
     first = label + SEPARATOR.join(filter(None, (ref, path, *map(line, marks))))
     lines = [" ".join((bullet + first, *map(line, part.lines)))]
     if part.context and (above is None or part.context != above.context):
         lines.append(f"   context: {line(part.context)}")
     lines += _quote_lines(part.quote, part.ref) if part.quote else []
-    return [*lines, *([f"   trace: {one_line(part.trace, 2 * SENTENCE_BYTES)}"] if part.trace else [])]
+    return [*lines, *([f"   trace: {one_line(part.trace, 2 * LINE_BYTES)}"] if part.trace else [])]
 
 
 def _quote_lines(quote: Quote, ref: Ref | None) -> list[str]:
@@ -174,7 +173,7 @@ def _argument(value: object) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{json.dumps(name)}: {_argument(one)}' for name, one in value.items())}}}"
     text = json.dumps(value, ensure_ascii=False)
-    return text if one_line(text, NAME_BYTES) == text else SAME
+    return text if one_line(text, LINE_BYTES) == text else SAME
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, ClassVar
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -18,7 +18,6 @@ from rich import box
 from rich.console import Console
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
@@ -52,7 +51,6 @@ TABLE_GAP = 3
 """Gap between the columns of a table in rich."""
 
 TERM_STYLE = "bold yellow"
-CODE_THEME = "ansi_dark"
 
 THEME = Theme(
     {
@@ -76,15 +74,10 @@ def drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...] = ()) 
     """
     lines = neutralised(text).split("\n")
     front = _front_matter_end(lines)
-    text = "\n".join(lines[front:])
+    text, above = "\n".join(lines[front:]), [*lines[:front], ""] if front else []
     width = max(width, LEAST_WIDTH)
-    body = _drawn(text, width, colour=colour, terms=terms)
-    return "\n".join([*(fitted(line, width) for line in lines[:front]), *([""] if front else []), body])
-
-
-def _drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...]) -> str:
     if len(text) > DRAWN_CHARACTERS or _cut_in_code(text):
-        return fitted(text, width)
+        return fitted("\n".join([*above, text]), width)
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -98,8 +91,8 @@ def _drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...]) -> s
         no_color=not colour,
     )
     rows = console.render_lines(_PlainMarkdown(text, colour=colour), pad=False)
-    lines = [_line(console, segments, terms if colour else ()) for segments in rows]
-    return fitted("\n".join(lines).strip("\n"), width)
+    body = "\n".join(_line(console, segments, terms if colour else ()) for segments in rows)
+    return fitted("\n".join([*above, body.strip("\n")]), width)
 
 
 def _front_matter_end(lines: Sequence[str]) -> int:
@@ -146,39 +139,25 @@ class _PlainMarkdown(Markdown):
     inlines: ClassVar[set[str]] = {*Markdown.inlines, "a"}  # type: ignore[misc]
 
     def __init__(self, text: str, *, colour: bool) -> None:
-        super().__init__("", code_theme=CODE_THEME, hyperlinks=False)
+        super().__init__("", code_theme="ansi_dark", hyperlinks=False)
         # Show HTML tags as text: `<name>` is more often a placeholder than an element.
         parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-        self.colour = colour
         self.parsed = [_harmless(token, colour=colour) for token in parser.parse(text)]
+        for heading, content in pairwise(self.parsed):
+            if heading.type == "heading_open" and not colour:
+                mark = Token("text", "", 0, content=f"{'#' * int(heading.tag[1:])} ")
+                content.children = [mark, *(content.children or ())]
 
 
 class _Heading(Heading):
-    """Left-aligned heading, with its `#` marks if there are no colours."""
-
-    @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> _Heading:
-        heading = cls(token.tag)
-        heading.marked = isinstance(markdown, _PlainMarkdown) and not markdown.colour
-        return heading
-
-    marked = False
+    """Left-aligned heading."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        mark = f"{'#' * int(self.tag[1:])} " if self.marked else ""
-        yield Text.assemble(mark, self.text)
+        yield self.text
 
 
 class _Code(CodeBlock):
     """Indented and wrapped code, without a background colour."""
-
-    @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> _Code:
-        name = (token.info or "").strip().partition(" ")[0]
-        coloured = (
-            isinstance(markdown, _PlainMarkdown) and markdown.colour and len(token.content) <= HIGHLIGHTED_CHARACTERS
-        )
-        return cls(name if coloured and name else "text", markdown.code_theme)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Syntax(
@@ -196,22 +175,17 @@ class _Table(TableElement):
     """Table that wraps cells instead of truncating them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        cells = self.header.row.cells if self.header is not None and self.header.row is not None else []
-        header = [cell.content.copy() for cell in cells]
-        for cell in header:
-            cell.stylize("markdown.table.header")
-        body = self.body.rows if self.body is not None else []
-        rows = [[cell.content for cell in row.cells[: len(header)]] for row in body]
-        columns = [[cell.plain for cell in column] for column in zip(header, *rows, strict=True)]
-        widths = column_widths(columns, options.max_width - TABLE_GAP * (len(header) - 1))
+        table: Any = next(iter(super().__rich_console__(console, options)))
+        columns = [[column.header, *column.cells] for column in table.columns]
+        room = options.max_width - TABLE_GAP * (len(columns) - 1)
+        widths = column_widths([[cell.plain for cell in column] for column in columns], room)
         if widths is None:
+            header, *rows = zip(*columns, strict=True)
             yield from _records(header, rows)
             return
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, style="markdown.table.border", show_edge=False)
-        for cell, width in zip(header, widths, strict=True):
-            table.add_column(cell, overflow="fold", width=width)
-        for row in rows:
-            table.add_row(*row)
+        table.box, table.show_edge, table.collapse_padding = box.SIMPLE_HEAD, False, False
+        for column, width in zip(table.columns, widths, strict=True):
+            column.overflow, column.width = "fold", width
         yield table
 
 
@@ -243,7 +217,8 @@ def _harmless(token: Token, *, colour: bool) -> Token:
         content = f"`{content}`"
     inner = token.children
     children = list(chain.from_iterable(_inline(inner, token.content, colour=colour))) if inner else inner
-    return token.copy(content=content, info=neutralised(token.info), children=children)
+    info = neutralised(token.info).strip() if colour and len(content) <= HIGHLIGHTED_CHARACTERS else ""
+    return token.copy(content=content, info=info, children=children)
 
 
 def _inline(children: Sequence[Token], content: str, *, colour: bool) -> Iterable[list[Token]]:

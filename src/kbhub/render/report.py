@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from kbhub.documents.safe_text import TITLE_BYTES
 from kbhub.errors import UsageError
@@ -12,10 +12,9 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from kbhub.frozen import Model
     from kbhub.index.query.parser import Term
-    from kbhub.types import SearchResult, Signal
 
-NAME_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 260, 1_500
-"""UTF-8 bytes that a model sees of a path, of a note or reason, and of an error."""
+LINE_BYTES, ERROR_BYTES = 260, 1_500
+"""UTF-8 bytes that a model sees of a path, note or reason, and of an error."""
 
 
 @struct
@@ -30,8 +29,11 @@ class Bare(Name):
     """A name without quotes around it."""
 
 
+@struct
 class Line(Name):
-    """A sentence, which keeps the quotes in it."""
+    """A sentence or path, which keeps the quotes in it."""
+
+    limit: int = LINE_BYTES
 
 
 @struct
@@ -126,6 +128,7 @@ class Item:
     """The part of the result that it is."""
 
 
+M = TypeVar("M", bound="Model")
 Scalar = str | int | float | bool | None
 Cell = Scalar | Sequence[Scalar]
 Record = Mapping[str, Cell]
@@ -146,9 +149,11 @@ class Listing:
     with that text in a fence."""
 
 
-def records(name: str, fields: tuple[str, ...], results: Iterable[Model]) -> Listing:
-    """Return a listing of results with some of their fields."""
-    return Listing(name, fields, [result.model_dump(mode="json", include={*fields}) for result in results])
+def records(
+    name: str, fields: tuple[str, ...], results: Iterable[M], more: Callable[[M], Record] = lambda _: {}
+) -> Listing:
+    """Return a listing of results with some of their fields, and `more` of each."""
+    return Listing(name, fields, [{**one.model_dump(mode="json", include={*fields}), **more(one)} for one in results])
 
 
 def _no_rows() -> Listing:
@@ -179,18 +184,3 @@ class Report:
     """Its fields of which a model gets only what is in the text (`Item.of`)."""
     rows: Callable[[], Listing] = _no_rows
     """Returns the result as records."""
-
-
-def heading_path(title: str, headings: Sequence[str]) -> list[str]:
-    """Return a document's title and the headings below it, without repeating a first heading that is the title."""
-    return [title, *(headings[1:] if tuple(headings[:1]) == (title,) else headings)]
-
-
-def contribution_of(signal: Signal) -> str:
-    """Return a signal's contribution to the score, with its sign; never `-0.0000`."""
-    return f"{round(signal.contribution, 4) + 0.0:+.4f}"
-
-
-def total_of(result: SearchResult) -> str:
-    """Return the total number of hits, with `at least` if there may be more."""
-    return str(result.total) if result.total_exact else f"at least {result.total}"

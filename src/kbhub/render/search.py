@@ -13,8 +13,7 @@ from kbhub.index.references import STALE_DAYS
 from kbhub.render import model, terminal
 from kbhub.render.report import (
     ERROR_BYTES,
-    NAME_BYTES,
-    SENTENCE_BYTES,
+    LINE_BYTES,
     Bare,
     Call,
     Item,
@@ -25,14 +24,11 @@ from kbhub.render.report import (
     Ref,
     Report,
     Text,
-    contribution_of,
-    heading_path,
     say,
-    total_of,
 )
 from kbhub.render.terminal import neutralised, verdict_words, visible_line
 from kbhub.search.judge import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
-from kbhub.types import Hit, Query, SearchResult, Skipped, Trace
+from kbhub.types import Hit, Query, SearchResult, Signal, Skipped, Trace
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -62,6 +58,20 @@ WRITERS = {
 
 SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
 """Query fields in the tool's `options` that affect which hits there are."""
+
+
+def heading_path(title: str, headings: Sequence[str]) -> list[str]:
+    """Return a document's title and the headings below it, without repeating a first heading that is the title."""
+    return [title, *(headings[1:] if tuple(headings[:1]) == (title,) else headings)]
+
+
+def contribution_of(signal: Signal) -> str:
+    """Return a signal's contribution to the score, with its sign; never `-0.0000`."""
+    return f"{round(signal.contribution, 4) + 0.0:+.4f}"
+
+
+def _total(result: SearchResult) -> str:
+    return str(result.total) if result.total_exact else f"at least {result.total}"
 
 
 def search_answer(
@@ -127,7 +137,7 @@ def search_notes(result: SearchResult, query: Query) -> list[str]:
         notes.insert(0, say(f"{none}{beyond}. Searched: {{}}.", Names(result.searched)))
     end = query.offset + len(result.hits)
     if result.hits and end < result.total and not _empty_handed(result):
-        of = total_of(result)
+        of = _total(result)
         notes.append(f"Showing hits {query.offset + 1} to {end} of {of}; `--page {page + 1}` shows more.")
     unsure = result.searched and result.verdict in ("weak", "none")
     if unsure and not (query.queries or query.offset) and rewording_helps(result.notes):
@@ -137,7 +147,7 @@ def search_notes(result: SearchResult, query: Query) -> list[str]:
 
 def _notes(result: SearchResult) -> list[Text]:
     """Return the notes on a result, except those before the hits."""
-    notes: list[Text] = [Line(note, SENTENCE_BYTES) for note in result.notes if note not in LEADING_NOTES]
+    notes: list[Text] = [Line(note) for note in result.notes if note not in LEADING_NOTES]
     if result.unmatched and result.searched and NEAR_ONLY not in result.notes:
         notes.append(say("No document contains: {}.", Names(result.unmatched)))
     return [*notes, *(_not_searched(skip) for skip in result.skipped)]
@@ -145,7 +155,7 @@ def _notes(result: SearchResult) -> list[Text]:
 
 def _not_searched(skip: Skipped) -> Text:
     """Return that a base was not searched, and why."""
-    return say("Not searched: {}. {}", Bare(skip.base), Line(skip.reason, SENTENCE_BYTES))
+    return say("Not searched: {}. {}", Bare(skip.base), Line(skip.reason))
 
 
 def _reworded(tool: str, question: Mapping[str, object], command: str) -> Text:
@@ -164,7 +174,7 @@ def _heading(result: SearchResult, query: Query, shown: int) -> Text:
         return say(f"{none} for {{}} in {{}} ({result.mode}).", question, where)
     first, order = query.offset + 1, "newest first" if result.listed else result.mode
     range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
-    return say(f"{range_} of {total_of(result)} for {{}} in {{}} ({order})", question, where)
+    return say(f"{range_} of {_total(result)} for {{}} in {{}} ({order})", question, where)
 
 
 def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
@@ -179,12 +189,12 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         warning=Bare(f"outdated: {hit.outdated}") if hit.outdated else "",
         details=(
             *((f"also lines {also}",) if also else ()),
-            *((say("replaces {}", Line(", ".join(hit.replaces), NAME_BYTES)),) if hit.replaces else ()),
-            *((say("same text: {}", Line(", ".join(hit.duplicates), NAME_BYTES)),) if hit.duplicates else ()),
+            *((say("replaces {}", Line(", ".join(hit.replaces))),) if hit.replaces else ()),
+            *((say("same text: {}", Line(", ".join(hit.duplicates))),) if hit.duplicates else ()),
         ),
         trace=_trace(hit.trace) if hit.trace else "",
         number=number,
-        context=Name(" › ".join(hit.contexts), SENTENCE_BYTES) if hit.contexts else "",
+        context=Name(" › ".join(hit.contexts), LINE_BYTES) if hit.contexts else "",
         quote=quote,
         of=hit,
     )
@@ -216,7 +226,7 @@ def _calls(
     if not result.searched:
         return ["`status` shows indexing progress and problems."]
     if query.offset:
-        return [f"There are {total_of(result)} hits in total; search without `cursor` for the first."]
+        return [f"There are {_total(result)} hits in total; search without `cursor` for the first."]
     if is_unfinished(result.notes):
         return ["Search again in a moment; `status` shows how far indexing is."]
     return [asked, status] if rewording_helps(result.notes) else [status]
@@ -237,7 +247,7 @@ def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numb
     """
     parts = [_reading(reading, line_numbers=line_numbers) for reading in result.readings]
     for unread in result.unread:
-        message = say("Not read: {}: {}", Name(unread.ref, NAME_BYTES), Line(unread.message, ERROR_BYTES))
+        message = say("Not read: {}: {}", Name(unread.ref, LINE_BYTES), Line(unread.message, ERROR_BYTES))
         parts.append(model.line(message))
     if result.cursor:
         numbers = {"line_numbers": True} if line_numbers else {}
@@ -252,9 +262,9 @@ def _reading(reading: Reading, *, line_numbers: bool) -> str:
         lines += f", from character {reading.offset + 1} of line {reading.start_line}"
     marks = (reading.docid, lines if reading.total_lines else "empty", Name(reading.title))
     head = Item(Ref(reading.ref), marks=(*marks, f"hash {reading.hash}") if reading.hash else marks)
-    about = Name(" › ".join(reading.contexts), SENTENCE_BYTES)
+    about = Name(" › ".join(reading.contexts), LINE_BYTES)
     parts: list[Text] = [say("context: {}", about)] if reading.contexts else []
-    parts += [Line(f"note: {reading.deleted}", SENTENCE_BYTES)] if reading.deleted else []
+    parts += [Line(f"note: {reading.deleted}")] if reading.deleted else []
     text, _ = model.answer(Report(head, parts), inf)
     text += "\n" + fenced(numbered(reading) if line_numbers else reading.text)
     if reading.rest is None:
@@ -292,10 +302,10 @@ def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool =
     `terms` are marked in quotes; `whole` adds the passages that the answer was written from.
     """
     question, passages = Name(answer.question), [_source(one, one.readable, terms) for one in answer.passages]
-    notes: list[Text] = [Line(why, SENTENCE_BYTES) for why in answer.why]
+    notes: list[Text] = [Line(why) for why in answer.why]
     notes += [f"Removed {counted(answer.removed, 'invalid citation')}."] if answer.removed else []
     notes += [f"Removed {counted(len(answer.dropped), 'sentence')} without a source."] if answer.dropped else []
-    notes += [*(Line(note, SENTENCE_BYTES) for note in answer.notes), *map(_not_searched, answer.skipped)]
+    notes += [*(Line(note) for note in answer.notes), *map(_not_searched, answer.skipped)]
     if answer.outcome == "passages":
         number = counted(len(passages), "passage")
         head = say(f"{number} for {{}}, best first. Write the answer from them, and cite refs.", question)
@@ -347,15 +357,15 @@ def answer_markdown(answer: Answer) -> str:
 
 
 def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Support | None = None) -> Item:
-    same = Line(", ".join(source.duplicates[:2]), NAME_BYTES)
-    reason = "" if text else Line(source.reason, SENTENCE_BYTES)
+    same = Line(", ".join(source.duplicates[:2]))
+    reason = "" if text else Line(source.reason)
     return Item(
         Ref(source.ref, source.docid, f":{source.start_line}-{source.end_line}", both=True),
         Name(" › ".join(heading_path(source.title, source.headings))),
         marks=(
             say("same text: {}", same) if source.duplicates else "",
             reason,
-            say(f"line {of.line}: {{}}", Name(of.quote, NAME_BYTES)) if of else "",
+            say(f"line {of.line}: {{}}", Name(of.quote, LINE_BYTES)) if of else "",
         ),
         warning=Bare(f"outdated: {source.outdated}") if source.outdated else "",
         label=f"[{source.number}]",
@@ -375,4 +385,4 @@ def _place(source: Source) -> str:
 
 
 def _cell(text: str) -> str:
-    return one_line(text, NAME_BYTES).replace("|", "\\|").replace("`", "'")
+    return one_line(text, LINE_BYTES).replace("|", "\\|").replace("`", "'")

@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kbhub.index.query.excerpts import excerpt, spans
@@ -318,21 +319,12 @@ def column_widths(columns: Sequence[Sequence[str]], room: int | None) -> list[in
     widths = [max(map(cell_width, column)) for column in columns]
     if room is None:
         return widths
-    least = [max(map(_longest_piece, column)) for column in columns]
-    return _narrowed(widths, least, room) if sum(least) <= room else None
-
-
-def _longest_piece(cell: str) -> int:
-    return max((cell_width(piece) for piece in _PIECE.findall(cell)), default=0)
-
-
-def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Narrow the widest columns until all fit, none below its minimum width."""
-    narrowed = list(widths)
-    while sum(narrowed) > room:
-        widest = max((at for at in range(len(narrowed)) if narrowed[at] > least[at]), key=lambda at: narrowed[at])
-        narrowed[widest] -= 1
-    return narrowed
+    least = [max(cell_width(piece) for cell in column for piece in _PIECE.findall(cell) or [""]) for column in columns]
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        widths[max((at for at in range(len(widths)) if widths[at] > least[at]), key=lambda at: widths[at])] -= 1
+    return widths
 
 
 def _broken(line: str, width: int) -> list[str]:
@@ -385,27 +377,16 @@ def _word_end(text: str, start: int, end: int) -> int:
 
 def _styled(line: str, slices: Sequence[tuple[int, int]]) -> list[str]:
     """Cut a coloured line at offsets into its plain text; each piece repeats the styles in effect."""
-    marks: list[tuple[int, str]] = []
-    removed = 0
-    for match in _STYLE.finditer(line):
-        marks.append((match.start() - removed, match.group()))
-        removed += len(match.group())
-    bare = _STYLE.sub("", line)
-    pieces = []
-    for start, end in slices:
-        inherited = ""
-        for at, style in marks:
-            if at <= start:
-                inherited = "" if style == _RESET else inherited + style
-        inner = [(at, style) for at, style in marks if start < at < end]
-        places = [start, *(at for at, _ in inner), end]
-        parts = [bare[low:high] for low, high in pairwise(places)]
-        piece = inherited + parts[0] + "".join(style + part for (_, style), part in zip(inner, parts[1:], strict=True))
-        open_ = inherited
-        for _, style in inner:
-            open_ = "" if style == _RESET else open_ + style
-        pieces.append(piece + (_RESET if open_ else ""))
-    return pieces
+    bare, styles, style = _STYLE.sub("", line), list[str](), ""
+    for run, following in zip(_STYLE.split(line), [*_STYLE.findall(line), ""], strict=True):
+        styles += [style] * len(run)
+        style = "" if following == _RESET else style + following
+
+    def piece(start: int, end: int) -> str:
+        runs = groupby(zip(styles[start:end], bare[start:end], strict=True), key=itemgetter(0))
+        return "".join(f"{style}{''.join(one for _, one in run)}{_RESET if style else ''}" for style, run in runs)
+
+    return [piece(start, end) for start, end in slices]
 
 
 def _columns(character: str) -> int:

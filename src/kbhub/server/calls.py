@@ -17,7 +17,7 @@ from kbhub.errors import KbhubError
 from kbhub.frozen import Model
 from kbhub.render import model
 from kbhub.render.bases import nothing_here
-from kbhub.render.report import SENTENCE_BYTES
+from kbhub.render.report import LINE_BYTES
 from kbhub.render.terminal import warnings_text
 from kbhub.server.client import RootsQuestion, TrustQuestion
 from kbhub.sync import base_suggestions
@@ -196,7 +196,7 @@ class Calls:
         self._warned.update(fresh)
         if not fresh or tool == "status" or not isinstance(result.content[0], TextContent):
             return result
-        note = f"Note: {one_line(warnings_text(fresh), SENTENCE_BYTES)}"
+        note = f"Note: {one_line(warnings_text(fresh), LINE_BYTES)}"
         text = TextContent(type="text", text=f"{result.content[0].text}\n{note}")
         structured = result.structured_content
         if structured and isinstance(notes := structured.get("notes"), list):

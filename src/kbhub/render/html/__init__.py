@@ -24,7 +24,7 @@ from kbhub.index.query.parser import terms_of
 from kbhub.memory.catalog import all_known
 from kbhub.memory.files import MemoryFile
 from kbhub.memory.results import MemoryList
-from kbhub.render.report import contribution_of, heading_path
+from kbhub.render.search import contribution_of, heading_path
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
 from kbhub.search.judge import LEADING_NOTES, is_unfinished
 from kbhub.search.memory_boost import FADING_DAYS, strength
@@ -55,9 +55,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters.update(
-        coded=_coded, marked=_marked, ago=_ago, bytes=size_text, counted=counted, url=url, percent=_percent
-    )
+    made.filters.update(coded=_coded, marked=_marked, ago=_ago, bytes=size_text, counted=counted, url=url)
+    made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
     made.filters.update(passed_over=passed_over_text, is_unfinished=is_unfinished, contribution=contribution_of)
     made.globals.update(heading_path=heading_path)
     return made
@@ -88,21 +87,14 @@ def url(text: str) -> str:
     return quote(text, safe="/@:")
 
 
-def _percent(value: float) -> str:
-    """Return a share as a percentage."""
-    return f"{100 * value:.0f} %"
-
-
 def _ago(moment: str | float | None, now: float) -> str:
     """Return how long ago a moment (ISO 8601, seconds since the epoch, or None for never) was, in the largest unit."""
     if moment is None:
         return "never"
-    return ago_text(now - (moment if isinstance(moment, float | int) else _seconds(moment)))
-
-
-def _seconds(moment: str) -> float:
-    when = datetime.fromisoformat(moment)
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if isinstance(moment, str):
+        when = datetime.fromisoformat(moment)
+        moment = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return ago_text(now - moment)
 
 
 WIDTH, HEIGHT = 300.0, 60.0
