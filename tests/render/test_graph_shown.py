@@ -49,14 +49,18 @@ def test_related_is_shown_by_kind(kbhub):
     assert "line 6  markdown gone.md  no such document or file" in out
 
 
-def test_related_in_every_format(kbhub):
-    """JSON is the whole answer, the others are records of the neighbours."""
+def test_related_and_tags_in_every_format(kbhub):
+    """JSON is the whole answer, the others are records; also valid when there is nothing to list."""
     _, out, _ = kbhub("related", "a.md", "--json", "--hops", "2")
     assert {"link", "backlink", "tag"} <= {one["kind"] for one in json.loads(out)["neighbours"]}
     _, out, _ = kbhub("related", "a.md", "--csv")
     assert out.startswith('"kind","direction","hop","docid","ref"')
     _, out, _ = kbhub("related", "a.md", "--files", "--kind", "link")
     assert ",b.md," in out
+    _, out, _ = kbhub("tags", "--csv")
+    assert '"tag","count","own"\n"ops",2,1\n"ops/red",1,1\n' == out
+    _, out, _ = kbhub("tags", "nothing", "--md")
+    assert out.startswith("| docid | ref |")
 
 
 def test_tags_are_shown_as_a_tree(kbhub):
@@ -74,16 +78,6 @@ def test_documents_of_tags_are_shown_with_their_way(kbhub):
     assert ["a.md", "b.md", "c.md"] == [line.split()[1] for line in out.splitlines()]
     assert out.rstrip().endswith("hop 1, backlink via b.md")
     assert "No document has the tag opp. Did you mean ops?" in err
-
-
-def test_tags_in_every_format(kbhub):
-    """Also valid when there is nothing to list."""
-    _, out, _ = kbhub("tags", "--csv")
-    assert '"tag","count","own"\n"ops",2,1\n"ops/red",1,1\n' == out
-    _, out, _ = kbhub("tags", "nothing", "--md")
-    assert out.startswith("| docid | ref |")
-    _, out, _ = kbhub("tags", "ops", "--json")
-    assert ["a.md", "b.md", "c.md"] == [one["ref"] for one in json.loads(out)["documents"]]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbhub.index.query.parser import parsed
 from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.bases import status_report, sync_report, trust_report
+from kbhub.render.pages import drawn
 from kbhub.render.search import read_text, search_notes, search_report
-from kbhub.render.terminal import Painter, ago_text, json_escaped, neutralised, size_text, text, visible_line
+from kbhub.render.terminal import (
+    Painter,
+    ago_text,
+    cell_width,
+    fitted,
+    json_escaped,
+    neutralised,
+    size_text,
+    table,
+    text,
+    visible_line,
+    wrapped,
+)
 from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 from kbhub.workspace.trust import Grant
@@ -22,6 +38,17 @@ from kbhub.workspace.trust import Grant
 PLAIN, COLOURED = Painter(), Painter(colour=True)
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HOSTILE = "\x1b]0;owned\x07\x1b[2Jred\x9b31m \u202egnp.exe\u2066 \x08\x7f\rover\u2028line"
+
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+PIECES = st.sampled_from(
+    [
+        *("# ", "## a", "- ", "1. ", "> ", "```", "```sh\n", "~~~", "| a | b |\n|---|---|\n| c | d |", "---", "***"),
+        *("[a](b)", "![a](b)", "<b>", "&#27;", "&#x202e;", "&#12;", "\x1b[31m", "\u202e", "\x9b", "`", "**", "_"),
+        *("\n", "\n\n", "    ", "\t", " ", "word", "日本語", "e\u0301", "👩‍💻", "\\", "[x]: y", "a" * 90, "/p" * 40),
+    ]
+)
+MARKDOWN = st.lists(PIECES | st.text(max_size=9), max_size=40).map("".join)
+WORDS = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Zs"]) | st.sampled_from("   /"))
 
 
 def hit(**changes) -> Hit:
@@ -47,6 +74,11 @@ def result(*hits: Hit, **changes) -> SearchResult:
     return SearchResult(**{**query, "hits": hits, "total": len(hits), **changes})
 
 
+def status_text(**changes) -> str:
+    fields = {"version": "1.2.3", "workspace": Workspace(directory=Path("/w"), source="--root"), "embedder": "static"}
+    return text(status_report(Status(**{"config": None, **fields, **changes}), now=NOW, people=True))
+
+
 def search_text(found: SearchResult, paint: Painter) -> str:
     return text(search_report(found, Query(text=found.query)), paint)
 
@@ -60,6 +92,10 @@ def acts_on_terminals(text: str) -> set[str]:
         if (unicodedata.category(character) == "Cc" and character not in "\n\t")
         or unicodedata.bidirectional(character) in bidirectional
     }
+
+
+def widest(text: str) -> int:
+    return max(cell_width(line) for line in STYLES.sub("", text).split("\n"))
 
 
 @given(st.text() | st.text(st.characters(categories=["Cc", "Cf", "Zl", "Zp"])))
@@ -105,18 +141,21 @@ def test_terms_are_highlighted_only_where_there_is_colour():
     assert "\x1b" not in search_text(result(hit()), PLAIN)
 
 
-@pytest.mark.parametrize(("days", "text"), [(364, ""), (400, "  1 year old"), (800, "  2 years old")])
-def test_old_documents_show_their_age(days, text):
-    """In years, as soon as it is one."""
-    assert search_text(result(hit(age_days=days, stale=days > 365)), PLAIN).splitlines()[0].endswith(f"#a1b2c3{text}")
+@pytest.mark.parametrize(
+    ("days", "why", "text"),
+    [
+        (364, "", ""),
+        (400, "", "  1 year old"),
+        (800, "", "  2 years old"),
+        (40, "expires 2020-01-01", "  outdated: expires 2020-01-01"),
+        (800, "expires 2020-01-01", "  2 years old  outdated: expires 2020-01-01"),
+    ],
+)
+def test_old_and_outdated_documents_say_so(days, why, text):
+    """The age in years, as soon as it is one."""
+    shown = search_text(result(hit(age_days=days, stale=days > 365 or bool(why), outdated=why)), PLAIN)
 
-
-def test_what_is_outdated_shows_why_and_no_age_of_nothing():
-    """Its age alone would not say it; an old one shows both."""
-    young, old = (hit(stale=True, outdated="expires 2020-01-01", age_days=days) for days in (40, 800))
-
-    assert search_text(result(young), PLAIN).splitlines()[0].endswith("#a1b2c3  outdated: expires 2020-01-01")
-    assert search_text(result(old), PLAIN).splitlines()[0].endswith("  2 years old  outdated: expires 2020-01-01")
+    assert shown.splitlines()[0].endswith(f"#a1b2c3{text}")
 
 
 def test_all_but_the_first_excerpt_are_shortened():
@@ -199,21 +238,19 @@ def test_documents_are_read_verbatim_or_neutralised():
     assert (
         read_text([reading, reading], headers=True, verbatim=True).count("==> a.md:3-4 of 9  #a1b2c3  A␛[1m <==\n") == 2
     )
-
-
-def test_an_empty_document_reads_as_nothing():
-    """No line is invented."""
-    empty = Reading(ref="a.md", docid="#a1b2c3", title="a", start_line=1, end_line=0, total_lines=0, text="")
-
+    empty = reading.model_copy(update={"start_line": 1, "end_line": 0, "text": ""})
     assert read_text([empty], headers=False, verbatim=True) == ""
 
 
 def test_a_report_names_each_failed_file():
-    """Counts on one line, each failure and note on its own."""
+    """Counts on one line, each failure and note on its own, with its subject once."""
     report = SyncReport(
         base="notes",
         added=3,
-        failed=(Problem(subject="bad\x1b.md", message="Permission denied."),),
+        failed=(
+            Problem(subject="bad\x1b.md", message="Permission denied."),
+            Problem(subject="a.md", message="a.md: the link is broken."),
+        ),
         chunks=9,
         vectors_made=4,
         vectors_reused=5,
@@ -222,8 +259,9 @@ def test_a_report_names_each_failed_file():
     )
 
     assert text(sync_report(report)).splitlines() == [
-        "notes: 3 added, 0 changed, 0 removed, 0 unchanged, 1 failed; 9 chunks, 4 vectors made, 5 reused; 1.3 s",
+        "notes: 3 added, 0 changed, 0 removed, 0 unchanged, 2 failed; 9 chunks, 4 vectors made, 5 reused; 1.3 s",
         "  failed bad␛.md: Permission denied.",
+        "  failed a.md: the link is broken.",
         "  Another process is indexing it.",
     ]
 
@@ -245,70 +283,28 @@ def test_status_is_an_aligned_table_with_problems(snapshot):
         ),
         BaseStatus(base=notes, indexing="3 of 9 files"),
     )
-    status = Status(
-        version="1.2.3",
-        workspace=Workspace(directory=Path("/w"), source="--root", git_root=Path("/w")),
-        config=Path("/home/x/.kbhub.json"),
-        embedder="static",
-        bases=bases,
-        problems=(Problem(subject="old", message="/old does not exist. Create it."),),
-    )
+    old = (Problem(subject="old", message="/old does not exist. Create it."),)
 
-    assert text(status_report(status, now=NOW, people=True)) == snapshot
+    assert status_text(config=Path("/home/x/.kbhub.json"), bases=bases, problems=old) == snapshot
 
 
 def test_many_problems_are_cut_short():
     """A base of broken files does not push everything else off the screen."""
     base = Base(id="notes", path=Path("/n"), origin="config")
     problems = tuple(Problem(subject=f"{number}.md", message="Broken.") for number in range(50))
-    status = Status(
-        version="1",
-        workspace=Workspace(directory=None, source="none"),
-        config=None,
-        embedder="static",
-        bases=(BaseStatus(base=base, problems=problems),),
-        looked_for=("/w/knowledge",),
-    )
-    shown = text(status_report(status, now=NOW, people=True))
+    shown = status_text(bases=(BaseStatus(base=base, problems=problems),), looked_for=("/w/knowledge",))
 
     assert shown.count("Broken.") == 20
     assert "notes: 30 more; see `kbhub status --json`" in shown
     assert "No project base. Looked for:\n  /w/knowledge" in shown
 
 
-@pytest.mark.parametrize(("documents", "state"), [(0, "not indexed yet"), (7, "first index not finished")])
-def test_an_index_that_was_begun_is_told_from_none(documents, state):
-    """After Ctrl-C in a first run, status does not deny what is there."""
-    base = Base(id="notes", path=Path("/n"), origin="config")
-    status = Status(
-        version="1",
-        workspace=Workspace(directory=None, source="none"),
-        config=None,
-        embedder="static",
-        bases=(BaseStatus(base=base, documents=documents),),
-    )
-
-    assert f"  {state}" in text(status_report(status, now=NOW, people=True))
-
-
-def test_a_problem_is_named_once():
-    """Some messages begin with their subject, to be understood alone."""
-    report = SyncReport(base="notes", failed=(Problem(subject="a.md", message="a.md: the link is broken."),))
-
-    assert "  failed a.md: the link is broken." in text(sync_report(report)).splitlines()
-
-
 def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
     """Its problem has the remedy; `kbhub init` would refuse."""
-    status = Status(
-        version="1",
-        workspace=Workspace(directory=Path("/w"), source="--root"),
-        config=None,
-        embedder="static",
+    shown = status_text(
         problems=(Problem(subject="project", message="/w/.kbhub.json leads to /n; run `kbhub trust`."),),
         looked_for=("/w/.kbhub.json",),
     )
-    shown = text(status_report(status, now=NOW, people=True))
 
     assert "kbhub trust" in shown
     assert "kbhub init" not in shown
@@ -343,3 +339,110 @@ def test_sizes_have_units(count, text):
 )
 def test_ages_have_units(seconds, text):
     assert ago_text(seconds) == text
+
+
+@given(WORDS, st.integers(4, 40))
+def test_any_line_is_broken_to_fit_with_nothing_lost(text, width):
+    """Only white space may go."""
+    lines = wrapped(text, width)
+
+    assert max(map(cell_width, lines)) <= width
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_lines_are_broken_at_words_and_paths_behind_a_slash():
+    """A word is only cut if it is longer than a line."""
+    assert wrapped("one two three", 8) == ["one two", "three"]
+    assert wrapped("in /home/you/notes/a.md now", 12) == ["in", "/home/you/", "notes/a.md", "now"]
+    assert wrapped("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
+    assert wrapped("日本語です", 4) == ["日本", "語で", "す"]
+
+
+def test_what_follows_is_indented_and_colours_end_with_their_line():
+    """An entry is seen as one; a pager that shows the second line alone has its colour, and the next line has not."""
+    assert fitted("  one two three four", 12) == "  one two\n  three four"
+    assert fitted("[1] one two three", 12) == "[1] one two\n    three"
+    assert fitted("a \x1b[1mbold one\x1b[0m end", 9) == "a \x1b[1mbold\x1b[0m\n  \x1b[1mone\x1b[0m end"
+    assert fitted("short", 80) == "short"
+
+
+def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns():
+    """No column cuts a word."""
+    rows = [("#a1", "a long title of a note", "12"), ("#b2", "notes/of/the/team", "3")]
+
+    assert table(rows, right=frozenset({2}), width=24) == [
+        "#a1  a long title of  12",
+        "     a note",
+        "#b2  notes/of/the/     3",
+        "     team",
+    ]
+    assert table(rows, width=10) == ["#a1  a long title of a note  12", "#b2  notes/of/the/team  3"]
+
+
+@pytest.mark.parametrize("colour", [True, False])
+@given(text=MARKDOWN, width=st.integers(30, 120))
+def test_no_document_acts_on_a_terminal_or_is_wider(text, width, colour):
+    """Not by an escape sequence, nor by the name of a character, nor by a link."""
+    shown = drawn(text, width, colour=colour, terms=parsed("word a").terms)
+
+    assert not acts_on_terminals(STYLES.sub("", shown))
+    assert widest(shown) <= width
+    assert colour or "\x1b" not in shown
+
+
+def test_markdown_is_laid_out(snapshot):
+    """Headings, lists, tables, code and links as a reader wants them."""
+    text = (
+        "---\ntags: [a, b]\n---\n# Deploying\n\nTake the *tag* and run `ship it`, as the [guide](guide.md) says, or\n"
+        "<name> of it.\n\n## Steps\n\n1. Look at the board, which is behind the door on the left.\n2. Ship.\n"
+        "   - Watch.\n\n> Never on a Friday.\n\n| Status | When it is said to the one who asks |\n|---|---|\n"
+        "| 429 | too many requests in too short a time |\n\n```sh\nship --to production --tag v1 --wait 10 --all\n```\n"
+    )
+
+    assert drawn(text, 48, colour=False) == snapshot
+
+
+def test_a_table_that_cannot_fit_is_told_row_by_row():
+    """Columns of three letters are of no use to anybody."""
+    text = "| Requirement | Responsibility |\n|---|---|\n| availability | infrastructure |\n| speed | |\n"
+
+    assert drawn(text, 40, colour=False).split("\n")[2:] == ["availability   infrastructure", "speed"]
+    assert drawn(text, 24, colour=False) == (
+        "Requirement:\navailability\nResponsibility:\ninfrastructure\n\nRequirement: speed"
+    )
+
+
+def test_terms_are_highlighted_in_what_is_laid_out():
+    """Stems count, in code and tables too."""
+    shown = drawn("We *release* often.\n\n```\nreleasing\n```\n", 40, colour=True, terms=parsed("release").terms)
+
+    assert shown.count("\x1b[1;3;33mrelease\x1b[0m") == 1
+    assert re.search(r"\x1b\[[0-9;]*1;33[0-9;]*mreleasing\x1b\[0m", shown)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["code that began above\n```\nText.\n\n```sh\nrm -rf x", "| row | of a table |\n| whose | header is above |"],
+)
+def test_what_is_cut_out_of_a_block_keeps_its_lines(text):
+    """Half a code block is no prose, nor are rows without their header."""
+    assert [line.strip() for line in drawn(text, 60, colour=False).split("\n")] == text.split("\n")
+
+
+@pytest.mark.parametrize("piece", ["[", "> ", "`", "* ", "![a](", "|a", "&#x202e;", "<a ", "\\", "_a*", "- a\n  "])
+def test_a_document_made_to_take_long_is_shown_in_time(piece):
+    """It is somebody else's; seconds are a hundred times what is measured."""
+    began = time.monotonic()
+    shown = drawn(piece * (20_000 // len(piece)), 80, colour=True)
+
+    assert time.monotonic() - began < 20
+    assert not acts_on_terminals(STYLES.sub("", shown))
+
+
+def test_a_very_long_text_is_only_broken_into_lines():
+    """It is there at once, whatever it is."""
+    text = "# Title\n\n" + "some words of it " * 20_000
+
+    assert drawn(text, 60, colour=True).startswith("# Title\n\nsome words")
+    assert widest(drawn(text, 60, colour=True)) <= 60
+    assert neutralised("\x1b") in drawn("\x1b[31m" + text, 60, colour=True)

@@ -10,7 +10,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
 from kbhub.values import DAY_SECONDS, counted, struct
 from kbhub.workspace.formats import remedy_of
@@ -126,6 +125,8 @@ def _joined(*cells: str) -> str:
 
 
 def _quote_lines(quote: Quote, paint: Painter, draw: Callable[..., str] | None, *, whole: bool) -> list[str]:
+    from kbhub.index.query.excerpts import excerpt, spans  # noqa: PLC0415 - loads SQLite, which `--help` does without
+
     terms, text = quote.terms or (), quote.text
     if not whole and not quote.fenced and quote.terms is not None:
         text, _ = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
