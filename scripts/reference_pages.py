@@ -19,7 +19,6 @@ from kbhub.server.definitions import expected
 from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.values import Value
 from kbhub.workspace.tool_names import BY_MODEL, CORE, WRITERS
-from kbhub.workspace.validation import schema_files
 
 COMMON = "Common options"
 
@@ -291,10 +290,10 @@ OF_WHAT = {
 }
 
 
-def schema_page():
+def schema_page(schemas):
     rows = []
-    for name, file in schema_files().items():
-        schema = json.loads(file.read_text("utf-8"))
+    for path, schema in sorted(schemas.items(), key=lambda item: ("/" in item[0], item[0])):
+        name = path.removeprefix("tools/")
         tool, _, side = name.partition(".")
         what = OF_WHAT.get(name) or (
             f"parameters of the tool [`{tool}`](tools.md)"
@@ -302,8 +301,7 @@ def schema_page():
             else f"its structured answer: "
             f"{schema['description'][0].lower()}{schema['description'][1:].partition('. ')[0].rstrip('.')}"
         )
-        place = f"{file.parent.name}/{file.name}" if file.parent.name == "tools" else file.name
-        rows.append((f"`{name}`", what, f"`schemas/{place}`"))
+        rows.append((f"`{name}`", what, f"`schemas/{path}.schema.json`"))
     return table(("name", "of what", "file"), rows)
 
 

@@ -14,6 +14,7 @@ from kbhub.errors import DatasetError
 from kbhub.evaluation.corpus import Setup, open_corpus
 from kbhub.evaluation.datasets import best_answer, headed_sections, load_dataset
 from kbhub.index.bm25 import NaiveIndex
+from kbhub.search.pipeline import RANKING_SIGNALS
 from kbhub.search.search import search
 from kbhub.sync.freshness import sync
 from kbhub.types import Query
@@ -450,6 +451,14 @@ def test_ablations_and_cuts_are_of_the_main_mode(beir, evaluate):
     ]
     assert runs[4]["without"] == ["phrase", "title"]
     assert runs[5]["bases"] == 2
+
+
+def test_every_signal_can_be_left_out(beir, evaluate):
+    """Whatever the trace names."""
+    names = [name for signal in RANKING_SIGNALS for name in signal.names]
+    code, _, err = evaluate(beir, "--mode", "hybrid", "--without", ",".join(names))
+
+    assert code == 0, err
 
 
 def test_a_floor_that_is_kept_changes_nothing(beir, evaluate):

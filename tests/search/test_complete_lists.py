@@ -154,6 +154,8 @@ def test_recency_and_weights_count_to_the_end(environment, weight):
     assert len(hits) == last.total
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert all(("weight" in hit.trace.factors) == (hit.base == "other" and weight < 1) for hit in hits)
+    plain, _ = walk(hub, recency=1.0, explain=True, without=("weight", "recency"))
+    assert not any(hit.trace.factors for hit in plain)
     assert {f"{number // 50}/{number:03}.md" for number in range(MATCHING)} <= {
         ref.removeprefix("other@") for hit in hits for ref in (hit.ref, *hit.duplicates)
     }

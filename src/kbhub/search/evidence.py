@@ -42,8 +42,8 @@ _MARKS = ".,;:!?()'\""
 
 
 AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2}
-"""The most each signal adds, on a scale where the best keyword and semantic values sum to 1. Each earns its place
-on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
+"""Field of `Evidence` → the most that this signal adds, on a scale where the best keyword and semantic values sum to 1.
+Each earns its place on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
 
 WHOLLY = 0.999
 """Coverage that counts as complete despite rounding."""
@@ -283,13 +283,9 @@ def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         names = (words_of(document.path), *document.tags, *document.aliases)
         title = title_above(document.title, document.kind, chunk.start_line)
         hit.evidence = found = terms.examine(chunk.text, chunk.headings, title, names)
-        values = found.phrase, found.identifier, found.definition, found.title, found.about
+        shares = [(signal, amount, getattr(found, signal)) for signal, amount in AMOUNTS.items()]
         hit.add(
-            [
-                SignalPart(signal, value, amount * value)
-                for (signal, amount), value in zip(AMOUNTS.items(), values, strict=True)
-                if plan.asks_for(signal)
-            ]
+            [SignalPart(signal, share, amount * share) for signal, amount, share in shares if plan.asks_for(signal)]
         )
 
 

@@ -208,17 +208,17 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Apply the factors of whole bases and documents."""
     if not uneven(plan.query, bases):
         return
-    weights = [base.base.weight for base in bases.open]
-    for hit in hits:
+    weights, without = [base.base.weight for base in bases.open], plan.query.without
+    for hit in () if "weight" in without else hits:
         hit.multiply("weight", weights[hit.key[0]] / max(weights))
-    for number, base in enumerate(bases.open):
+    for number, base in enumerate(() if "strength" in without else bases.open):
         mine = [hit for hit in hits if hit.key[0] == number] if base.base.kind == "memory" else []
         if paths := bases.paths([hit.document_key for hit in mine]):
             read = standings(base.index, base.base, uses_of(bases.hub), list(paths.values()), bases.now)
             for hit in mine:
                 if standing := read.get(paths.get(hit.document_key, "")):
                     hit.multiply("strength", standing.factor)
-    if plan.query.recency:
+    if plan.query.recency and "recency" not in without:
         rows = bases.documents([hit.document_key for hit in hits])
         for hit in hits:
             hit.multiply("recency", recency(age_days(rows[hit.document_key], bases.now), plan.query.recency))

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from kbhub.types import Base, Kind
+    from kbhub.types import Base, Document, Kind
 
 MARKDOWN_SUFFIX = ".md"
 """Of the documents that kbhub writes."""
 
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 """Lower-case ends of the names of Markdown files."""
+
+PLAIN_SCAN = "text_formats.scan_plain_text"
+"""What scans text of any other format."""
 
 
 @struct
@@ -35,6 +39,8 @@ class Format:
     reader: str = ""
     """What parses converted files: a module of `kbhub.documents.sources` and its function, which takes path and bytes.
     It may raise anything."""
+    scan: str = PLAIN_SCAN
+    """The same for text: it takes lines and the index of the first one below front matter, and returns an `Outline`."""
     unasked: bool = True
     """Whether a base takes such files although `include` does not name them."""
     extra: str | None = None
@@ -49,9 +55,9 @@ class Format:
 
 FORMATS = (
     Format(MARKDOWN_SUFFIXES, "Markdown"),
-    Format((".rst",), "reStructuredText"),
-    Format((".org",), "Org"),
-    Format((".adoc", ".asciidoc"), "AsciiDoc"),
+    Format((".rst",), "reStructuredText", scan="text_formats.scan_rst"),
+    Format((".org",), "Org", scan="markup.scan_org"),
+    Format((".adoc", ".asciidoc"), "AsciiDoc", scan="markup.scan_adoc"),
     # Mostly data, or generated.
     Format((".txt", ".text", ".textile", ".mediawiki", ".wiki", ".tex"), "plain text", unasked=False),
     Format((".html", ".htm", ".xhtml"), "HTML", "html", "html.read_html", unasked=False),
@@ -143,11 +149,22 @@ def name_of(kind: Kind) -> str:
     return _BY_KIND[kind].name if kind in _BY_KIND else "logs of sessions"
 
 
-def reader_of(kind: str) -> tuple[str, str]:
-    """Return the module and the function that parse files of a converted kind other than `session`."""
-    reader = next(row.reader for row in FORMATS if row.kind == kind)
-    module, _, function = reader.partition(".")
-    return f"kbhub.documents.sources.{module}", function
+def reader_of(kind: str) -> Callable[[str, bytes], Document]:
+    """Import and return what parses files of a converted kind other than `session`."""
+    reader: Callable[[str, bytes], Document] = _source(next(row.reader for row in FORMATS if row.kind == kind))
+    return reader
+
+
+def scan_of(path: str) -> Callable[[Sequence[str], int], Any]:
+    """Import and return what scans a text file, by its name."""
+    scan: Callable[[Sequence[str], int], Any] = _source(found.scan if (found := format_of(path)) else PLAIN_SCAN)
+    return scan
+
+
+@cache
+def _source(function: str) -> Any:
+    module, _, name = function.partition(".")
+    return getattr(import_module(f"kbhub.documents.sources.{module}"), name)
 
 
 def lacks_extra(found: Format) -> bool:

@@ -31,10 +31,9 @@ from kbhub.index.query.parser import parsed
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.render.setup import evaluation_text
 from kbhub.render.terminal import visible_line
-from kbhub.search import evidence, names
 from kbhub.search.llm import PASSAGE_CHARACTERS, grade
+from kbhub.search.pipeline import RANKING_SIGNALS
 from kbhub.search.retrieval import SIGNALS
-from kbhub.search.transformer import SECOND_LOOK
 from kbhub.types import MOST_HITS
 from kbhub.workspace.files import read_regular
 
@@ -117,7 +116,7 @@ def evaluate(
             "Nothing to measure. Name a data set: kbhub eval DATASET, or measure on logged queries: kbhub eval --log"
         )
     chosen = tuple(dict.fromkeys(mode)) or DEFAULT_MODES
-    signals = (*SIGNALS, *evidence.SIGNAL.names, *names.SIGNAL.names, SECOND_LOOK)
+    signals = (*SIGNALS, *(name for signal in RANKING_SIGNALS for name in signal.names))
     for name in (name.strip() for group in without for name in group.split(",")):
         if name not in signals:
             raise UsageError(f"Unknown signal {name!r}. Signals: {', '.join(signals)}.")

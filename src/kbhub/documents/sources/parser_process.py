@@ -7,12 +7,10 @@ is parsed by the module of its kind, beside this one, which is imported with its
 from __future__ import annotations
 
 import faulthandler
-import importlib
 import json
 import mimetypes
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, BinaryIO, NoReturn
@@ -57,9 +55,7 @@ def main() -> None:
 def parsed(path: str, kind: str, data: bytes) -> Document:
     """Parse a file by the reader of its kind; never fails."""
     try:
-        module, function = reader_of(kind)
-        read: Callable[[str, bytes], Document] = getattr(importlib.import_module(module), function)
-        return _shortened(read(path, data))
+        return _shortened(reader_of(kind)(path, data))
     except MemoryError:
         return unreadable(path, "Reading it takes more memory than kbhub allows; left out.")
     except RecursionError:

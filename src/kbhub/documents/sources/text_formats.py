@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, heading_title, parse_document
 from kbhub.documents.sources.converted import document_of_markdown, storable
-from kbhub.documents.sources.markup import Outline, Visible, block_end, indent_of, scan_adoc, scan_org
+from kbhub.documents.sources.markup import Outline, Visible, block_end, indent_of
 from kbhub.types import Document
-from kbhub.workspace.formats import file_title, format_of, is_markdown
+from kbhub.workspace.formats import file_title, format_of, is_markdown, scan_of
 
 LEAST_UNDERLINE = 4
 """Characters of an underline that may be shorter than its title, as in docutils."""
@@ -345,18 +345,6 @@ def _following(numbers: tuple[int, ...]) -> set[tuple[int, ...]]:
     return next_ones | {(*numbers, 1), (*numbers, 0)}
 
 
-SCANS: dict[str, Callable[[Sequence[str], int], Outline]] = {
-    ".rst": scan_rst,
-    ".rest": scan_rst,
-    ".org": scan_org,
-    ".adoc": scan_adoc,
-    ".asciidoc": scan_adoc,
-    ".txt": scan_plain_text,
-    ".text": scan_plain_text,
-}
-"""Lower-case suffix → what finds the structure of such a file."""
-
-
 def parse_text(path: str, data: bytes, *, inline: bool = False) -> Document:
     """Parse a text file of a base, or the text that an index has of a converted file, which is Markdown.
 
@@ -379,7 +367,7 @@ def read_text(path: str, data: bytes) -> Document:
         lines.pop()
     name = PurePosixPath(path)
     front = read_front_matter(lines)
-    outline = SCANS.get(name.suffix.lower(), scan_plain_text)(lines, front.body)
+    outline: Outline = scan_of(path)(lines, front.body)
     title = front.title or outline.title or heading_title(outline.headings) or file_title(name)
     return Document(
         path=path,
