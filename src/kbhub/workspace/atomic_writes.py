@@ -46,7 +46,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 """Errors of file systems without hard links."""
 
 
-def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600, new: bool = False) -> None:
+def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> None:
     """Write a file atomically: readers, and crashes, see either the old content or the new."""
     data = text.encode("utf-8") if isinstance(text, str) else text
     # mkstemp creates a 0600 file with an unpredictable name; renaming is only atomic within a folder.
@@ -59,10 +59,7 @@ def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600, new: b
             if mode != 0o600 and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        if new:
-            _move_new(str(temporary), str(path))
-        else:
-            temporary.replace(path)
+        temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -80,7 +77,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _move_new(source: str, target: str, source_fd: int | None = None, target_fd: int | None = None) -> None:
+def _move_new(source: str, target: str, source_fd: int | None, target_fd: int | None) -> None:
     """Rename a file, or raise `FileExistsError` if the new name is taken; the descriptors are of open folders."""
     if os.name == "nt":
         os.rename(source, target)  # noqa: PTH104 - never overwrites on Windows
@@ -179,7 +176,7 @@ class Folder:
         old, existing = self.status(name), target.status(new)
         same = old is not None and existing is not None and os.path.samestat(old, existing)
         if same and old is not None and old.st_nlink == 1:  # only the case differs, on a case-insensitive system
-            self._rename(name, target, new)
+            os.rename(self._at(name), target._at(new), src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
         else:
             _move_new(self._at(name), target._at(new), self.descriptor, target.descriptor)
         target.flush()
@@ -236,9 +233,6 @@ class Folder:
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(self._at(name), dir_fd=self.descriptor)
-
-    def _rename(self, name: str, target: Folder, new: str) -> None:
-        os.rename(self._at(name), target._at(new), src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
 
     def _at(self, name: str) -> str:
         return name if self.descriptor is not None else str(self.path / name)
