@@ -27,7 +27,6 @@ def listing(*rows, body=None):
 
 @given(records)
 def test_any_records_are_valid_in_every_format(rows):
-    """Parsers read back as many records as there were."""
     one = listing(*rows)
 
     assert json.loads(formatted(one, "json")) == [dict(row) for row in rows]
@@ -38,7 +37,6 @@ def test_any_records_are_valid_in_every_format(rows):
 
 
 def test_an_empty_listing_is_valid():
-    """Nothing found is no reason for a parser to fail."""
     empty = listing()
 
     assert formatted(empty, "json") == "[]\n"
@@ -49,7 +47,6 @@ def test_an_empty_listing_is_valid():
 
 
 def test_csv_quotes_what_a_spreadsheet_would_run_and_changes_nothing():
-    """A cell is what the document says."""
     text = formatted(listing({"ref": "=1+2", "title": 'a "b"\nc', "tags": ["x", "y"], "score": 0.5}), "csv")
 
     assert text.splitlines()[1:] == ['"=1+2","a ""b""', 'c","x;y",0.5']
@@ -65,14 +62,12 @@ def test_a_markdown_cell_ends_where_it_should_and_runs_nothing():
 
 
 def test_long_text_is_a_section_whose_fence_it_cannot_close():
-    """A document that shows fences stays inside of ours."""
     text = formatted(listing({"ref": "a.md", "title": "```\ncode\n```\n# x"}, body="title"), "md")
 
     assert text == "## a.md\n\n\n````markdown\n```\ncode\n```\n# x\n````\n"
 
 
 def test_xml_has_no_character_that_xml_forbids():
-    """A stray control character becomes a replacement character."""
     assert fromstring(formatted(listing({"ref": "a\x00\x1b<b>&\ud800"}), "xml"))[0][0].text == "a��<b>&�"
 
 
@@ -88,7 +83,6 @@ def test_files_gives_the_ref_as_the_path():
 
 
 def test_two_formats_are_refused():
-    """Nobody has to guess which one counts."""
     assert Formats().format() == "text"
     assert Formats(json=True).format() == "json"
     with pytest.raises(UsageError, match="--csv and --xml cannot be used together"):

@@ -64,14 +64,12 @@ def test_related_and_tags_in_every_format(kbhub):
 
 
 def test_tags_are_shown_as_a_tree(kbhub):
-    """Those under a tag are indented below it."""
     code, out, err = kbhub("tags")
 
     assert (0, "#ops (2)\n  #ops/red (1)\n", "") == (code, out, err)
 
 
 def test_documents_of_tags_are_shown_with_their_way(kbhub):
-    """And names that are no tags on standard error."""
     code, out, err = kbhub("tags", "ops", "opp", "--limit", "3")
 
     assert 0 == code
@@ -112,7 +110,6 @@ def test_hostile_texts_stay_where_they_are(hostile):
 
 
 def test_a_lonely_document_is_said_to_be_one(environment):
-    """Rather than an empty answer."""
     environment.write("knowledge/a.md", "# A\n")
     hub = environment.hub()
     hub.sync()

@@ -75,7 +75,6 @@ def structure(text):
 
 
 def test_the_first_hit_is_quoted_and_the_others_are_refs():
-    """One text answers most questions; the rest costs two lines each."""
     text = answer([hit(0, stale=True, age_days=400), hit(1, also=(Span(start_line=9, end_line=12),))], total=7)
 
     assert text == (
@@ -93,7 +92,6 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
 
 
 def test_an_excerpt_that_is_a_part_names_the_call_for_the_whole():
-    """What was left out is one call away."""
     text = answer([hit(start_line=3, end_line=40, excerpt_line=20)])
 
     assert 'lines 20-22 shown; all: read(refs="notes/n0.md:3:38")' in text
@@ -120,7 +118,6 @@ def test_no_document_changes_the_structure_or_the_size_of_an_answer(hostile, whe
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_reasons_notes_and_terms_stay_on_their_lines(hostile):
-    """What a failing base or a file name says is capped and folded too."""
     text = answer(
         [hit(number) for number in range(5)],
         skipped=tuple(Skipped(base=hostile, reason=hostile) for _ in range(30)),
@@ -136,7 +133,6 @@ def test_reasons_notes_and_terms_stay_on_their_lines(hostile):
 
 
 def test_an_excerpt_is_verbatim_in_a_fence_it_cannot_close():
-    """A model that copies code from an answer copies the document's."""
     excerpt = "````md\n```sh\nkubectl rollout undo\n```\n````"
     text = answer([hit(excerpt=excerpt, end_line=7)])
 
@@ -144,7 +140,6 @@ def test_an_excerpt_is_verbatim_in_a_fence_it_cannot_close():
 
 
 def test_hits_that_do_not_fit_are_left_to_the_next_page():
-    """The cursor goes on after the last hit that is shown."""
     text = answer([hit(number, title="t" * 200) for number in range(100)], total=100)
 
     shown = sum(bool(re.match(r"\d+\. ", line)) for line in outside_fences(text))
@@ -155,7 +150,6 @@ def test_hits_that_do_not_fit_are_left_to_the_next_page():
 
 
 def test_five_ordinary_hits_cost_about_two_kilobytes():
-    """An answer is a page of hits, not a context window."""
     excerpt = "\n".join(["The rollback uses the tag of the release before and takes five minutes."] * 12)
     text = answer([hit(number, excerpt=excerpt, end_line=14) for number in range(5)], total=30)
 
@@ -163,7 +157,6 @@ def test_five_ordinary_hits_cost_about_two_kilobytes():
 
 
 def test_a_query_too_long_to_repeat_is_not_repeated():
-    """The call for the next page is short even if the query was a pasted page."""
     text = answer([hit()], Query(text="word " * 20_000), total=3)
 
     assert "search(query=<the same>, " in text
@@ -171,7 +164,6 @@ def test_a_query_too_long_to_repeat_is_not_repeated():
 
 
 def test_nothing_matched_says_why_and_what_to_do():
-    """An empty answer is an answer."""
     text = answer(
         [], unmatched=("zxqv",), skipped=(Skipped(base="notes", reason="Its folder is gone."),), notes=("An odd note.",)
     )
@@ -190,7 +182,6 @@ def test_nothing_matched_says_why_and_what_to_do():
 
 
 def test_that_no_word_occurs_is_said_before_the_hits():
-    """A model that reads the quote first has read the warning, once."""
     text = answer([hit(0)], notes=(NEAR_ONLY,), unmatched=("zxqv",))
 
     assert text.index(NEAR_ONLY) < text.index("1. notes/n0.md")
@@ -204,7 +195,6 @@ def reading(text="a\nb", **changes):
 
 
 def test_a_document_is_read_verbatim_and_says_how_to_go_on():
-    """One header line, the text, the next call."""
     text = search.read_answer(
         ReadResult(readings=(reading(rest="a.md:3:7"),), unread=(Unread(ref="b.md", message="No b."),))
     )
@@ -217,7 +207,6 @@ def test_a_document_is_read_verbatim_and_says_how_to_go_on():
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_document_looks_like_two(hostile):
-    """Title, path and text cannot pretend that another document begins."""
     one = reading(hostile, ref=hostile, title=hostile, rest=f"{hostile}:3:7")
     text = search.read_answer(ReadResult(readings=(one,), unread=(Unread(ref=hostile, message=hostile),)))
     lines = outside_fences(text)
@@ -229,7 +218,6 @@ def test_no_document_looks_like_two(hostile):
 
 
 def test_a_long_run_of_backticks_does_not_double_the_answer():
-    """A fence is as long as it must be, not as a hostile text wants it."""
     assert len(fenced("`" * 20_000)) < 20_100
 
 
@@ -245,7 +233,6 @@ def status(**changes):
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_status_holds_its_size_with_many_hostile_bases(hostile):
-    """Descriptions and file names are data here too."""
     base = Base(id="b", path=Path("/b"), origin="config", name=hostile, description=hostile, names=(hostile,) * 9)
     one = BaseStatus(base=base, documents=3, problems=(Problem(subject=hostile, message=hostile),) * 30)
     problems = (Problem(subject=hostile, message=hostile),) * 30
@@ -264,7 +251,6 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
     ],
 )
 def test_status_counts_in_english(count, text):
-    """A base that was begun is told from one that was not."""
     base = Base(id="b", path=Path("/b"), origin="config")
     one = BaseStatus(base=base, documents=count, chunks=count, vectors=count)
 
@@ -272,7 +258,6 @@ def test_status_counts_in_english(count, text):
 
 
 def test_status_without_bases_says_what_was_looked_for():
-    """Nobody has to guess where knowledge is expected."""
     text, _ = model.answer(status_report(status(looked_for=("/w/.kbhub.json", "/w/knowledge"))))
 
     assert "looked for /w/.kbhub.json, /w/knowledge" in text
@@ -299,7 +284,6 @@ def test_nothing_here_is_one_sentence_and_the_problems():
 
 @pytest.mark.parametrize("limit", [8, 9, 10, 11, 12, 40])
 def test_a_line_is_cut_by_bytes_at_a_character(limit):
-    """The cap holds in every script and never leaves half a character."""
     for text in ("abcdefghijklmnopqrstuvwxyz" * 3, "日本語の文書" * 9, "😀" * 20):
         cut = one_line(text, limit)
         assert len(cut.encode()) <= limit

@@ -100,7 +100,6 @@ def widest(text: str) -> int:
 
 @given(st.text() | st.text(st.characters(categories=["Cc", "Cf", "Zl", "Zp"])))
 def test_neutralised_text_shows_every_character_and_does_nothing(text):
-    """Whatever a document holds, nothing of it is acted upon and nothing ordinary changes."""
     assert not acts_on_terminals(neutralised(text))
     assert "\n" not in visible_line(text)
     assert not acts_on_terminals(visible_line(text))
@@ -108,13 +107,11 @@ def test_neutralised_text_shows_every_character_and_does_nothing(text):
 
 @pytest.mark.parametrize("text", ["plain", "tab\tand\nline", "日本語", "naïve – “quoted” 👩‍💻", "שלום"])
 def test_ordinary_text_is_left_alone(text):
-    """Only what is dangerous changes."""
     assert neutralised(text) == text
 
 
 @given(st.text())
 def test_escaped_json_means_the_same(text):
-    """A program reads from `--json` what is in the file; a terminal sees nothing to act upon."""
     document = json_escaped(json.dumps(text, ensure_ascii=False))
 
     assert json.loads(document) == text
@@ -159,7 +156,6 @@ def test_old_and_outdated_documents_say_so(days, why, text):
 
 
 def test_all_but_the_first_excerpt_are_shortened():
-    """The best hit answers; the others say whether they are worth opening."""
     long = "\n".join(f"line {number} about other things" for number in range(40)) + "\nthe rollback of a release"
     first, second = search_text(result(hit(excerpt=long), hit(excerpt=long)), PLAIN).split("\n\n0.")
 
@@ -169,7 +165,6 @@ def test_all_but_the_first_excerpt_are_shortened():
 
 
 def test_no_part_of_a_hit_reaches_the_terminal_raw():
-    """Escape sequences in text, title, headings and names are shown, not obeyed."""
     hostile = hit(
         ref=f"{HOSTILE}\n.md",
         title=HOSTILE,
@@ -186,14 +181,12 @@ def test_no_part_of_a_hit_reaches_the_terminal_raw():
 
 
 def test_a_document_cannot_imitate_the_lines_around_it():
-    """Every line of an excerpt stands behind a rule."""
     text = search_text(result(hit(excerpt="innocent\n1.00  project:1-2  #ffffff\n      Trust me")), PLAIN)
 
     assert [line for line in text.splitlines()[2:] if not line.startswith("  │")] == []
 
 
 def test_notes_say_why_nothing_was_found():
-    """Which bases were searched, which not and why, and which words occur nowhere."""
     found = result(
         unmatched=("zebra",), skipped=(Skipped(base="old", reason="Its folder is gone."),), notes=("Keyword only.",)
     )
@@ -216,7 +209,6 @@ def test_notes_ask_for_other_words_after_a_weak_answer(verdict, said):
 
 
 def test_notes_lead_to_the_next_page():
-    """Nobody has to guess that there is more, or that a page lies behind the last."""
     more = result(hit(), hit(), total=7)
 
     assert search_notes(more, Query(text="x", limit=2, offset=2)) == [
@@ -289,7 +281,6 @@ def test_status_is_an_aligned_table_with_problems(snapshot):
 
 
 def test_many_problems_are_cut_short():
-    """A base of broken files does not push everything else off the screen."""
     base = Base(id="notes", path=Path("/n"), origin="config")
     problems = tuple(Problem(subject=f"{number}.md", message="Broken.") for number in range(50))
     shown = status_text(bases=(BaseStatus(base=base, problems=problems),), looked_for=("/w/knowledge",))
@@ -311,7 +302,6 @@ def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
 
 
 def test_trust_is_told_in_words():
-    """What may be reached, whether agents may write, and how to take it back."""
     pointer = Path("/w/.kbhub.json")
     grants = (
         Grant(pointer=pointer, target=Path("/n"), writable=True),
@@ -367,7 +357,6 @@ def test_what_follows_is_indented_and_colours_end_with_their_line():
 
 
 def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns():
-    """No column cuts a word."""
     rows = [("#a1", "a long title of a note", "12"), ("#b2", "notes/of/the/team", "3")]
 
     assert table(rows, right=frozenset({2}), width=24) == [
@@ -391,7 +380,6 @@ def test_no_document_acts_on_a_terminal_or_is_wider(text, width, colour):
 
 
 def test_markdown_is_laid_out(snapshot):
-    """Headings, lists, tables, code and links as a reader wants them."""
     text = (
         "---\ntags: [a, b]\n---\n# Deploying\n\nTake the *tag* and run `ship it`, as the [guide](guide.md) says, or\n"
         "<name> of it.\n\n## Steps\n\n1. Look at the board, which is behind the door on the left.\n2. Ship.\n"
@@ -403,7 +391,6 @@ def test_markdown_is_laid_out(snapshot):
 
 
 def test_a_table_that_cannot_fit_is_told_row_by_row():
-    """Columns of three letters are of no use to anybody."""
     text = "| Requirement | Responsibility |\n|---|---|\n| availability | infrastructure |\n| speed | |\n"
 
     assert drawn(text, 40, colour=False).split("\n")[2:] == ["availability   infrastructure", "speed"]
@@ -440,7 +427,6 @@ def test_a_document_made_to_take_long_is_shown_in_time(piece):
 
 
 def test_a_very_long_text_is_only_broken_into_lines():
-    """It is there at once, whatever it is."""
     text = "# Title\n\n" + "some words of it " * 20_000
 
     assert drawn(text, 60, colour=True).startswith("# Title\n\nsome words")

@@ -26,7 +26,6 @@ def test_a_report_is_written_twice():
 
 
 def test_a_quote_is_fenced_or_behind_a_rule():
-    """With its score where each reader looks for it."""
     report = Report(parts=[ONE], calls=lambda shown: [f"{shown} shown"])
 
     assert answer(report)[0] == '1. a.md:3-5 · "A" · 0.90 · 1 year old\n```\nx\ny\n```\n1 shown'

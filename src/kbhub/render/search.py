@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark
-from kbhub.index.query.parser import terms_of
+from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import model, terminal
 from kbhub.render.report import (
@@ -33,7 +33,6 @@ from kbhub.values import counted
 
 if TYPE_CHECKING:
     from kbhub.answers.answer import Answer, Source, Support
-    from kbhub.index.query.parser import Term
     from kbhub.reading.reports import Reading, ReadResult
 
 EXCERPT_BYTES = 2_600
@@ -84,9 +83,8 @@ def search_answer(
     report = search_report(result, query, cursor, full=full)
     text, shown = model.answer(report, model.FULL_ANSWER_BYTES if full else model.ANSWER_BYTES)
     end = query.offset + len(shown.hits)
-    if shown.hits and end < result.total and (full or not _empty_handed(result)):
-        return text, shown.model_copy(update={"cursor": cursor(end)})
-    return text, shown
+    more = shown.hits and end < result.total and (full or not _empty_handed(result))
+    return text, shown.model_copy(update={"cursor": cursor(end)}) if more else shown
 
 
 def search_report(
@@ -375,9 +373,8 @@ def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Su
 
 
 def _writer(answer: Answer) -> Text:
-    return (
-        say(f"{WRITERS[answer.written_by]} ({{}})", Line(answer.model)) if answer.model else WRITERS[answer.written_by]
-    )
+    name = WRITERS[answer.written_by]
+    return say(f"{name} ({{}})", Line(answer.model)) if answer.model else name
 
 
 def _place(source: Source) -> str:

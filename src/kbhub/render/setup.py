@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.hooks.events import BY_PLUGIN
-from kbhub.render.terminal import table, visible_line
+from kbhub.render.terminal import Painter, table, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kbhub.hooks.inbox import Inbox, Settled
     from kbhub.hooks.sessions import HooksState
     from kbhub.reading.reports import Diagnosis
-    from kbhub.render.terminal import Painter
     from kbhub.setup.plan import Paste, Step
 
 WIDTH = 80
@@ -197,10 +196,8 @@ def evaluation_text(report: EvalReport) -> str:
 
 def _dataset(dataset: DatasetFigures) -> str:
     queries = dataset.runs[0].overall.queries if dataset.runs else 0
-    counts = (
-        f"{counted(dataset.documents, 'document')}, {counted(dataset.chunks, 'chunk')}, "
-        f"{counted(queries, 'query', 'queries')}"
-    )
+    sizes = (counted(dataset.documents, "document"), counted(dataset.chunks, "chunk"))
+    counts = ", ".join((*sizes, counted(queries, "query", "queries")))
     rows = []
     for run in dataset.runs:
         rows.append([run.name, *_cells(run.overall), *_change(run.comparison)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote
@@ -55,7 +55,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters.update(coded=_coded, marked=_marked, ago=_ago, bytes=size_text, counted=counted, url=url)
+    made.filters.update(
+        coded=_coded, marked=_marked, ago=_ago, bytes=size_text, counted=counted, url=partial(quote, safe="/@:")
+    )
     made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
     made.filters.update(passed_over=passed_over_text, is_unfinished=is_unfinished, contribution=contribution_of)
     made.globals.update(heading_path=heading_path)
@@ -80,11 +82,6 @@ def _marked(text: str, terms: Sequence[str]) -> Markup:
 def _coded(text: str) -> Markup:
     """Return one of kbhub's sentences with text in backticks as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(neutralised(text)))))  # noqa: S704 - it is escaped
-
-
-def url(text: str) -> str:
-    """Return a text encoded as a value of a query string."""
-    return quote(text, safe="/@:")
 
 
 def _ago(moment: str | float | None, now: float) -> str:
@@ -148,17 +145,17 @@ def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names:
     `days` are labels, the earliest first; `counts` maps a day to name → number; `names` are the parts of a column, from
     the bottom.
     """
-    most = max((sum(counts.get(day, {}).values()) for day in days), default=0) or 1
+    of = [counts.get(day, {}) for day in days]
+    most = max((sum(one.values()) for one in of), default=0) or 1
     step = WIDTH / max(len(days), 1)
     made = []
-    for number, day in enumerate(days):
+    for number, (day, one) in enumerate(zip(days, of, strict=True)):
         bottom, parts = HEIGHT, []
         for name in names:
-            height = counts.get(day, {}).get(name, 0) / most * HEIGHT
+            height = one.get(name, 0) / most * HEIGHT
             bottom -= height
             parts.append((name, round(bottom, 2), round(height, 2)))
-        total = sum(counts.get(day, {}).values())
-        made.append(Column(day, round(number * step, 2), round(step * 0.8, 2), tuple(parts), total))
+        made.append(Column(day, round(number * step, 2), round(step * 0.8, 2), tuple(parts), sum(one.values())))
     return made
 
 
