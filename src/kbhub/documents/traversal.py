@@ -306,7 +306,7 @@ class Traversal:
         name, layers = entry.name, folder.layers
         if not name.isascii() and not is_text(name):
             self._skip(path, "its name is not valid UTF-8; rename it")
-        elif _is_link(entry):
+        elif entry.is_symlink() or getattr(entry, "is_junction", bool)():  # a Windows junction, from Python 3.12 on
             self._link(entry, path, folder)
         elif entry.is_dir(follow_symlinks=False):
             if self._leads_on(path) and self.filters.folder_reason(path, name, layers) is None:
@@ -386,11 +386,6 @@ def _has_other_names(path: str) -> bool:
 
 def _prefix(folder: PendingFolder) -> str:
     return f"{folder.path}/" if folder.path else ""
-
-
-def _is_link(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a symbolic link, or a Windows junction (detected from Python 3.12 on)."""
-    return entry.is_symlink() or bool(getattr(entry, "is_junction", bool)())
 
 
 @contextmanager

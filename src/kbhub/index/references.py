@@ -262,7 +262,9 @@ def outdated(
     """
     written = written_statuses(index, documents) if written is None else written
     reasons = {number: said for number, said in written.items() if not said.startswith(_ACCEPTED)}
-    if index.remembered("says how long it holds", lambda: _says(index)):
+    if index.remembered(
+        "says how long it holds", lambda: bool(index.rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
+    ):
         rows = index.rows(
             "SELECT document_id, key, value FROM property WHERE document_id IN @ids "
             f"AND @each key IN ({_KEYS}) ORDER BY key DESC",
@@ -313,11 +315,6 @@ def written_statuses(index: Index, documents: Collection[DocumentRow]) -> dict[i
                 statuses[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
                 break
     return statuses
-
-
-def _says(index: Index) -> bool:
-    """Return whether any document of the base declares its validity."""
-    return bool(index.rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
 
 
 def _successors(index: Index) -> dict[str, str]:

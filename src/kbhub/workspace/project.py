@@ -286,7 +286,11 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
             return
         target = _real(pointer.knowledge, home, match.folder)
     # Never one in a .git folder, whoever allows it.
-    allowed = _is_allowed(match, target, trust, home)
+    allowed = (
+        _within_project(match, target, home)
+        or str(target) == _sibling(str(match.folder))
+        or trust.allows(match.pointer, target)
+    )
     problem = _target_problem(match, target, allowed=allowed)
     if problem:
         if (
@@ -315,15 +319,6 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         cache_dir=_cache_dir(match, pointer, trust, home, project),
         # Edits outside git cannot be reverted, so there the user decides, not the project.
         writable=(inside and not pointer.read_only) or trust.writable(match.pointer, target),
-    )
-
-
-def _is_allowed(match: Match, target: Path, trust: TrustStore, home: Path) -> bool:
-    """Whether a match may lead to `target` as far as trust is concerned."""
-    return (
-        _within_project(match, target, home)
-        or str(target) == _sibling(str(match.folder))
-        or trust.allows(match.pointer, target)
     )
 
 
