@@ -27,9 +27,10 @@ import scipy.sparse
 import torch
 
 from kbhub.models.embedding import PACKAGED_MODEL
-from kbhub.models.lexicon import (
+from kbhub.models.static_model import (
     ENGLISH,
     LEVELS,
+    MATRIX,
     MIDDLE,
     ROWS,
     SHORTEST,
@@ -37,12 +38,14 @@ from kbhub.models.lexicon import (
     WORD_OR_MARK,
     WORDS,
     characters,
+    is_foreign_letter,
     is_run,
+    load_model,
+    read_tensors,
     stems,
     units,
     word_hash,
 )
-from kbhub.models.static_model import MATRIX, is_foreign_letter, load_model, read_tensors
 from lexicon_sources import held_out
 
 FULL = ("de", "es", "vi", "ru", "zh")

@@ -20,7 +20,7 @@ import kbhub.sync.indexer
 from conftest import HOUR_NS
 from corpus import sentences
 from kbhub.errors import BaseNotFound, ConfigError
-from kbhub.index.shared import READERS
+from kbhub.hub import READERS
 from kbhub.types import Query
 
 

@@ -6,9 +6,8 @@ import os
 
 import pytest
 
-from kbhub.documents.symbols import Code
 from kbhub.editing.audit import audit
-from kbhub.reading.code_references import Sources
+from kbhub.reading.code_references import Code, Sources
 
 PYTHON = '''
 import os

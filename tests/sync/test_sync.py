@@ -21,8 +21,7 @@ import kbhub.index.catalogue
 import kbhub.sync.sync
 import kbhub.workspace.git
 from conftest import held_elsewhere
-from kbhub.documents.traversal import FileListing, Scan, digest_of, listing_of
-from kbhub.documents.walk import Limits
+from kbhub.documents.walk import FileListing, Limits, Scan, digest_of, listing_of
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite import SqliteIndex, index_path
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder

@@ -1,24 +1,38 @@
-"""List the files of a base within limits, and open them safely."""
+"""List the files of a base and open them, without ever leaving it."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+import stat
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import field, replace
+from itertools import compress
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Self
 
-from kbhub.documents.filters import Filters, belongs, too_large
-from kbhub.documents.traversal import MAX_DEPTH, Scan, Traversal, inside_of, listing_of
-from kbhub.errors import PathNotContained
-from kbhub.types import Base, Kind
+from kbhub.documents.filters import Filters, Layer, belongs, too_large
+from kbhub.errors import BaseUnavailable, PathNotContained
+from kbhub.types import Base, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.files import open_regular
-from kbhub.workspace.formats import CONVERTED_KINDS, byte_limit, is_text, kind_of
-from kbhub.workspace.settings import LimitSettings
+from kbhub.workspace.formats import (
+    CONVERTED_KINDS,
+    IGNORE_NAMES,
+    NATIVE_SUFFIXES,
+    TAKEN_SUFFIXES,
+    byte_limit,
+    is_text,
+    kind_of,
+    passed_over,
+)
+from kbhub.workspace.settings import MAX_RULES, LimitSettings
 
 KEPT = "kept"
 """Folder in kbhub's data directory with the texts of deleted files."""
@@ -187,3 +201,383 @@ def _parts(path: str) -> list[str] | None:
     if any(part in ("", ".", "..") or (os.name == "nt" and ":" in part) for part in parts):
         return None
     return parts
+
+
+@struct
+class FileListing:
+    """The files of a folder; the lists are parallel."""
+
+    prefix: str
+    """What the path of each file begins with: the folder and a slash, or nothing."""
+    names: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    """In bytes."""
+    times: list[int] = field(default_factory=list)
+    """In ns since the epoch."""
+
+
+@struct
+class Scan:
+    """The files of a base, as listed by the walk."""
+
+    listings: tuple[FileListing, ...] = ()
+    """All files. `files` is made of them only if asked for: mostly nothing changed, and a hash of them tells."""
+    skipped: tuple[Problem, ...] = ()
+    """Files that were skipped although their names match, and why."""
+    unlisted: tuple[str, ...] = ()
+    """Folders that could not be listed, so that the files below them are unknown rather than deleted."""
+    passed_over: dict[str, int] = field(default_factory=dict)
+    """Suffix → number of text files of a type that is not indexed; only for scans of all files."""
+    frame: object = None
+    """Everything that decides whether a file belongs to the base, other than the files and folders in it; equal frames
+    allow judging single files. None if that is impossible, because of links or too many files."""
+    _files: dict[str, tuple[int, int]] = field(default_factory=dict, init=False, compare=False)
+
+    @property
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Path in the base → (size in bytes, time in ns since the epoch); see `FileEntry`."""
+        if not self._files:
+            for listing in self.listings:
+                paths = map(listing.prefix.__add__, listing.names)
+                self._files.update(zip(paths, zip(listing.sizes, listing.times, strict=True), strict=True))
+        return self._files
+
+    @property
+    def count(self) -> int:
+        """Number of files."""
+        return sum(len(listing.names) for listing in self.listings)
+
+    def entry(self, path: str) -> FileEntry:
+        """Return a file by its path."""
+        return FileEntry(path, *self.files[path])
+
+
+def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
+    """Return path → (size in bytes, time in ns) as a listing, sorted by path."""
+    paths = sorted(files)
+    return FileListing("", paths, [files[path][0] for path in paths], [files[path][1] for path in paths])
+
+
+def digest_of(scan: Scan) -> str:
+    """Return a hash of the paths, sizes and times of all files.
+
+    It also differs if a file system lists the same folder in another order; the index is then read needlessly.
+    """
+    total = hashlib.blake2b(digest_size=16)
+    for listing in scan.listings:
+        names = "\0".join((listing.prefix, *listing.names)).encode()
+        total.update(array("q", (len(names), len(listing.names))) + array("q", listing.sizes + listing.times))
+        total.update(names)
+    return total.hexdigest()
+
+
+MAX_DEPTH = 100
+"""Nesting levels of folders. Systems limit paths near that depth, and matching a rule takes time by depth."""
+
+MAX_TIME_NS = 2**63 - 1
+"""Later times, after the year 2262, are clamped to this: SQLite has no larger integers."""
+
+MAX_SKIPPED = 200
+"""Most entries of `Scan.skipped`."""
+
+# Below an open folder, a look at a file takes one name in place of a whole path: a tenth of the time of a scan.
+_BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
+
+
+@struct(frozen=False)
+class PendingFolder:
+    """A folder still to list."""
+
+    path: str
+    """Path as the base shows it."""
+    real: str
+    """Path on disk, relative to the base; differs from `path` below a link."""
+    layers: tuple[Layer, ...]
+
+
+@struct(frozen=False)
+class Traversal:
+    """One pass over a base, or over some of its files."""
+
+    base: Base
+    max_bytes: int
+    max_files: int
+    kind_bytes: Mapping[Kind, int]
+    wanted: Collection[str] | None = None
+    """Paths to look at; None for all files of the base."""
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Path → (size, time in ns) of the files that were judged one by one and belong to the base."""
+    plain: list[FileListing] = field(default_factory=list)
+    """The other files that belong to it, by folder."""
+    count: int = 0
+    """Number of files in `plain`."""
+    skipped: list[Problem] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    """See `Scan.passed_over`."""
+    joined: bool = False
+    """Whether there are files, such as links, that cannot be judged independently of others."""
+    full: bool = False
+    """Whether `max_files` was exceeded."""
+    filters: Filters = field(init=False)
+    root: str = field(init=False)
+    entered: set[str] = field(default_factory=set)
+    """Real paths of the folders listed so far; each is listed once, so links cannot form cycles."""
+    linked: list[PendingFolder] = field(default_factory=list)
+    """Links to folders, followed last: a folder in the base keeps its real path."""
+    _names: dict[str, set[str]] = field(default_factory=dict)
+    """Folder → names in it that lead to `wanted`."""
+
+    def run(self) -> Scan:
+        """List all folders, then those only reachable through links; raises `BaseUnavailable` if it cannot."""
+        try:
+            self.filters = Filters(self.base)
+            self.root = str(self.filters.root)
+            os.scandir(self.root).close()
+        except OSError as error:
+            raise BaseUnavailable(self.base.id, f"{self.base.path}: {error.strerror}") from error
+        for path in self.wanted or ():
+            self.joined |= _has_other_names(os.path.join(self.root, path))  # noqa: PTH118
+            parts = path.split("/")
+            for end, part in enumerate(parts):
+                self._names.setdefault("/".join(parts[:end]), set()).add(part)
+        self._descend(PendingFolder("", "", self.filters.outer))
+        while self.linked and not self.full:
+            folder = self.linked.pop(0)
+            if folder.real not in self.entered:
+                self._descend(folder)
+        for file in dict.fromkeys(self.filters.overfull):
+            self._skip(file, f"only the first {MAX_RULES} of its rules are used; write fewer patterns")
+        alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
+        limits = (self.max_bytes, self.max_files, sorted(self.kind_bytes.items()))
+        return Scan(
+            (*self.plain, listing_of(self.files)) if self.files else tuple(self.plain),
+            tuple(self.skipped),
+            tuple(sorted(self.unlisted)),
+            self.passed_over,
+            (self.base, limits, self.filters.outer) if alone else None,
+        )
+
+    def _descend(self, start: PendingFolder) -> None:
+        stack = [start]
+        while stack and not self.full:
+            folder = stack.pop()
+            if folder.real not in self.entered:
+                self.entered.add(folder.real)
+                stack += reversed(self._list(folder))
+
+    def _list(self, folder: PendingFolder) -> list[PendingFolder]:
+        """Collect the files of a folder and return its subfolders, in order."""
+        try:
+            with _opened(os.path.join(self.root, folder.real)) as place:  # noqa: PTH118
+                return self._take(folder, self._unjudged(folder, place))
+        except OSError as error:
+            self._skip(folder.path or ".", f"the folder cannot be listed: {error.strerror}")
+            self.unlisted.append(folder.path)
+            return []
+
+    def _unjudged(self, folder: PendingFolder, place: int | str) -> list[os.DirEntry[str]]:
+        """Collect a folder's plain files, and return the entries that must be judged one by one."""
+        if self._may_be_plain(folder):
+            plain = FileListing(_prefix(folder))
+            with os.scandir(place) as entries:
+                others, passed = self._split(entries, plain)
+            if len(self.files) + self.count + len(plain.names) <= self.max_files:
+                self._apply_ignore_files(folder, others)
+                if folder.layers or self.base.exclude:
+                    plain = self._not_ignored(plain, folder)
+                if plain.names:
+                    self.plain.append(plain)
+                    self.count += len(plain.names)
+                self._pass_over(passed, folder)
+                return others
+        names = self._names.get(folder.path, set())
+        relevant = None if self.wanted is None else names.union(IGNORE_NAMES)
+        with os.scandir(place) as entries:
+            listed = [entry for entry in entries if relevant is None or entry.name in relevant]
+        self._apply_ignore_files(folder, listed)
+        return listed if relevant is None else [entry for entry in listed if entry.name in names]
+
+    def _not_ignored(self, plain: FileListing, folder: PendingFolder) -> FileListing:
+        """Return the files that no rule excludes."""
+        out = self.filters.ruled_out(plain.prefix, plain.names, folder.layers)
+        if not out:
+            return plain
+        taken = [name not in out for name in plain.names]
+        return FileListing(
+            plain.prefix,
+            list(compress(plain.names, taken)),
+            list(compress(plain.sizes, taken)),
+            list(compress(plain.times, taken)),
+        )
+
+    def _apply_ignore_files(self, folder: PendingFolder, entries: Iterable[os.DirEntry[str]]) -> None:
+        names = sorted(entry.name for entry in entries if entry.name in IGNORE_NAMES)
+        if names and folder.path:
+            folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, names)
+
+    def _take(self, folder: PendingFolder, entries: list[os.DirEntry[str]]) -> list[PendingFolder]:
+        prefix, folders = _prefix(folder), []
+        for entry in sorted(entries, key=attrgetter("name")):
+            path = prefix + entry.name
+            try:
+                if (inner := self._entry(entry, path, folder)) is not None:
+                    folders.append(inner)
+            except OSError as error:  # it was deleted or replaced in the meantime
+                self._skip(path, f"it cannot be read: {error.strerror}")
+            if self.full:
+                break
+        return folders
+
+    def _may_be_plain(self, folder: PendingFolder) -> bool:
+        """Whether a text file in a folder belongs to the base unless a rule or its size excludes it."""
+        only = self.base.only
+        whole = not only or (folder.path != "" and belongs(folder.path, only))
+        return whole and self.wanted is None and self.base.kind != "session"
+
+    def _split(
+        self, entries: Iterable[os.DirEntry[str]], plain: FileListing
+    ) -> tuple[list[os.DirEntry[str]], list[str]]:
+        """Collect plain text files; return the entries to examine further, and names of passed-over text files."""
+        # Inlined, as most files end here: a call for each would take a quarter more time.
+        names, sizes, times, low, high = plain.names, plain.sizes, plain.times, -MAX_TIME_NS, MAX_TIME_NS
+        limit = byte_limit(self.base.kind, self.max_bytes, self.kind_bytes)
+        others, passed = [], []
+        for entry in entries:
+            name = entry.name
+            try:
+                if name[0] == "." or not (name.isascii() or is_text(name)) or not entry.is_file(follow_symlinks=False):
+                    others.append(entry)
+                    continue
+                if not name.endswith(NATIVE_SUFFIXES):
+                    if self.base.include or (lower := name.lower()).endswith(TAKEN_SUFFIXES):
+                        others.append(entry)
+                    elif passed_over(lower):
+                        passed.append(name)
+                    continue
+                status = entry.stat(follow_symlinks=False)
+            except OSError:  # it was deleted or replaced in the meantime
+                others.append(entry)
+                continue
+            size = status.st_size
+            moment = status.st_mtime_ns
+            if size > limit or not low <= moment <= high:
+                others.append(entry)
+            else:
+                names.append(name)
+                sizes.append(size)
+                times.append(moment)
+        return others, passed
+
+    def _pass_over(self, names: Iterable[str], folder: PendingFolder) -> None:
+        """Count the files of a folder that are skipped only for their suffix, unless the base has session logs."""
+        for name in names if self.wanted is None and self.base.kind == "document" else ():
+            kind = passed_over(name)
+            if kind and self.filters.rule_reason(_prefix(folder) + name, folder.layers, directory=False) is None:
+                self.passed_over[kind] += 1
+
+    def _entry(self, entry: os.DirEntry[str], path: str, folder: PendingFolder) -> PendingFolder | None:
+        name, layers = entry.name, folder.layers
+        if not name.isascii() and not is_text(name):
+            self._skip(path, "its name is not valid UTF-8; rename it")
+        elif entry.is_symlink() or getattr(entry, "is_junction", bool)():  # a Windows junction, from Python 3.12 on
+            self._link(entry, path, folder)
+        elif entry.is_dir(follow_symlinks=False):
+            if self._leads_on(path) and self.filters.folder_reason(path, name, layers) is None:
+                self.joined |= self.wanted is not None and path in self.wanted  # everything below may be new
+                if path.count("/") < MAX_DEPTH:
+                    return PendingFolder(path, f"{folder.real}/{name}" if folder.real else name, layers)
+                self._skip(path, f"folders are only read {MAX_DEPTH} levels deep; move it up")
+        elif self.wanted is not None and path not in self.wanted:
+            pass  # a file where a folder was expected
+        elif belongs(path, self.base.only):
+            if self.filters.file_reason(path, name, layers) is None:
+                self._file(entry, path)
+            elif not name.startswith("."):
+                self._pass_over((name,), folder)
+        return None
+
+    def _leads_on(self, path: str) -> bool:
+        """Whether a folder belongs to the base or contains a part of it."""
+        only = self.base.only
+        return belongs(path, only) or any(part.startswith(f"{path}/") for part in only)
+
+    def _file(self, entry: os.DirEntry[str], path: str) -> None:
+        status = entry.stat()
+        kind = kind_of(self.base, path)
+        limit = byte_limit(kind, self.max_bytes, self.kind_bytes)
+        if not stat.S_ISREG(status.st_mode):
+            self._skip(path, "it is a device or a pipe, not a file")
+        elif status.st_size > limit:
+            self._skip(path, too_large(status.st_size, limit, kind))
+        elif len(self.files) + self.count >= self.max_files:
+            self.full = True
+            reason = f"the base has more than {self.max_files} files (`limits.files` in ~/.kbhub.json)"
+            self._skip(self.base.id, f"{reason}; the rest is skipped")
+        else:
+            self.files[path] = (status.st_size, max(-MAX_TIME_NS, min(status.st_mtime_ns, MAX_TIME_NS)))
+
+    def _link(self, entry: os.DirEntry[str], path: str, folder: PendingFolder) -> None:
+        """Collect a link to a file, or queue one to a folder, if its target is in the base."""
+        place = os.path.join(self.root, folder.real, entry.name)  # noqa: PTH118
+        directory = os.path.isdir(place)  # noqa: PTH112 - unlike entry.is_dir(), it is False for a loop
+        if not (self._leads_on(path) if directory else belongs(path, self.base.only)):
+            return
+        filters, layers = self.filters, folder.layers
+        reason_for = filters.folder_reason if directory else filters.file_reason
+        if reason_for(path, entry.name, layers) is not None:
+            return
+        self.joined = True
+        real = os.path.realpath(place)
+        inside = inside_of(self.root, real)
+        if inside is None:
+            self._skip(path, f"the link leads out of the base, to {real}, so it is not followed")
+        elif not os.path.exists(real):  # noqa: PTH110
+            self._skip(path, "the link is broken")
+        elif inside and (reason := filters.target_reason(inside.replace(os.sep, "/"))) is not None:
+            self._skip(path, f"the link leads to a file or folder that is skipped: {reason}")
+        elif directory:
+            self.linked.append(PendingFolder(path, inside.replace(os.sep, "/"), layers))
+        else:
+            self._file(entry, path)
+
+    def _skip(self, path: str, reason: str) -> None:
+        if len(self.skipped) < MAX_SKIPPED:
+            subject = path.encode("utf-8", "backslashreplace").decode()
+            self.skipped.append(Problem(subject=subject, message=f"{subject}: {reason}."))
+        elif len(self.skipped) == MAX_SKIPPED:
+            self.skipped.append(Problem(subject=self.base.id, message="More files were skipped than listed here."))
+
+
+def _has_other_names(path: str) -> bool:
+    """Whether a file has several hard links, so that writing it may change another document."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+
+
+def _prefix(folder: PendingFolder) -> str:
+    return f"{folder.path}/" if folder.path else ""
+
+
+@contextmanager
+def _opened(folder: str) -> Iterator[int | str]:
+    """Open a folder for `os.scandir`; yields its path where the system cannot list a descriptor."""
+    if not _BY_DESCRIPTOR:
+        yield folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def inside_of(root: str, real: str) -> str | None:
+    """Return a real path relative to the base's, empty for the base itself, or None if it is outside."""
+    if real == root:
+        return ""
+    prefix = root if root.endswith(os.sep) else root + os.sep
+    return real[len(prefix) :] if real.startswith(prefix) else None

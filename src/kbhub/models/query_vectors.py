@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.errors import EmbedderError
-from kbhub.models.lexicon import WORD_OR_MARK
 from kbhub.models.static_model import (
     CONTINUED,
     INFORMATIVE_NORM,
     MATRIX,
     WEIGHTS,
+    WORD_OR_MARK,
     lexicon_of,
     norms,
     read_tensors,

@@ -14,10 +14,11 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from kbhub.models.lexicon import WORD_OR_MARK, Lexicon
 from kbhub.models.static_model import (
     CONTINUED,
     INFORMATIVE_NORM,
+    WORD_OR_MARK,
+    Lexicon,
     StaticModel,
     is_foreign_letter,
     load_model,

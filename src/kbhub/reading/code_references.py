@@ -1,23 +1,219 @@
 """Check what the entries of `refs` name in a project: `file`, `folder/`, `file::symbol`, `file::Outer::inner`.
 
-Paths are relative to the git root; nothing outside of it is opened, and no symlink out of it is followed.
+Paths are relative to the git root; nothing outside of it is opened, and no symlink out of it is followed. No code is
+run: Python is looked up by its syntax tree, other languages by patterns. Only in Python is a nested symbol looked up
+within the outer one.
 """
 
 from __future__ import annotations
 
+import ast
+import difflib
+import itertools
 import os
+import re
+import warnings
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
-from kbhub.documents.symbols import Code
 from kbhub.documents.walk import open_contained
 from kbhub.errors import PathNotContained
 from kbhub.reading.links import Nearest
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS
+
+Found = Literal["defined", "named", "missing"]
+"""The file defines it; only mentions it; does not even mention it."""
+
+GRAMMAR_CHARACTERS = 500_000
+"""Characters of the longest Python file that is parsed (0.5 s and 50 MB); longer ones are matched by line."""
+
+MOST_PLACES = 1000
+"""Occurrences of a name in a file that are examined."""
+
+LINE_CHARACTERS = 200
+"""Characters of a line that are examined on either side of a name; only generated lines are longer."""
+
+NEAR_ENOUGH = 0.6
+"""Similarity (0 to 1, difflib's ratio) from which a defined name is suggested."""
+
+_WORD = re.compile(r"[A-Za-z_$][\w$]*")
+_COMMENT = re.compile(r"\s*(?://|/\*|\*(?:\s|$)|--(?!\w)|#(?!\[|\s*define\b))")
+
+LANGUAGES = (
+    *("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte", "java", "cs", "kt", "kts", "scala"),
+    *("c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m", "mm", "go", "rs", "swift"),
+    *("sh", "bash", "zsh", "py", "pyi", "rb", "php"),
+)
+"""Suffixes of other languages whose definitions are recognised."""
+
+
+@struct
+class Lookup:
+    """The result of looking up a symbol."""
+
+    found: Found
+    symbol: str = ""
+    """The first of the names that is not defined in the expected scope."""
+    near: str = ""
+    """A similar name that is defined there."""
+
+
+class Code:
+    """A source file in which symbols are looked up; its suffix determines the language."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._text = text
+        self._suffix = path.lower().rpartition(".")[2]
+
+    def look_up(self, symbols: Sequence[str]) -> Lookup:
+        """Look up a symbol: names, each nested in the previous one (`Outer.inner` is two)."""
+        parts = [part for symbol in symbols for part in re.split(r"::|\.", symbol)]
+        names = [name for part in parts if (name := part.strip("() \t"))]
+        if self._tree is not None:
+            lookup = _in_python(self._tree, names)
+        elif self._suffix in LANGUAGES:
+            lookup = _in_lines(self._text.splitlines(), names)
+        else:
+            missing = next((name for name in names if not self._is_named(name)), None)
+            return Lookup("missing", missing) if missing else Lookup("defined")
+        if lookup.found != "defined" and not self._is_named(lookup.symbol):
+            return Lookup("missing", lookup.symbol, lookup.near)
+        return lookup
+
+    @cached_property
+    def _tree(self) -> ast.Module | None:
+        return _parsed(self._text) if self._suffix in ("py", "pyi") else None
+
+    def _is_named(self, name: str) -> bool:
+        return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text) is not None
+
+
+# -- Python ------------------------------------------------------------------------------------------------------------
+
+
+def _parsed(text: str) -> ast.Module | None:
+    """Parse Python; None if it is invalid, for another version, or too long."""
+    if len(text) > GRAMMAR_CHARACTERS:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as invalid escapes in the user's code
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _in_python(tree: ast.Module, names: Sequence[str]) -> Lookup:
+    scopes: list[ast.AST] = [tree]
+    for name in names:
+        definitions = [definition for scope in scopes for definition in _defined_in(scope)]
+        inner = [node for defined, node in definitions if defined == name]
+        if not inner:
+            return _undefined(name, {defined for defined, _ in definitions})
+        scopes = inner
+    return Lookup("defined")
+
+
+def _undefined(name: str, defined: Collection[str]) -> Lookup:
+    near = difflib.get_close_matches(name, defined, n=1, cutoff=NEAR_ENOUGH)
+    return Lookup("named", name, near[0] if near else "")
+
+
+def _defined_in(scope: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the names that a module, class or function defines, without imported ones."""
+    pending = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node
+            if isinstance(scope, ast.ClassDef) and not isinstance(node, ast.ClassDef):
+                yield from _attributes(node)
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node
+        if not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _attributes(method: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the attributes that a method sets on its object."""
+    for node in ast.walk(method):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            owner = node.value
+            if isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
+                yield node.attr, node
+
+
+# -- other languages ---------------------------------------------------------------------------------------------------
+
+_KEYWORD = re.compile(
+    r"(?:^|[^\w.$])(?:@?interface|actor|alias|associatedtype|case|class|concept|const|declare|def|define|delegate|enum|"
+    r"export|fn|fun|func|function[*]?|let|local|macro_rules!|mod|module|mut|namespace|object|protocol|readonly|record|"
+    r"static|struct|trait|type|typealias|typedef|union|using|val|var)[ \t]+[&*]?(?:\w+(?:::|\.))*$"
+)
+_NO_TYPE = (
+    r"(?!(?:return|new|else|throw|await|yield|case|goto|delete|import|using|package|if|while|for|switch|echo|"
+    r"raise|print|in|is|as|not|and|or|assert|use|typeof|do)\b)"
+)
+_ANY = re.compile("")
+_RULES = (
+    (_KEYWORD, _ANY),
+    # A type before it: `static int *add(`.
+    (
+        re.compile(
+            rf"^[ \t]*{_NO_TYPE}(?:[\w.<>\[\],?&*:@~$]+[ \t]+)+[*&]*(?:\w+(?:<[^<>]*>)?::)*[~$]?"
+            r"(?<!extends )(?<!implements )$"
+        ),
+        re.compile(r"[ \t]*(?:\(|=(?!=)|;|\{|\[)"),
+    ),
+    # A member at the start of a line: `async add(item) {`, `count: number;`, `LIMIT=3`.
+    (
+        re.compile(r"^[ \t]*(?:[a-z]+(?:\([^)]*\))?[ \t]+)*?[*]?#?$"),
+        re.compile(
+            r"[?!]?(?:<[^()]*>)?[ \t]*(?:\((?:(?!=>|function)[^;])*\{[^;]*$|\([^;]*\)[ \t]*:|\(\)|[,:{]|=(?![=>~]))"
+        ),
+    ),
+    (re.compile(r"\{(?:[^(){}]*,)?[ \t]*$"), re.compile(r"[ \t]*[,}=]")),
+    (re.compile(r"\b(?:exports|prototype|this)\.$"), re.compile(r"[ \t]*=(?!=)")),
+    (re.compile(r"^[ \t]*\}[ \t]*$"), re.compile(r"[ \t]*;")),  # typedef struct { … } name;
+    (re.compile(r"^func[ \t]*\([^)]*\)[ \t]*$|\b(?:fun|val|var)\b[^=({]*[ .>]$"), _ANY),  # Go, Kotlin
+    (re.compile(r"^\t+$"), re.compile(r"[ \t]+[\w*\[\]]")),  # a field of Go
+    (re.compile(r"\b(?:attr_\w+|scope|has_\w+|belongs_to|alias_method)\b.*:$|\bdefine\(['\"]$"), _ANY),  # Ruby, PHP
+)
+"""Patterns of the text before and after a name on a line that defines it, in any language."""
+
+
+def _in_lines(lines: Sequence[str], names: Sequence[str]) -> Lookup:
+    """Look up names, each defined somewhere in the file."""
+    for name in names:
+        if not any(
+            before.search(left) and after.match(right)
+            for left, right in _places(lines, name)
+            for before, after in _RULES
+        ):
+            words = ((line, match) for line in lines[:MOST_PLACES] for match in _WORD.finditer(line[:LINE_CHARACTERS]))
+            return _undefined(
+                name, sorted({match[0] for line, match in words if _KEYWORD.search(line[: match.start()])})
+            )
+    return Lookup("defined")
+
+
+def _places(lines: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
+    """Yield the text before and after each occurrence of a name outside comment lines."""
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    places = (match for line in lines if name in line and not _COMMENT.match(line) for match in word.finditer(line))
+    for match in itertools.islice(places, MOST_PLACES):
+        line, (start, stop) = match.string, match.span()
+        # A NUL keeps rules from taking the cut for the beginning of the line.
+        left = line[:start] if start <= LINE_CHARACTERS else f"\0{line[start - LINE_CHARACTERS : start]}"
+        yield left, line[stop : stop + LINE_CHARACTERS]
+
 
 SYMBOL_BYTES = 4 << 20
 """Size limit of a source file that is searched for a symbol; larger ones may be generated."""

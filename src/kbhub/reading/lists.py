@@ -13,7 +13,7 @@ from pydantic import Field
 
 from kbhub import __version__
 from kbhub.documents.filters import parse_rules
-from kbhub.documents.traversal import inside_of
+from kbhub.documents.walk import inside_of
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.index.engine import Index

@@ -12,8 +12,7 @@ from pathlib import Path
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import CLIENTS, EVENTS, answer, event_of
 from kbhub.hooks.inbox import propose
-from kbhub.hub import Hub, HubOptions
-from kbhub.index.shared import SharedState
+from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.values import struct
 from kbhub.workspace.files import user_home
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import filelock
 from filelock import FileLock, Timeout
 
-from kbhub.documents.traversal import Scan, Traversal, digest_of
-from kbhub.documents.walk import Limits, is_relative
+from kbhub.documents.walk import Limits, Scan, Traversal, digest_of, is_relative
 from kbhub.errors import IndexUnavailable, WriteRefused
 from kbhub.index.catalogue import differing
 from kbhub.index.engine import Index

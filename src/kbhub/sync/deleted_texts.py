@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.filters import Filters, included, parse_rules
-from kbhub.documents.traversal import Scan, listing_of
-from kbhub.documents.walk import KEPT
+from kbhub.documents.walk import KEPT, Scan, listing_of
 from kbhub.errors import KbhubError, UsageError
 from kbhub.types import Base, Document, FileEntry, Kind
 from kbhub.values import counted, struct

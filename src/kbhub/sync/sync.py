@@ -14,8 +14,7 @@ from pathlib import Path
 import apsw
 import filelock
 
-from kbhub.documents.traversal import Scan, digest_of
-from kbhub.documents.walk import Limits
+from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.engine import Writer
 from kbhub.index.references import chunk_key, embedded_text

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 MOST_CONNECTIONS = 4
-"""Connections of a process to one database, one per concurrent read (`index/shared.py`)."""
+"""Connections of a process to one database, one per concurrent read (`hub.SharedState`)."""
 
 IDLE_SECONDS = 60.0
 """After which an idle connection is given back: fifty people with some processes each share what the server has."""

@@ -20,8 +20,7 @@ from pydantic import Field, ValidationError
 from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
 from kbhub.frozen import Model
-from kbhub.hub import Hub, HubOptions
-from kbhub.index.shared import SharedState
+from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.server.daemon.protocol import (
     GREETING_BYTES,
     GREETING_SECONDS,

@@ -26,8 +26,7 @@ from anyio.to_thread import run_sync
 
 from kbhub import __version__
 from kbhub.errors import ConfigError
-from kbhub.hub import HubOptions
-from kbhub.index.shared import SharedState
+from kbhub.hub import HubOptions, SharedState
 from kbhub.server.daemon.connections import Connections
 from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path, mcp_app
 from kbhub.server.daemon.launch import Http, Start
