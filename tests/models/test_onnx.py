@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-import kbhub.models.onnx
+import kbhub.models.embedding
 from kbhub.errors import EmbedderError
 from kbhub.index.side_files import TransformerVectors
-from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
-from kbhub.models.onnx import MiniLMEmbedder, installed_model, minilm
+from kbhub.models.embedding import MiniLMEmbedder, installed_model, minilm, open_embedder, own_model, packaged_embedder
 from kbhub.search.plan import Candidate, SignalPart
 from kbhub.search.transformer import SECOND_LOOK, mix, share
 from kbhub.sync.background import Background, embed_ahead, embedded, machine_is_free
@@ -43,7 +42,7 @@ QUESTION = "how do we roll back a release"
 @pytest.fixture
 def without_the_extra(monkeypatch):
     """As if `kbhub[onnx]` were not installed."""
-    monkeypatch.setattr(kbhub.models.onnx, "find_spec", lambda name: None)
+    monkeypatch.setattr(kbhub.models.embedding, "find_spec", lambda name: None)
     minilm.cache_clear()
     yield
     minilm.cache_clear()
@@ -140,7 +139,7 @@ def test_another_model_file_is_refused(tmp_path):
 def test_nothing_is_reported_and_nothing_is_left(tmp_path):
     """The runtime is told to send nothing before it is loaded, and leaves no file in the home directory."""
     program = (
-        "import os, sys; from kbhub.models.onnx import minilm\n"
+        "import os, sys; from kbhub.models.embedding import minilm\n"
         "assert 'onnxruntime' not in sys.modules\n"
         "minilm().embed(['text']); print(os.environ['ORT_DISABLE_TELEMETRY'])"
     )

@@ -305,7 +305,7 @@ def test_kept_texts_are_compared_whole(tmp_path):
     (twice.base.path / "a.md").write_text("# A\n")
     twice.looks.compare(twice.base, twice.told, limits)
 
-    frame = twice.looks._last[twice.told.path].frame
+    frame = twice.looks.last[twice.told.path].frame
     assert frame is not None
     assert compare_some(twice.base, twice.told, ["a.md"], frame, limits) is None
 
@@ -339,7 +339,7 @@ def test_a_change_after_looks_at_the_same_state_is_noticed(twice):
             os.utime(path, (1_600_000_000 + age, 1_600_000_000))
         twice.follow(set())
     assert [0, 0] == [len(twice.looks.compare(twice.base, twice.told, LIMITS)) for _ in range(2)]
-    assert twice.looks._last[twice.told.path].in_step
+    assert twice.looks.last[twice.told.path].in_step
     os.utime(twice.base.path / "1.md", (1_600_000_000, 1_600_000_001))
     assert ["1.md"] == [one.path for one in twice.looks.compare(twice.base, twice.told, LIMITS).suspects]
     (twice.base.path / "2.md").rename(twice.base.path / "z.md")

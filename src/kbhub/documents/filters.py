@@ -74,7 +74,7 @@ class Rule:
         return match is not None and match.lastgroup != _DIRECTORY_GROUP
 
 
-@struct(frozen=False)
+@struct
 class Layer:
     """The rules of one folder, and how to make a path in the base relative to that folder."""
 
@@ -83,7 +83,7 @@ class Layer:
     """Leading characters of a path to drop, if the folder is inside the base."""
     prefix: str = ""
     """Prefix to add to a path, if the folder is above the base."""
-    _any: re.Pattern[str] = field(init=False)
+    _any: re.Pattern[str] = field(init=False, compare=False)
     """Matches whenever a rule does: a single search for the many paths that match no rule."""
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class Layer:
             (common if alike else others).append(tail if alike else pattern)
         # Most rules begin alike. For all of them at once, the folders of a path are tried only once.
         first = [f"{_ANYWHERE}(?:{'|'.join(common)})"] if common else []
-        self._any = re.compile("|".join([*first, *others]) or "(?!)")
+        object.__setattr__(self, "_any", re.compile("|".join([*first, *others]) or "(?!)"))
 
     def among(self, prefix: str, names: Iterable[str]) -> list[str]:
         """Return the files of a folder that some rule matches; `prefix` is its path with a slash, or empty."""

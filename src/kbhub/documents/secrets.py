@@ -205,12 +205,6 @@ def masked(text: str) -> str:
     return "".join((*parts, text[at:])) if parts else text
 
 
-def kinds_of_secrets() -> tuple[str, ...]:
-    """Return what can be found, by name."""
-    more = ("private key", "password in a URL", "authorization header", "password or key")
-    return tuple(dict.fromkeys((*(kind for kind, _, _ in _FORMATS), *more)))
-
-
 def _all(text: str) -> Iterator[Secret]:
     for kind, part, pattern in _COMPILED:
         if part in text:

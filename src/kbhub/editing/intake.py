@@ -21,7 +21,7 @@ from kbhub.editing.paths import PATH_BYTES, name_fault, why_not_writable
 from kbhub.errors import KbhubError, PathNotContained, UsageError
 from kbhub.frozen import Model
 from kbhub.index.engine import Index
-from kbhub.models.onnx import MINILM
+from kbhub.models.embedding import MINILM
 from kbhub.search.search import search
 from kbhub.sync.freshness import freshen
 from kbhub.types import Base, Hit, Problem, Query

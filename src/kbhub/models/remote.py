@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SILENCE_SECONDS, CONNECT_SECONDS = 120.0, 10.0
 """Read timeout, as some servers load models on demand, and connect timeout."""
 
-VERSION_SAMPLE = "How do we roll back a release?"
-"""Text embedded to distinguish models of the same name."""
+SAMPLE = "How do we roll back a release?"
+"""Text embedded to find out the length of a model's vectors."""
 
 _BUSY = (429, 502, 503, 504)
 _KEY = (401, 403)
@@ -68,7 +68,7 @@ class OpenAIEndpoint:
 
     def version(self, deadline: Deadline) -> str:
         """Return the length of the vectors; the protocol reveals no more about a model."""
-        return str(len(self.vectors([VERSION_SAMPLE], deadline)[0]))
+        return str(len(self.vectors([SAMPLE], deadline)[0]))
 
     def _post(self, texts: Sequence[str]) -> list[list[float]]:
         try:
@@ -144,9 +144,6 @@ PAUSES = (0.5, 2.0, 5.0)
 
 FAILED_SECONDS = 10.0
 """Seconds that searches do not contact a server that has failed."""
-
-SAMPLE = "How do we roll back a release?"
-"""Text embedded to find out the length of vectors."""
 
 
 @struct

@@ -7,7 +7,7 @@ import string
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tokenizers.models import WordPiece
@@ -277,9 +277,7 @@ class StaticVectors:
 
 def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which tokens carry meaning, and which of those the model knows."""
-    lengths = np.concatenate(
-        [norms(model.embedding[start : start + BLOCK]) for start in range(0, len(model.embedding), BLOCK)]
-    )
+    lengths = _all_norms(model.embedding)
     if model.token_mapping is not None:
         lengths = lengths[model.token_mapping]
     # A single letter of a script without words in the vocabulary is as good as unknown.
@@ -300,6 +298,10 @@ def _later_letters(model: StaticModel) -> NDArray[np.bool_]:
         True
     )
     return later
+
+
+def _all_norms(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    return np.concatenate([norms(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK)])
 
 
 def _median(numbers: NDArray[np.float32]) -> float:

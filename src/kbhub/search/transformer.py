@@ -8,7 +8,7 @@ from kbhub.errors import EmbedderError
 from kbhub.index.rows import Key
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import quantise, similarity
-from kbhub.models.onnx import minilm
+from kbhub.models.embedding import minilm
 from kbhub.search.names import is_name
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
 from kbhub.sync.background import is_used

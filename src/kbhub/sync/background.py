@@ -18,7 +18,7 @@ from kbhub.index.engine import Index
 from kbhub.index.references import embedded_text
 from kbhub.index.rows import title_above
 from kbhub.index.side_files import TransformerVectors
-from kbhub.models.onnx import MINILM, installed_model, minilm
+from kbhub.models.embedding import MINILM, installed_model, minilm
 from kbhub.sync.freshness import Freshness, StaleBase, freshen, sync
 from kbhub.types import Base, Problem
 
@@ -161,11 +161,8 @@ class Tidy(Protocol):
         """Return whether it ran, which it does only if the last time was long enough ago."""
 
 
-class EmbedAhead(Protocol):
-    """Computes transformer vectors ahead."""
-
-    def __call__(self, go_on: Callable[[], bool]) -> bool:
-        """Compute as long as `go_on` says so; return whether nothing is left to do."""
+EmbedAhead = Callable[[Callable[[], bool]], bool]
+"""Computes transformer vectors as long as a function says so; returns whether nothing is left to do."""
 
 
 class IndexingStopped(BaseException):

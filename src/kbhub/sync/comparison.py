@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import filelock
 from filelock import FileLock, Timeout
 
 from kbhub.documents.walk import Limits, Scan, Traversal, digest_of, is_relative
@@ -43,9 +42,9 @@ def is_being_indexed(path: Path) -> bool:
     try:
         if not path.parent.is_dir():
             return False
-        with _TRYING, filelock.FileLock(f"{path}.lock", timeout=0, mode=0o600):
+        with _TRYING, FileLock(f"{path}.lock", timeout=0, mode=0o600):
             return False
-    except filelock.Timeout:
+    except Timeout:
         return True
     except OSError:  # no lock can be created there, so nobody holds one
         return False
@@ -53,8 +52,8 @@ def is_being_indexed(path: Path) -> bool:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Hold the write lock of an index; raise `filelock.Timeout` if it is held elsewhere."""
-    lock = filelock.FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600)
+    """Hold the write lock of an index; raise `Timeout` if it is held elsewhere."""
+    lock = FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600)
     with _TRYING:
         lock.acquire()
     try:
@@ -190,8 +189,11 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
     if noted_damage(path) is not None:
         return _from_nothing(scan)
     digest = "" if keeping.rules else digest_of(scan)
-    if in_step and digest and _is_still(digest, *in_step):
-        return Difference(scan, (), (), new_index=False, generation=in_step[0].generation, digest=digest)
+    if in_step and digest:
+        state, known = in_step
+        with suppress(IndexUnavailable), known.snapshot():
+            if state == InStep(known.generation(), digest):
+                return Difference(scan, (), (), new_index=False, generation=state.generation, digest=digest)
     index = SqliteIndex(path, base.id)
     try:
         with index.snapshot():
@@ -242,14 +244,6 @@ def _unreadable(base: Base, keeping: DeletedTexts, limits: Limits, failed: list[
 
 def _from_nothing(scan: Scan) -> Difference:
     return Difference(scan, tuple(map(scan.entry, sorted(scan.files))), (), new_index=True)
-
-
-def _is_still(digest: str, in_step: InStep, index: Index) -> bool:
-    try:
-        with index.snapshot():
-            return in_step == InStep(index.generation(), digest)
-    except IndexUnavailable:
-        return False
 
 
 def compare_some(base: Base, index: Index, paths: Collection[str], frame: object, limits: Limits) -> Difference | None:

@@ -105,22 +105,14 @@ class Freshness:
         """Base → files that differ, or may differ, from the index and were left for later."""
         self.is_pending: Callable[[str], bool] = lambda _: False
         """Whether something indexes a base, or soon will; set by the background."""
-        self._last: dict[Path, FileComparison] = {}
+        self.last: dict[Path, FileComparison] = {}
+        """Index file → the last full comparison of its base."""
         self._turns: dict[Path, threading.Lock] = {}
         """Index file → lock held while its base is compared."""
-        self._comparing: dict[Path, float] = {}
+        self.comparing: dict[Path, float] = {}
         """Index files of bases being compared → start time, as in `FileComparison.began`."""
         self._elsewhere: set[Path] = set()
         """Index files last seen locked by another process."""
-
-    def passed_over(self, index: Path) -> Mapping[str, int] | None:
-        """Return the files that the last full comparison passed over, by suffix; None before the first."""
-        return self._last[index].passed_over if index in self._last else None
-
-    def comparing_for(self, index: Path) -> float:
-        """Return for how many seconds a base has been compared by now; 0 if no comparison is running."""
-        began = self._comparing.get(index)
-        return 0.0 if began is None else time.perf_counter() - began
 
     def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
         """Return whether a full comparison of a base is due.
@@ -131,7 +123,7 @@ class Freshness:
             asked: when the caller asked, as in `FileComparison.began`; one that began later is always good enough.
             watched: whether events have reported what changed since the last comparison, and all of that is indexed.
         """
-        last = self._last.get(index)
+        last = self.last.get(index)
         if last is None:
             return True
         if last.began > asked:
@@ -160,7 +152,7 @@ class Freshness:
 
     def forget(self, index: Path) -> None:
         """Make the next comparison of a base due and complete."""
-        self._last.pop(index, None)
+        self.last.pop(index, None)
 
     def compare(
         self,
@@ -179,21 +171,21 @@ class Freshness:
         with self._turns.setdefault(index.path, threading.Lock()):
             if paths is None and not due():
                 return None
-            last = self._last.get(index.path)
+            last = self.last.get(index.path)
             if last and paths is not None and len(paths) <= MOST_PATHS:
                 partial = compare_some(base, index, paths, last.frame, limits)
                 if partial is not None:
                     return partial
             began, started = time.perf_counter(), time.thread_time()
             in_step = last.in_step if last else None
-            self._comparing[index.path] = began
+            self.comparing[index.path] = began
             try:
                 difference = compare(base, index.path, limits, (in_step, index) if in_step else None)
             finally:
-                self._comparing.pop(index.path, None)
+                self.comparing.pop(index.path, None)
             in_step = in_step_of(difference)
             cost = time.thread_time() - started
-            self._last[index.path] = FileComparison(
+            self.last[index.path] = FileComparison(
                 began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over
             )
             return difference
@@ -311,9 +303,8 @@ def passed_over(hub: Hub, base: Base) -> dict[str, int]:
     if base.engine:
         return {}
     index = hub.index(base)
-    compared = hub.state(Freshness).passed_over(index.path)
-    if compared is not None:
-        return dict(compared)
+    if compared := hub.state(Freshness).last.get(index.path):
+        return dict(compared.passed_over)
     try:
         with index.snapshot():
             counts = index.meta(PASSED_OVER)
@@ -324,7 +315,8 @@ def passed_over(hub: Hub, base: Base) -> dict[str, int]:
 
 def comparing_for(hub: Hub, base: Base) -> float:
     """Return for how many seconds a comparison of a base with its files has been running; 0 if none is."""
-    return hub.state(Freshness).comparing_for(hub.index(base).path)
+    began = hub.state(Freshness).comparing.get(hub.index(base).path)
+    return 0.0 if began is None else time.perf_counter() - began
 
 
 def _sync(

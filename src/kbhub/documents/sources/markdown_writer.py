@@ -133,10 +133,6 @@ class MarkdownWriter:
         """Return the name of the innermost container of the document or cell, or ""."""
         return self._open[-1].name if len(self._open) > self._scopes[-1].base else ""
 
-    def has_open(self, name: str) -> bool:
-        """Return whether such a container is open in the document or cell."""
-        return self._scopes[-1].counts[name] > 0
-
     def open(self, name: str, first: str = "", rest: str = "", number: int = 1) -> None:
         """Open a container: `ul`, `ol`, `dl`, what is in them (`li`, `dt`, `dd`), or `blockquote`.
 

@@ -15,10 +15,9 @@ from kbhub.errors import EmbedderError, ModelUnavailable
 from kbhub.index.side_files import SUFFIX as TRANSFORMER
 from kbhub.index.sqlite import probe
 from kbhub.index.sqlite.schema import DAMAGED
-from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
+from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, minilm, sha256
 from kbhub.models.inference import Deadline
 from kbhub.models.ollama import Ollama
-from kbhub.models.onnx import minilm
 from kbhub.reading.reports import Finding
 from kbhub.sync.background import embedded, is_used
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
