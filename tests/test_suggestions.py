@@ -45,7 +45,7 @@ def test_every_command_that_finds_no_base_names_them(project, kbhub):
     """With the number of documents, the most first."""
     for command in (["search", "crates"], ["ls"], ["tags"], ["audit"], ["ask", "What is in a crate?"]):
         assert TEXT in kbhub(*command).err, command
-    assert "\n".join(TOLD) in kbhub("status").out
+    assert "\n".join(f"Note: {line}" for line in TOLD) in kbhub("status").out
     assert " ".join(TOLD) in " ".join(kbhub("doctor").out.split())
 
 

@@ -30,7 +30,7 @@ def mixed(environment):
 def test_index_and_status_count_them_by_kind(mixed, kbhub):
     """As text, with what would include them, and as data."""
     assert f"  {TOLD}" in kbhub("index", code=0).out.splitlines()
-    assert f"project: {TOLD}" in kbhub("status", code=0).out.splitlines()
+    assert TOLD in kbhub("status", code=0).out
     assert kbhub("index", "--json").json["reports"][0]["passed_over"] == COUNTS
     assert kbhub("status", "--json").json["bases"][0]["passed_over"] == COUNTS
 
@@ -90,9 +90,9 @@ def test_a_base_that_is_full_counts_a_file_once(mixed, files):
 
 def test_audit_names_them_too_as_text_and_as_data(mixed, kbhub):
     """With the check of files; a check of something else does not."""
-    assert f"project: {TOLD}" in kbhub("audit").out.splitlines()
+    assert f"project: {TOLD}" in kbhub("audit").err
     assert kbhub("audit", "--json").json["passed_over"] == {"project": COUNTS}
-    assert "not indexed" not in kbhub("audit", "--check", "links").out
+    assert "not indexed" not in kbhub("audit", "--check", "links").err
 
 
 @pytest.mark.anyio
@@ -104,9 +104,9 @@ async def test_a_model_is_told_in_status_and_in_an_audit(mixed, mode):
         status = await client.call_tool("status", {"reload": True})
         audit = await client.call_tool("audit", {"checks": ["files"]})
 
-    assert f"  {TOLD[0].upper()}{TOLD[1:]}." in status.content[0].text.splitlines()
+    assert TOLD in status.content[0].text
     assert status.structured_content["bases"][0]["passed_over"] == COUNTS
-    assert f"- project: {TOLD}" in audit.content[0].text.splitlines()
+    assert f"project: {TOLD}" in audit.content[0].text
     assert audit.structured_content["passed_over"] == {"project": COUNTS}
 
 

@@ -35,6 +35,7 @@ from kbhub.render.bases import sync_report
 from kbhub.render.documents import audit_report
 from kbhub.render.memories import gaps_report, maintained_lines, queries_report
 from kbhub.render.setup import diagnosis_text
+from kbhub.render.terminal import notes
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead, is_used
@@ -219,12 +220,12 @@ def audit(
                 report = audit_documents(hub, bases, checks=check, progress=progress)
             report = report.model_copy(update={"fixed": fixed})
     shown = report.cut(limit if limit is not None or common.format() != "text" else FINDINGS_SHOWN)
-    notes = [*report.notes, *(f"{skipped.base}: {skipped.reason}" for skipped in report.skipped)]
-    notes += problem_lines(report.fixed.failed) if report.fixed else []
-    notes += [] if bases else broken_bases(hub)
-    notes += [] if hub.discovery().bases else nothing_active(hub)
+    said = notes(audit_report(report))
+    said += problem_lines(report.fixed.failed) if report.fixed else []
+    said += [] if bases else broken_bases(hub)
+    said += [] if hub.discovery().bases else nothing_active(hub)
     incomplete = bool(report.skipped) or not report.bases
-    return Reply(shown, notes=notes, code=1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0)
+    return Reply(shown, notes=said, code=1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0)
 
 
 @command(lambda diagnosis: diagnosis_text(diagnosis, painter()))
