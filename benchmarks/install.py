@@ -32,6 +32,7 @@ WHY = {
     "pathspec": "patterns of ignore files",
     "platformdirs": "folders for data and caches",
     "pydantic": "checks of settings, tools and results",
+    "pydantic-settings": "settings from the environment",
     "pygments": "code in `kbhub ui`",
     "pyperclip": "the clipboard",
     "pyyaml": "front matter",

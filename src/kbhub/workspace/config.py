@@ -342,7 +342,7 @@ def _variables(env: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
     ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in others}
     if not ours:
         return {}, []
-    # pydantic takes 100 ms to import, and few users set these variables.
+    # pydantic-settings takes 100 ms to import, and few users set these variables.
     from kbhub.workspace.validation import read_variables, variable_names  # noqa: PLC0415
 
     names = variable_names()

@@ -7,9 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, TypeAdapter, ValidationError, create_model
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Mode
@@ -81,15 +83,33 @@ _BETWEEN = "__"
 """Separator of a group and its field."""
 
 
-def variable_names() -> dict[str, tuple[str, ...]]:
-    """Return name → path of the setting of all variables; those of whole groups take JSON."""
-    names: dict[str, tuple[str, ...]] = {}
-    for field in fields(Settings):
-        names[f"{ENV_PREFIX}{field.name}".upper()] = (field.name,)
-        if is_dataclass(group := field.default_factory):
-            for inner in fields(group):
-                names[f"{ENV_PREFIX}{field.name}{_BETWEEN}{inner.name}".upper()] = (field.name, inner.name)
-    return names
+class _Variables(BaseSettings):
+    """Naming scheme of the variables; never instantiated."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=_BETWEEN)
+
+
+def _fields(declared: Any) -> dict[str, Any]:
+    types = get_type_hints(declared, localns=NAMES, include_extras=True)
+    return {field.name: types[field.name] for field in fields(declared)}
+
+
+def _model(declared: Any, base: type[Any] = BaseModel) -> type[Any]:
+    """Convert a settings dataclass to a pydantic model."""
+    kinds = {name: _model(kind) if is_dataclass(kind) else kind for name, kind in _fields(declared).items()}
+    definitions: dict[str, Any] = {name: (kind, None) for name, kind in kinds.items()}
+    model: type[Any] = create_model(declared.__name__, __base__=base, **definitions)
+    return model
+
+
+def variable_names() -> tuple[str, ...]:
+    """Return the names of all variables; those of whole groups take JSON."""
+    names = []
+    for name, kind in _fields(Settings).items():
+        names.append(f"{ENV_PREFIX}{name}".upper())
+        if is_dataclass(kind):
+            names += [f"{ENV_PREFIX}{name}{_BETWEEN}{inner.name}".upper() for inner in fields(kind)]
+    return tuple(names)
 
 
 def read_variables(env: Mapping[str, str]) -> dict[str, Any]:
@@ -97,32 +117,27 @@ def read_variables(env: Mapping[str, str]) -> dict[str, Any]:
 
     Empty variables count as not set. Raises `ConfigError` that names the first variable with an invalid value.
     """
-    values: dict[str, Any] = {}
-    for name, (setting, *inner) in variable_names().items():  # a group before its fields, which take precedence
-        value: Any = env.get(name)
-        if not value:
-            continue
-        if value.lstrip()[:1] in ("{", "["):
-            try:
-                value = json.loads(value)
-            except ValueError as error:
-                raise ConfigError(name, f"expected JSON: {error}") from error
-        group = values.setdefault(setting, {} if inner else value)
-        if inner and isinstance(group, dict):
-            group[inner[0]] = value
+    source = EnvSettingsSource(_model(Settings, _Variables))
+    # Replace os.environ, which the source has read, by `env`.
+    source.env_vars = {name.lower(): value for name, value in env.items() if value}
     try:
+        values = source()
         settings = adapter(Settings).validate_python(values)
     except ValidationError as error:
         field, message = first_error(error)
         raise ConfigError(f"{ENV_PREFIX}{_BETWEEN.join(field)}".upper(), message) from error
-    for name, value in values.items():
-        found = getattr(settings, name)
-        if is_dataclass(found):
-            wanted = [field.name for field in fields(found) if {field.name, in_file(field.name)} & set(value)]
-            values[name] = {inner: getattr(found, inner) for inner in wanted}
-        else:
-            values[name] = found
-    return values
+    except SettingsError as error:
+        names = [name for name in env if name in variable_names() and _BETWEEN not in name]
+        raise ConfigError(" or ".join(names), f"expected JSON: {error}") from error
+    return {name: _only_set(getattr(settings, name), value) for name, value in values.items()}
+
+
+def _only_set(value: Any, raw: Any) -> Any:
+    """Return a value or, for a group, only the fields that variables set."""
+    if not is_dataclass(value):
+        return value
+    names = [field.name for field in fields(value) if {field.name, in_file(field.name)} & set(raw)]
+    return {name: getattr(value, name) for name in names}
 
 
 PACKAGE = Path(__file__).parent.parent
