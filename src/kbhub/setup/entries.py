@@ -11,7 +11,7 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tomlkit
 import yaml
@@ -413,7 +413,8 @@ Edit = Callable[[str, Sequence[str], str, dict[str, Any], Path], str]
 """Edits a file's text: key path of the servers, name of the server, its fields, and the file for errors."""
 
 
-class EntryFormat(NamedTuple):
+@struct
+class EntryFormat:
     """How a kind of file is read and edited."""
 
     parse: Callable[[str, Path], Any]
