@@ -138,16 +138,14 @@ class Embedder(Protocol):
         Each row has length 1, or is all zero if the model does not know the text's language and its vector would be
         noise.
 
-        Raises:
-            EmbedderError: the model cannot be loaded or does not answer.
+        Raises `EmbedderError` if the model cannot be loaded or does not answer.
         """
         ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query, to be compared with those of texts; of length 1 or all zero, as from `embed`.
 
-        Raises:
-            EmbedderError: the model cannot be loaded, or does not answer within the time a search can wait.
+        Raises `EmbedderError` if the model cannot be loaded, or does not answer within the time a search can wait.
         """
         ...
 
@@ -217,8 +215,8 @@ def open_embedder(
     in
     which kbhub downloads a model).
 
-    Raises:
-        EmbedderError: the folder contains no model, the settings are incomplete, or the model's extra is not installed.
+    Raises `EmbedderError` if the folder contains no model, the settings are incomplete, or the model's extra is not
+    installed.
     """
     if model is None:
         return packaged_embedder()

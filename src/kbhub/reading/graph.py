@@ -424,9 +424,8 @@ def inside_of(base: Base, place: str) -> str | None:
 def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
     """Return the document that a ref names, ignoring lines and heading.
 
-    Raises:
-        DocumentNotFound: there is none, or it is not indexed yet.
-        AmbiguousReference: several documents match.
+    Raises `DocumentNotFound` if there is none, or it is not indexed yet; `AmbiguousReference` if several documents
+    match.
     """
     ref = ref.encode("utf-8", "replace").decode("utf-8")
     resolver = resolver_of(hub)

@@ -136,9 +136,8 @@ def list_documents(hub: Hub, place: str | None = None) -> Documents:
     A place is BASE, BASE/PATH, BASE@PATH, a path in the project base, or one relative to the shell's directory; the
     path may be a folder, a document or, in a base, a pattern as in `.gitignore`. None lists everything.
 
-    Raises:
-        UsageError: the path leads out of its base.
-        BaseNotFound: there is no such base, and no project base to contain the path.
+    Raises `UsageError` if the path leads out of its base; `BaseNotFound` if there is no such base, and no project base
+    to contain the path.
     """
     meanings, bases = _meanings(hub, place), hub.select()
     skipped: dict[str, Skipped] = {}

@@ -94,9 +94,8 @@ def related(
     The ref has any form that `read` accepts for one document; lines and heading are ignored. `limit` applies to each
     kind. The indexes are not synced.
 
-    Raises:
-        UsageError: `hops` (0 to `MOST_HOPS`), `kinds` or `limit` is invalid.
-        DocumentNotFound: no index contains the document.
+    Raises `UsageError` if `hops` (0 to `MOST_HOPS`), `kinds` or `limit` is invalid; `DocumentNotFound` if no index
+    contains the document.
     """
     _check(hops, kinds, limit)
     graph = graph_of(hub)
@@ -261,9 +260,8 @@ def tags(
     Only the tags of the given bases count, but links, backlinks and `related` are followed into every base, for 0 to
     `MOST_HOPS` hops. `everything` ignores the limit. The indexes are not synced.
 
-    Raises:
-        UsageError: `hops` or `limit` is invalid, or a name is empty or too long, or there are too many.
-        BaseNotFound: a base is not active.
+    Raises `UsageError` if `hops` or `limit` is invalid, or a name is empty or too long, or there are too many;
+    `BaseNotFound` if a base is not active.
     """
     if not 0 <= hops <= MOST_HOPS:
         raise UsageError(f"hops is {hops}; it must be between 0 and {MOST_HOPS}.")

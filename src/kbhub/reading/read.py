@@ -68,8 +68,7 @@ def make_cursor(query: Query, offset: int) -> str:
 def offset_of(cursor: str, query: Query) -> int:
     """Return the offset of a query's cursor; the query's own offset, limit and trace may differ.
 
-    Raises:
-        UsageError: the cursor is invalid, or of another query.
+    Raises `UsageError` if the cursor is invalid, or of another query.
     """
     offset, fingerprint = _decoded(cursor, "search")
     if fingerprint != _fingerprint(query):
@@ -88,8 +87,7 @@ def reading_cursor(refs: str | Sequence[str], offset: int) -> str:
 def offset_of_reading(cursor: str, refs: str | Sequence[str]) -> int:
     """Return the document number of a cursor from `reading_cursor`.
 
-    Raises:
-        UsageError: the cursor is invalid, or of other refs.
+    Raises `UsageError` if the cursor is invalid, or of other refs.
     """
     offset, fingerprint = _decoded(cursor, "read")
     if fingerprint != _fingerprint_of_refs(refs):

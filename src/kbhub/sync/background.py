@@ -68,8 +68,7 @@ def embed_ahead(
     `progress` is called with the base, the number of finished chunks and their total. The default model is
     all-MiniLM-L6-v2.
 
-    Raises:
-        EmbedderError: the model cannot be loaded.
+    Raises `EmbedderError` if the model cannot be loaded.
     """
     embedder = embedder or minilm()
     for base in bases:

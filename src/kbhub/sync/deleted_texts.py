@@ -236,9 +236,7 @@ def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forge
 
     Inactive bases are ignored. Kept texts of missing files that match a pattern in `forget` are deleted.
 
-    Raises:
-        UsageError: a pattern is empty.
-        KbhubError: the change cannot be saved.
+    Raises `UsageError` if a pattern is empty; `KbhubError` if the change cannot be saved.
     """
     if not all(pattern.strip() for pattern in (*keep, *forget)):
         raise UsageError("Empty pattern of files to keep or to forget. Name files, such as 'logs/' or '*.jsonl'.")

@@ -72,9 +72,8 @@ class Opener:
 
         The index, in a snapshot, has the text of files that are slow to parse.
 
-        Raises:
-            PathNotContained: the path is not inside the base.
-            OSError: the file does not exist and no text is kept, or it cannot be read.
+        Raises `PathNotContained` if the path is not inside the base; `OSError` if the file does not exist and no text
+        is kept, or it cannot be read.
         """
         if reason := why_unreadable(base, path):
             raise OSError(errno.ENOSYS, reason, path)

@@ -257,8 +257,7 @@ def _embedded(title: str, kind: str, chunk: Chunk | NewChunk) -> str:
 def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:
     """Compute the vectors of texts by key, as int8 in the format of the index; None where the embedder has none.
 
-    Raises:
-        EmbedderError: the model cannot be loaded or does not answer.
+    Raises `EmbedderError` if the model cannot be loaded or does not answer.
     """
     if not texts:
         return {}

@@ -48,9 +48,8 @@ def publish(
     `dry_run` undoes everything at the end; `allow_secret` publishes also what seems to hold a credential. `progress` is
     called after every batch with (base id, files done, files to do).
 
-    Raises:
-        BaseUnavailable: the folder of the base is gone.
-        EngineUnavailable: the database cannot be used, or somebody else is publishing the base.
+    Raises `BaseUnavailable` if the folder of the base is gone; `EngineUnavailable` if the database cannot be used, or
+    somebody else is publishing the base.
     """
     started = time.monotonic()
     keeping = DeletedTexts(limits.kept, base)

@@ -89,9 +89,8 @@ def sync_base(
     Without an embedder, the semantic side is left out. `full` reads every file and computes every vector again, and
     implies `check`, which checks the whole index first. `difference` is a fresh result of `compare`.
 
-    Raises:
-        BaseUnavailable: the folder of the base is gone; the index is left alone.
-        IndexUnavailable: the index cannot be written.
+    Raises `BaseUnavailable` if the folder of the base is gone, and leaves the index alone; `IndexUnavailable` if the
+    index cannot be written.
     """
     started = time.monotonic()
     if difference is None:
