@@ -33,7 +33,7 @@ def test_nothing_that_covers_it_is_exit_code_one(kbhub):
     code, out, _ = kbhub("ask", "who won the football world cup in brazil")
 
     assert code == 1
-    assert out.startswith("Most likely, nothing in these bases covers this, or not in these words.")
+    assert out.startswith("These bases probably do not cover this, or use other words.")
 
 
 def test_passages_for_a_budget(kbhub):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900
 """Limits of direct passages shown verbatim with an answer, and of their estimated tokens; the first is always shown."""
 
-NOT_COVERED_TEXT = "Most likely, nothing in these bases covers this, or not in these words."
+NOT_COVERED_TEXT = "These bases probably do not cover this, or use other words."
 NOT_SEEN_TEXT = "Nothing that was searched covers this."
 NOT_YET_TEXT = "Nothing found yet that covers this."
 NOT_SEARCHED_TEXT = "No base could be searched."

@@ -136,9 +136,7 @@ def verdict(confidence: float) -> Verdict:
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 """Note on an answer with semantic hits only."""
 
-NOT_COVERED = (
-    "Most likely, nothing in these bases covers this, or not in these words; what follows is the nearest there is."
-)
+NOT_COVERED = "These bases probably do not cover this, or use other words; the nearest passages follow."
 """Note on an answer whose hits most likely answer something else."""
 
 ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meaning alone, there is always a next one."
