@@ -131,13 +131,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 275,
-    "lines": 66623,
-    "code lines": 45794,
-    "files under 60 lines": 6,
+    "files": 250,
+    "lines": 63823,
+    "code lines": 43943,
+    "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 54266,
+    "test lines": 54108,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 
