@@ -257,7 +257,6 @@ def test_in_a_terminal_one_may_choose(project, answer, code, folder):
 
 
 def test_a_page_names_them(project):
-    """That of health."""
     with served(project) as page:
         _, _, text = page.ask("/health", Cookie=page.enter())
 

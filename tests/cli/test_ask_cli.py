@@ -91,7 +91,6 @@ def test_ollama_writes_where_it_is_asked_for(kbhub, monkeypatch):
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_two(kbhub, arguments, told):
-    """What was wrong is named."""
     code, out, err = kbhub(*arguments)
 
     assert (code, out) == (2, "")

@@ -487,7 +487,6 @@ def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
 
 
 def test_init_twice_makes_nothing(kbhub):
-    """And is no failure."""
     kbhub("init")
     again = kbhub("init")
 

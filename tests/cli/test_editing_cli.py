@@ -80,7 +80,6 @@ def test_wrong_usage_is_one_line_and_code_2(kbhub, arguments):
 
 
 def test_a_refusal_is_one_line_and_code_1(kbhub):
-    """With what to do."""
     for arguments in (("write", "a", "--text", "x"), ("write", "../x", "--text", "x"), ("delete", "none")):
         done = kbhub(*arguments, code=1)
         assert (done.out, done.err.count("\n")) == ("", 1)

@@ -310,7 +310,6 @@ def test_commas_between_braces_do_not_split(text, parts):
     ],
 )
 def test_braces_are_written_out(text, refs):
-    """As a shell does it."""
     assert sorted(refs) == sorted(expand_braces(text))
 
 

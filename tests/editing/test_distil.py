@@ -282,7 +282,6 @@ def test_the_clipboard_is_last(command, clipboard):
     ("text", "says"), [(None, "the clipboard cannot be read here"), ("  ", "the clipboard is empty")]
 )
 def test_no_clipboard_is_an_error(command, clipboard, text, says):
-    """With what to do instead."""
     clipboard(text)
     code, printed = command("x")
 
@@ -292,6 +291,5 @@ def test_no_clipboard_is_an_error(command, clipboard, text, says):
 
 
 def test_a_foreseen_failure_is_a_kbhub_error(hub):
-    """No text at all."""
     with pytest.raises(KbhubError, match="Nothing to save"):
         distil(hub, "c", " \n")

@@ -344,7 +344,6 @@ def test_a_link_out_of_the_base_is_never_written_through(hub, shop, tmp_path):
 
 
 def test_a_link_inside_the_base_is_written_through(hub, shop):
-    """The link stays a link."""
     link = shop.project / "knowledge" / "undo.txt.md"
     link.symlink_to("rollback.md")
     write_document(hub, "undo.txt.md", text="The end.", mode="append")

@@ -281,7 +281,6 @@ def test_a_path_that_a_document_may_not_have_is_refused(hub, shop, new, error):
 
 
 def test_only_what_may_be_written_is_renamed(hub):
-    """And only what is there."""
     with pytest.raises(WriteRefused, match="writable"):
         rename(hub, "fixed@law.md", "rule.md")
     with pytest.raises(DocumentNotFound):

@@ -436,7 +436,6 @@ def test_joined_words_are_no_names(reranked, text):
 
 @installed
 def test_it_can_be_switched_off(reranked):
-    """By the setting."""
     off = reranked.hub(env={**reranked.env, "KBHUB_SEARCH__SECOND_LOOK": "false"})
     result = off.search(Query(text=QUESTION, explain=True))
 

@@ -160,7 +160,6 @@ def test_a_name_of_a_model_of_a_server_is_no_folder(tmp_path, monkeypatch):
 
 
 def test_the_packaged_model_treats_queries_as_texts():
-    """It has no formats."""
     embedder = packaged_embedder()
 
     assert (embedder.embed_query("roll back") == embedder.embed(["roll back"])[0]).all()
@@ -284,7 +283,6 @@ def test_a_query_waits_only_so_long(server, embedder, monkeypatch, way):
     ],
 )
 def test_nonsense_is_an_error(server, embedder, raw):
-    """And no vectors."""
     assert embedder.fingerprint
     server.raw = raw
     with pytest.raises(EmbedderError):
@@ -301,7 +299,6 @@ def test_vectors_of_another_length_are_an_error(server, embedder):
 
 @pytest.mark.parametrize("model", ["ollama/", "openai/", "openai/ "])
 def test_a_model_without_a_name_is_an_error(model):
-    """With an example."""
     with pytest.raises(EmbedderError, match="names no model"):
         open_embedder(model, EmbedderSettings(url="http://127.0.0.1:1/v1"), {})
 

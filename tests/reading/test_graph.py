@@ -235,7 +235,6 @@ def test_a_ref_to_nothing_is_an_error(hub, shop):
 
 @pytest.mark.parametrize("wrong", [{"hops": 4}, {"hops": -1}, {"limit": 0}, {"kinds": ("friend",)}])
 def test_what_cannot_be_meant_is_refused(hub, wrong):
-    """With what it can be."""
     with pytest.raises(UsageError, match=r"must be|Kinds: "):
         related(hub, "guides/deploy.md", **wrong)
 

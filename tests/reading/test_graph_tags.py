@@ -95,12 +95,10 @@ def test_what_links_join_to_them_comes_after_them(hub, hops, found):
 
 
 def test_entries_of_related_are_followed(hub):
-    """As links are."""
     assert [("b.md", 0, None, None), ("d.md", 1, "b.md", "related")] == documents(tags(hub, ["team/blue"]))
 
 
 def test_of_many_documents_some_are_shown_or_all(hub):
-    """And counted."""
     some, everything = tags(hub, ["*"], limit=2), tags(hub, ["*"], limit=2, everything=True)
 
     assert ["a.md", "b.md"] == [one.ref for one in some.documents]
@@ -117,7 +115,6 @@ def test_a_name_that_is_no_tag_is_said(hub):
 
 @pytest.mark.parametrize("wrong", [{"hops": 4}, {"limit": 0}, {"names": ["#"]}, {"names": ["", "ops"]}])
 def test_what_cannot_be_meant_is_refused(hub, wrong):
-    """With what it can be."""
     with pytest.raises(UsageError):
         tags(hub, **wrong)
 

@@ -171,7 +171,6 @@ def test_without_a_server_the_note_says_how_to_start_it(tmp_path):
 
 
 def test_a_model_that_is_not_pulled_comes_with_its_command(server, tmp_path):
-    """The exact one."""
     server.models.clear()
 
     note = expand(QUESTION, SETTINGS, server.env, tmp_path).note
@@ -213,7 +212,6 @@ def test_a_dropped_connection_is_a_note(server, tmp_path):
 
 
 def test_a_busy_server_and_an_error_are_notes(server, tmp_path):
-    """With what the server says."""
     server.busy = 1
     assert "is busy (server busy)" in (expand(QUESTION, SETTINGS, server.env, tmp_path).note or "")
 
@@ -326,7 +324,6 @@ def _mark_of(body):
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=3))
 def test_no_text_contains_the_mark_of_its_own_fence(texts):
-    """And the same texts have the same mark."""
     mark = fence_mark(texts)
 
     assert mark == fence_mark(list(texts))

@@ -259,7 +259,6 @@ def test_without_a_server_the_order_stays(hub, server):
 
 
 def test_what_has_no_order_is_not_graded(hub, server):
-    """No hit, or one."""
     assert rerank(hub, Query(text="xyzzy"), hub.search(Query(text="xyzzy", mode="keyword")), SETTINGS).hits == ()
     assert server.requests == []
 

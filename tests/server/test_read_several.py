@@ -58,7 +58,6 @@ async def test_the_tool_reads_what_the_command_reads(several, mode, refs, found,
 
 
 def test_a_pattern_from_the_working_directory_is_one_of_documents(several, kbhub):
-    """As the path of one document is."""
     done = kbhub("read", "knowledge/runbooks/*.md", "--json", code=0)
 
     assert [one["ref"] for one in done.json["readings"]] == ["runbooks/canary.md", "runbooks/rollback.md"]

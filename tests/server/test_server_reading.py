@@ -52,7 +52,6 @@ async def test_lines_are_numbered_on_request(environment, mode):
 
 
 async def test_a_cursor_of_other_refs_is_refused(environment, mode):
-    """In one sentence, with what to do."""
     environment.write("knowledge/a.md", "a\n")
     async with Client(create_server(environment.hub()), mode=mode) as client:
         result = await client.call_tool("read", {"refs": "a.md", "cursor": "x"})

@@ -76,7 +76,6 @@ def test_several_warnings_are_one_line_that_counts_them(mistaken, kbhub, monkeyp
 
 
 def test_a_misspelt_variable_is_named_by_every_command(mistaken, kbhub, monkeypatch):
-    """With the variable that is nearest."""
     (mistaken.home / ".kbhub.json").unlink()
     monkeypatch.setenv("KBHUB_SERCH__LIMIT", "3")
 

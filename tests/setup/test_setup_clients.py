@@ -40,7 +40,6 @@ def test_each_client_has_its_file_on_each_system(platform, snapshot):
     ],
 )
 def test_a_clients_own_variable_moves_its_file(name, variable, file):
-    """As the client itself does."""
     assert Machine(HOME, {variable: "/x"}, "linux").file(client_named(name)) == Path(file)
 
 
@@ -178,7 +177,6 @@ class TestLaunching:
         assert "uv tool install kbhub" in started.note
 
     def test_without_a_script_the_module_is_started(self, tmp_path):
-        """As from a checkout."""
         found = installed(tmp_path / "env", isolated=False, script=False)
 
         assert launch(found, Machine(tmp_path, {}, "linux")).argv == (str(found.executable), "-m", "kbhub")

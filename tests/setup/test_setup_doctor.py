@@ -127,7 +127,6 @@ def test_a_projects_registration_is_not_started(user):
 
 
 def test_clients_without_the_server_are_named_and_are_no_fault(user):
-    """With what to do."""
     (user.home / ".kiro").mkdir()
     (finding,) = findings(user)
 

@@ -100,7 +100,6 @@ def test_it_survives_rebuilds(place, how):
 
 
 def test_a_file_that_comes_back_is_a_file_again(place):
-    """With what is in it now."""
     file = place.folder / "b.jsonl"
     file.unlink()
     place.sync()

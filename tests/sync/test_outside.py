@@ -151,7 +151,6 @@ def test_the_docs_of_a_repository_are_part_of_its_base(environment):
 
 
 def test_a_base_of_the_users_within_the_project_counts(project):
-    """What is in one is searched."""
     project.write(
         f"{project.home}/.kbhub.json",
         json.dumps({"bases": {"wiki": str(project.project / "wiki")}, "repos": {"*": ["wiki"]}}),

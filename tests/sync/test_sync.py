@@ -524,7 +524,6 @@ def test_a_sync_is_not_turned_away_by_those_who_ask(folder):
 
 
 def test_a_process_that_dies_leaves_no_lock(folder):
-    """The lock goes with its process."""
     folder.index_path.parent.mkdir(parents=True, exist_ok=True)
     lock = f"{folder.index_path}.lock"
     code = "import os, sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire(); os._exit(9)"

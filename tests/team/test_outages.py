@@ -301,7 +301,6 @@ def test_an_empty_password_is_none(url):
     ],
 )
 def test_a_wrong_entry_is_told(environment, kbhub, entry, said):
-    """With the field that is wrong."""
     (environment.home / ".kbhub.json").write_text(json.dumps({"bases": {"t": entry}}))
 
     result = kbhub("status")

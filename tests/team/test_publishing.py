@@ -112,7 +112,6 @@ def test_a_dry_run_changes_nothing(twin):
 
 
 def test_a_second_publisher_is_told_who_the_first_is(twin):
-    """And the first is not disturbed."""
     fill(twin)
     twin.publish()
     with team.changing(twin.database.server(), "notes", "kbhub publish from ada@laptop"):

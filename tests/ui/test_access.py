@@ -82,7 +82,6 @@ def test_the_token_is_no_argument_of_the_browser(base, chromium, browser):
 
 
 def test_a_file_that_no_browser_opened_is_removed(base, browser):
-    """With the page."""
     command, argument = browser
     with served(base, BROWSER=command):
         file = Path(url2pathname(urlsplit(argument()).path))
@@ -150,7 +149,6 @@ def test_every_answer_forbids_what_the_page_does_not_need(base, opened):
 
 
 def test_a_taken_port_is_told(base, opened, kbhub):
-    """With what to do."""
     result = kbhub("ui", "--no-open", "--port", str(opened.port), code=2)
 
     assert "Choose another one with --port" in result.err
