@@ -87,8 +87,21 @@ def test_a_file_of_any_bytes_is_moved_forgotten_and_restored_whole(environment):
     assert [path.read_bytes() for path in folder.parent.rglob("long*.md")] == [whole]
 
 
+def test_a_link_is_forgotten_and_what_it_leads_to_stays(environment):
+    hub = environment.hub()
+    made = remember(hub, "The xylophone is tuned.").memory
+    (file,) = (environment.home.parent / "data" / "memories").rglob(f"*-{made.id}.md")
+    (file.parent / "link.md").symlink_to(file.name)
+
+    with pytest.raises(WriteRefused, match="it is a link"):
+        remember(hub, id="link.md", tags=["music"])
+    forget(hub, ["link.md"])
+
+    assert [path.name for path in file.parent.glob("*.md")] == [file.name]
+    assert "music" not in file.read_text("utf-8")
+
+
 def test_read_only_restores_and_moves_nothing(environment):
-    """As it forgets nothing."""
     hub = environment.hub()
     made = remember(hub, "The xylophone is tuned on Fridays.").memory
     forget(hub, [remember(hub, "The zebra is fed on Mondays.").memory.id])

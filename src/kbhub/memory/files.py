@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ from kbhub.frozen import Model
 from kbhub.index.usage import Use
 from kbhub.search.memory_boost import Facts, Source, facts_of, strength
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import Folder, open_folder
+from kbhub.workspace.atomic_writes import Content, Folder, open_folder
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.memory_folders import USER_ID, Files, MemoryFolder, memories_folder, project_folders
@@ -308,15 +309,17 @@ class FolderFiles:
             folder.create(name, data, 0o600)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Overwrite a file, keeping its mode."""
+        """Overwrite a file, keeping its mode; raise `WriteRefused` if it is a link."""
         with self._opened(path) as (folder, name):
+            if (status := folder.status(name)) and stat.S_ISLNK(status.st_mode):
+                raise WriteRefused(path, "it is a link; change the file that it leads to")
             if not folder.replace(name, data, folder.read(name)):
                 raise OSError(errno.EAGAIN, "another program has just changed it", path)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file, or a link rather than what it leads to."""
         with self._opened(path) as (folder, name):
-            if not folder.remove(name, folder.read(name)):
+            if not (status := folder.status(name)) or not folder.remove(name, Content(b"", status)):
                 raise OSError(errno.EAGAIN, "another program has just changed it", path)
 
     @contextmanager
