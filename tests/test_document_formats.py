@@ -56,7 +56,11 @@ FILES: dict[str, str | bytes] = {
     "a.org": f"* Intake\n\n{words('org')}\n",
     "a.adoc": f"= Intake\n\n{words('adoc')}\n",
 }
-ASKED = {"a.html": f"<h1>Intake</h1><p>{words('html')}</p>", "a.txt": LINES + words("txt")}
+ASKED = {
+    "a.html": f"<h1>Intake</h1><p>{words('html')}</p>",
+    "a.txt": LINES + words("txt"),
+    "a.rest": LINES + words("rest"),
+}
 KINDS = {
     ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".xlsx": "xlsx", ".odt": "odt", ".epub": "epub", ".pdf": "pdf",
     ".ipynb": "notebook", ".canvas": "canvas", ".eml": "mail", ".html": "html",
@@ -75,7 +79,7 @@ def started(monkeypatch):
 @pytest.fixture
 def every(environment):
     """A base with a file of each format, those among them that only `include` takes."""
-    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html", "*.txt"]}')
+    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html", "*.txt", "*.rest"]}')
     for name, data in (FILES | ASKED).items():
         environment.write(f"knowledge/{name}", data)
     return environment
@@ -282,7 +286,7 @@ def test_without_the_extra_a_named_file_is_a_problem(environment, without_extras
 @pytest.mark.parametrize("name", [name for name in FILES | ASKED if name[1:] in KINDS])
 def test_a_converted_file_is_not_written(every, name):
     """Its bytes stay, and the error says what it is."""
-    every.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html", "*.txt"], "writable": true}')
+    every.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html", "*.txt", "*.rest"], "writable": true}')
     hub = every.hub()
     hub.sync()
     before = (every.project / "knowledge" / name).read_bytes()
@@ -318,7 +322,7 @@ def test_audit_leaves_converted_files_alone(every, kbhub):
     kbhub("index", code=0)
     findings = kbhub("audit", "--json").json["findings"]
 
-    assert {one["path"] for one in findings if one["check"] in ("links", "titles")} <= {"a.rst", "a.txt"}
+    assert {one["path"] for one in findings if one["check"] in ("links", "titles")} <= {"a.rst", "a.rest", "a.txt"}
 
 
 @pytest.mark.parametrize("suffix", [".rst", ".adoc", ".org", ".md"])

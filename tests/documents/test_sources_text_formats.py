@@ -100,6 +100,7 @@ def test_restructuredtext_has_its_structure():
     """Levels follow the order of adornments; fields, blocks, tables and links are where the file has them."""
     document = read("doc/a.rst", RST)
 
+    assert headings(read("doc/a.rest", RST)) == headings(document)
     assert document.lines == tuple(RST.splitlines())
     assert document.title == "The manual"
     assert document.front_matter == {"tags": "ops, disk full", "author": "Ann", "date": "2024-05-01"}

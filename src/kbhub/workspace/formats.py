@@ -56,6 +56,7 @@ class Format:
 FORMATS = (
     Format(MARKDOWN_SUFFIXES, "Markdown"),
     Format((".rst",), "reStructuredText", scan="text_formats.scan_rst"),
+    Format((".rest",), "reStructuredText", scan="text_formats.scan_rst", unasked=False),  # or requests to a server
     Format((".org",), "Org", scan="markup.scan_org"),
     Format((".adoc", ".asciidoc"), "AsciiDoc", scan="markup.scan_adoc"),
     # Mostly data, or generated.
