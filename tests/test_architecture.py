@@ -132,12 +132,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 250,
-    "lines": 63823,
-    "code lines": 43943,
+    "lines": 63806,
+    "code lines": 43940,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 54108,
+    "test lines": 54092,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -77,7 +77,7 @@ def status_report(
         ("memories", ", ".join([strength, *(count for count in counts if not count.startswith("0 "))])),
         ("hooks", status.hooks or ""),
     )
-    parts: list[Text | Item] = [*facts, "", *(_base(entry, now) for entry in bases)]
+    parts: list[Text | Item] = [*facts, "", *(_base(entry, now, people=people) for entry in bases)]
     if not bases:
         parts += _nothing_active(status.looked_for, fresh=fresh, people=people, verbose=verbose)
     if status.queries and (status.queries.asked or status.queries.gaps):
@@ -136,7 +136,8 @@ def _looked_for(opening: str, places: Sequence[str], *, verbose: bool) -> list[T
     return [say(first), *(say("  {}", Name(place)) for place in shown)]
 
 
-def _base(status: BaseStatus, now: datetime) -> Item:
+def _base(status: BaseStatus, now: datetime, *, people: bool) -> Item:
+    """Return a base and its state; in the table for people, the longest column is the last."""
     base = status.base
     state = f"indexing {status.indexing}" if status.indexing else ""
     if not state and status.synced:
@@ -146,22 +147,14 @@ def _base(status: BaseStatus, now: datetime) -> Item:
     if status.watched:
         state += f", watched {status.watched}" if status.watched == "live" else f", {status.watched}"
     counts = [(status.documents, "document"), (status.chunks, "chunk"), (status.vectors, "vector")]
-    texts = [counted(count, noun) for count, noun in counts]
+    texts = [counted(count, noun) for count, noun in (counts[:2] if people else counts)]
     texts += [f"{status.reranked} for reranking"] if status.reranked else []
     about = ": ".join(filter(None, (base.name if base.name != base.id else None, base.description)))
-    return Item(
-        label=Line(base.id),
-        marks=(
-            Line(base.place),
-            base.origin,
-            ", ".join(texts),
-            size_text(status.index_bytes) if status.index else "",
-            Line(state),
-            say("also known as {}", Names(base.names)) if base.names else "",
-            Name(about, LINE_BYTES) if about else "",
-        ),
-        row=True,
-    )
+    facts = (base.origin, ", ".join(texts), size_text(status.index_bytes) if status.index else "", Line(state))
+    place, known = Line(base.place), say("also known as {}", Names(base.names)) if base.names else ""
+    if people:
+        return Item(label=Line(base.id), marks=(*facts, place, known), row=True)
+    return Item(label=Line(base.id), marks=(place, *facts, known, Name(about, LINE_BYTES) if about else ""))
 
 
 def _daemon(status: Status) -> str:

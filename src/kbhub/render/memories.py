@@ -184,10 +184,11 @@ def forgotten_report(done: Forgotten) -> Report:
     if not done.memories:
         return Report("Nothing forgotten: no memory matches.", data=done)
     items = [Item(label=Bare(memory.id), title=Name(memory.title)) for memory in done.memories]
-    parts: list[Text | Item] = [f"Forgot {counted(len(items), 'memory', 'memories')}:", *items]
-    kept = [say("Their files are in the trash: {}.", Line(str(done.trash)))] if done.trash else []
-    parts = [*kept, *(Line(note, NOTE_BYTES) for note in done.notes), *parts]
-    return Report(parts=parts, advice="their files are in the trash, too", data=done)
+    head = f"Forgot {counted(len(items), 'memory', 'memories')}:"
+    kept: list[Text] = [say("Their files are in the trash: {}.", Line(str(done.trash)))] if done.trash else []
+    kept += [Line(note, NOTE_BYTES) for note in done.notes]
+    foot, advice = say(" ".join("{}" for _ in kept), *kept), "their files are in the trash, too"
+    return Report(parts=[head, *items], foot=foot, summary=lambda _: kept, advice=advice, data=done)
 
 
 def trashed_report(found: Sequence[Trashed]) -> Report:

@@ -356,13 +356,13 @@ def answer_markdown(answer: Answer) -> str:
 
 def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Support | None = None) -> Item:
     same = Line(", ".join(source.duplicates[:2]))
-    reason = "" if text else Line(source.reason)
+    reason = Line(source.reason if source.score is None else f"score {source.score:.2f}")
     return Item(
         Ref(source.ref, source.docid, f":{source.start_line}-{source.end_line}", both=True),
         Name(" › ".join(heading_path(source.title, source.headings))),
         marks=(
             say("same text: {}", same) if source.duplicates else "",
-            reason,
+            "" if text else reason,
             say(f"line {of.line}: {{}}", Name(of.quote, LINE_BYTES)) if of else "",
         ),
         warning=Bare(f"outdated: {source.outdated}") if source.outdated else "",
