@@ -50,7 +50,8 @@ class SharedState:
     """
 
     def __init__(self) -> None:
-        self._readers, self._waiting = (threading.BoundedSemaphore(most) for most in (READERS, WAITING_READERS))
+        self.readers, self.waiting = threading.BoundedSemaphore(READERS), threading.BoundedSemaphore(WAITING_READERS)
+        """The limits on concurrent searches and reads: in general, and where a base is on a database server."""
         self._lock = threading.Lock()
         self._indexes: WeakValueDictionary[tuple[str, Path], Index] = WeakValueDictionary()
         """Dropped when no hub uses them."""
@@ -58,10 +59,6 @@ class SharedState:
         self._servers: dict[tuple[str, float], Server] = {}
         self._team: dict[tuple[object, ...], Index] = {}
         """Indexes of shared bases by what names them."""
-
-    def readers(self, bases: Iterable[Base]) -> threading.BoundedSemaphore:
-        """Return the limit on concurrent searches and reads of some bases."""
-        return self._waiting if any(base.engine for base in bases) else self._readers
 
     def index(self, base: str, path: Path) -> Index:
         """Return the index of a base, for reading."""
@@ -248,12 +245,15 @@ class Hub:
             return self._shared.team_index(base, self.options.env)
         path = index_path(base, self.cache, own_model(self.config().settings.embedder.model))
         with self._lock:
-            return self._indexes.setdefault((base.id, path), self._shared.index(base.id, path))
+            if (base.id, path) not in self._indexes:
+                self._indexes[base.id, path] = self._shared.index(base.id, path)
+            return self._indexes[base.id, path]
 
     @property
     def readers(self) -> threading.BoundedSemaphore:
         """The semaphore that limits concurrent searches and reads of the process; hold it meanwhile."""
-        return self._shared.readers(self.discovery().bases)
+        on_server = [base for base in self.discovery().bases if base.engine]
+        return self._shared.waiting if on_server else self._shared.readers
 
     def embedder(self) -> Embedder | None:
         """Return the configured embedder, loaded on first use; None if it is turned off."""

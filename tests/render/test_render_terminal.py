@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index.query.parser import parsed
+from kbhub.index.query.parser import parse_query
 from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.bases import status_report, sync_report, trust_report
 from kbhub.render.pages import drawn
@@ -372,7 +372,7 @@ def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns():
 @given(text=MARKDOWN, width=st.integers(30, 120))
 def test_no_document_acts_on_a_terminal_or_is_wider(text, width, colour):
     """Not by an escape sequence, nor by the name of a character, nor by a link."""
-    shown = drawn(text, width, colour=colour, terms=parsed("word a").terms)
+    shown = drawn(text, width, colour=colour, terms=parse_query("word a").terms)
 
     assert not acts_on_terminals(STYLES.sub("", shown))
     assert widest(shown) <= width
@@ -401,7 +401,7 @@ def test_a_table_that_cannot_fit_is_told_row_by_row():
 
 def test_terms_are_highlighted_in_what_is_laid_out():
     """Stems count, in code and tables too."""
-    shown = drawn("We *release* often.\n\n```\nreleasing\n```\n", 40, colour=True, terms=parsed("release").terms)
+    shown = drawn("We *release* often.\n\n```\nreleasing\n```\n", 40, colour=True, terms=parse_query("release").terms)
 
     assert shown.count("\x1b[1;3;33mrelease\x1b[0m") == 1
     assert re.search(r"\x1b\[[0-9;]*1;33[0-9;]*mreleasing\x1b\[0m", shown)

@@ -73,7 +73,7 @@ def test_scores_are_those_of_sqlite(corpora):
         ranking = keyword_ranking([index], terms).ranking
         found = dict(zip((chunk for _, chunk in ranking.as_keys()), ranking.values.tolist(), strict=True))
         expected = dict(
-            index._connection().execute(
+            index._local.seen.connection.execute(
                 "SELECT rowid, -bm25(fts, 2.0, 2.0, 1.0, 1.0, 1.0) FROM fts WHERE fts MATCH ?",
                 (" OR ".join(term.match for term in terms),),
             )

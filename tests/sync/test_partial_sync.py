@@ -60,12 +60,16 @@ class Twice:
     def content(index: Index) -> list[object]:
         """Everything in an index that does not depend on how it came there."""
         with index.snapshot():
-            rows = index._connection().execute(
+            rows = index._local.seen.connection.execute(
                 "SELECT path, size, abs(mtime_ns), title, tags, front_matter, headings, start_line, text, embedding "
                 "FROM document LEFT JOIN chunk ON document_id = document.id LEFT JOIN vector ON chunk_id = chunk.id "
                 "ORDER BY path, start_line, chunk.id"
             )
-            return [*rows.fetchall(), *index.problems(), index._connection().execute("SELECT count(*) FROM fts").get]
+            return [
+                *rows.fetchall(),
+                *index.problems(),
+                index._local.seen.connection.execute("SELECT count(*) FROM fts").get,
+            ]
 
     def same(self) -> None:
         assert self.content(self.told) == self.content(self.whole)

@@ -70,17 +70,13 @@ class Folder:
         """Everything that a search can see: path → (title, chunks with their text, whether each has a vector)."""
         index = SqliteIndex(self.index_path, "project")
         with index.snapshot():
-            rows = (
-                index._connection()
-                .execute(
-                    "SELECT path, title, tags, problem, headings, start_line, end_line, text, embedding "
-                    "FROM document LEFT JOIN chunk ON document_id = document.id "
-                    "LEFT JOIN vector ON chunk_id = chunk.id "
-                    "ORDER BY path, start_line, chunk.id"
-                )
-                .fetchall()
-            )
-            words = index._connection().execute("SELECT count(*) FROM fts").get
+            rows = index._local.seen.connection.execute(
+                "SELECT path, title, tags, problem, headings, start_line, end_line, text, embedding "
+                "FROM document LEFT JOIN chunk ON document_id = document.id "
+                "LEFT JOIN vector ON chunk_id = chunk.id "
+                "ORDER BY path, start_line, chunk.id"
+            ).fetchall()
+            words = index._local.seen.connection.execute("SELECT count(*) FROM fts").get
         index.close()
         assert words == sum(row[5] is not None for row in rows)
         return rows

@@ -108,10 +108,8 @@ def reads(index) -> dict:
         "among": catalogue.terms_among(index, ["deploi", "zzz", "databas"]),
         "of a term": catalogue.texts_with_term(index, "databas", 5),
         "known keys": known_keys(index, ["status", "priority", "nested.deep", "nope"]),
-        "outdated": {by_id[one]: why for one, why in references.outdated(index, listed, now).items()},
-        "settled": {
-            by_id[one] for one in references.settled(index, listed, references.written_statuses(index, listed))
-        },
+        "outdated": {by_id[one]: why for one, why in references.outdated(index, listed, now)[0].items()},
+        "settled": {by_id[one] for one in references.outdated(index, listed, now)[1]},
         "newest": [(places[chunk], date) for chunk, date in newest(index, None, 99)],
         "near": sorted((places[chunk], score) for chunk, score in index.semantic(vector, 20)),
         "postings": {

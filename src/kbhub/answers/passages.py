@@ -343,7 +343,7 @@ def _outdated(hub: Hub, base: str, path: str) -> str | None:
     try:
         with index.snapshot():
             row = index.document(path)
-            reason = outdated(index, [row], hub.options.clock()).get(row.id) if row else None
+            reason = outdated(index, [row], hub.options.clock())[0].get(row.id) if row else None
             if row is None or not is_gone(row.size):
                 return reason
             gone = deleted_words(DeletedTexts(hub.limits().kept, chosen).gone_since(path))

@@ -30,8 +30,6 @@ from kbhub.index.references import (
     UNTIL_KEYS,
     age_days,
     outdated,
-    settled,
-    written_statuses,
 )
 from kbhub.memory.catalog import subjects_changed
 from kbhub.reading.code_references import RefState, Sources
@@ -155,9 +153,7 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
     written = material.written()
     index = material.hub.index(material.base)
     with index.snapshot():
-        statuses = written_statuses(index, documents := tuple(written.values()))
-        reasons = outdated(index, documents, now, statuses)
-        decided = settled(index, documents, statuses)
+        reasons, decided = outdated(index, tuple(written.values()), now)
         stale = [path for path, row in written.items() if row.id in reasons]
         fronts = {path: front_lines(text) for path, text in texts(index, stale)}
     for path, row in written.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import apsw
 import numpy as np
@@ -36,7 +36,7 @@ class Ranking:
     """Chunks found by a signal, best first, one array per field."""
 
     chunks: NDArray[np.int64]
-    """Chunk and base in one number; see `numbered`."""
+    """Chunk and base in one number: `chunk + (base << CHUNK_BITS)`."""
     documents: NDArray[np.signedinteger]
     """Ids of their documents in the base."""
     values: NDArray[np.float64]
@@ -49,7 +49,7 @@ class Ranking:
     def of(cls, rows: Iterable[tuple[Key, int, float]]) -> Self:
         """Create a ranking from (chunk, document, value), best first."""
         rows = list(rows)
-        chunks = np.array([numbered(base) + chunk for (base, chunk), _, _ in rows], np.int64)
+        chunks = np.array([(base << CHUNK_BITS) + chunk for (base, chunk), _, _ in rows], np.int64)
         documents = np.array([document for _, document, _ in rows], np.int64)
         return cls(chunks, documents, np.array([value for _, _, value in rows], np.float64))
 
@@ -58,8 +58,8 @@ class Ranking:
         """Concatenate the rankings of several bases, unordered."""
         if not rankings:
             return cls(NO_CHUNKS, NO_CHUNKS, np.zeros(0))
-        columns = zip(*((part.chunks, part.documents, part.values) for part in rankings), strict=True)
-        return cls(*(np.concatenate(column) for column in columns))
+        columns = zip(*[(part.chunks, part.documents, part.values) for part in rankings], strict=True)
+        return cls(*map(np.concatenate, columns))
 
     def as_keys(self) -> list[Key]:
         """Return the chunks as (number of the base, chunk id)."""
@@ -72,11 +72,6 @@ class Ranking:
             kept = np.flatnonzero(self.values >= np.partition(self.values, -limit)[-limit])
         order = kept[best_first(self.chunks[kept], self.values[kept], places)[:limit]]
         return Ranking(self.chunks[order], self.documents[order], self.values[order])
-
-
-def numbered(base: int) -> np.int64:
-    """Return the offset that makes chunk ids of a base unique over all bases."""
-    return np.int64(base << CHUNK_BITS)
 
 
 def keys_of(chunks: NDArray[np.int64]) -> list[Key]:
@@ -166,16 +161,13 @@ def scores(
     norm = K1 * (1 - B + (B / mean_length) * lengths[positions]) if mean_length else K1
     parts = weights * (K1 + 1) * counts / (counts + norm)
     # Both ways add in the order of the terms, so that the sums are bit-identical.
+    summed: Any = np.bincount  # declared for integers only
     if len(positions) * SPARSE < len(lengths):
         matching, inverse = np.unique(positions, return_inverse=True)
-        return matching, _summed(inverse, parts), _summed(inverse, weights)
-    total = _summed(positions, parts)
+        return matching, summed(inverse, weights=parts), summed(inverse, weights=weights)
+    total = summed(positions, weights=parts)
     matching = np.flatnonzero(total)
-    return matching, total[matching], _summed(positions, weights)[matching]
-
-
-def _summed(positions: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.bincount(positions, weights=values).astype(np.float64, copy=False)
+    return matching, total[matching], summed(positions, weights=weights)[matching]
 
 
 _WORD = re.compile(r"\w+")

@@ -29,7 +29,6 @@ from kbhub.index.rows import (
     Selection,
     chunk_of,
     document_of,
-    place_of,
     title_above,
 )
 from kbhub.types import Link
@@ -72,6 +71,10 @@ class Snapshot:
     """Postings fetched ahead, by token."""
 
 
+class _Local(threading.local):
+    seen: Snapshot
+
+
 class Index(ABC):
     """Reader of one base's index; thread-safe. Everything but `path` and `base` is read within a snapshot.
 
@@ -80,7 +83,7 @@ class Index(ABC):
 
     def __init__(self, path: Path, base: str) -> None:
         self.path, self.base = path, base
-        self._local = threading.local()
+        self._local = _Local()
         self._remembered: tuple[int, dict[str, Any]] = (-1, {})
         """Generation of the index and its cached values."""
         self._columns: tuple[int, Columns] | None = None
@@ -184,7 +187,7 @@ class Index(ABC):
 
     def meta(self, key: str) -> Any:
         """Return a value of the table `meta`, or None."""
-        seen = self._seen()
+        seen = self._local.seen
         if seen.meta is None:  # all at once, which takes no longer than one
             seen.meta = self._read_meta()
         return seen.meta.get(key)
@@ -214,7 +217,7 @@ class Index(ABC):
 
     def columns(self) -> Columns:
         """Return the columns in this snapshot, updated from cached ones."""
-        seen = self._seen()
+        seen = self._local.seen
         if seen.columns is None:
             generation, cached = self.generation(), self._columns
             if cached and cached[0] == generation:
@@ -259,44 +262,42 @@ class Index(ABC):
             numbers(chunks),
             numbers(documents),
         )
-        with self.sound():
-            return {chunk: place_of(path, line) for chunk, path, line in rows}
+        for _, path, line in rows:
+            if type(path) is not str or type(line) is not int:
+                raise self.damaged("what it says of a place makes no sense")
+        return {chunk: (path, line) for chunk, path, line in rows}
 
     def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
         """Return chunks by id."""
-        rows = self.rows(
-            f"SELECT {CHUNK} FROM chunk WHERE id IN @ids",
-            numbers(ids),
-        )
+        rows = self.rows(f"SELECT {CHUNK} FROM chunk WHERE id IN @ids", numbers(ids))
         with self.sound():
             return {row[0]: chunk_of(row) for row in rows}
 
     def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
         """Return documents by id."""
-        rows = self.rows(f"SELECT {DOCUMENT} FROM document WHERE id IN @ids", numbers(ids))
-        return {row.id: row for row in self._documents(rows)}
+        return {row.id: row for row in self._documents("id IN @ids", numbers(ids))}
 
     def document(self, path: str) -> DocumentRow | None:
         """Return the document at a path, or None if there is none."""
-        rows = self.rows(f"SELECT {DOCUMENT} FROM document WHERE path IN @texts", [path])
-        return next(iter(self._documents(rows)), None)
+        return next(iter(self._documents("path IN @texts", [path])), None)
 
     def documents_by_docid(self, prefix: str) -> list[DocumentRow]:
         """Return the documents whose docid has a prefix."""
-        rows = self.rows(
-            f"SELECT {DOCUMENT} FROM document WHERE docid >= ? AND docid < ? ORDER BY docid", prefix, prefix + "g"
-        )
-        return self._documents(rows)
+        return self._documents("docid >= ? AND docid < ? ORDER BY docid", prefix, prefix + "g")
+
+    def _documents(self, which: str, *values: Any) -> list[DocumentRow]:
+        rows = self.rows(f"SELECT {DOCUMENT} FROM document WHERE {which}", *values)
+        with self.sound():
+            return list(map(document_of, rows))
 
     def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
-        """Count the documents per docid prefix, leaving out zeros."""
+        """Count the documents per docid prefix."""
         # Not a join: without statistics, PostgreSQL would look at every document once per prefix.
-        rows = self.rows(
+        statement = (
             "SELECT value, (SELECT count(*) FROM document WHERE docid >= value AND docid < value || 'g') "
-            "FROM @texts AS wanted",
-            sorted(set(prefixes)),
+            "FROM @texts AS wanted"
         )
-        return {prefix: count for prefix, count in rows if count}
+        return dict(self.rows(statement, sorted(set(prefixes))))
 
     def paths(self) -> list[str]:
         """Return the sorted paths of all documents."""
@@ -345,13 +346,9 @@ class Index(ABC):
             "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
         )
 
-    def _documents(self, rows: Iterable[Sequence[Any]]) -> list[DocumentRow]:
-        with self.sound():
-            return [document_of(row) for row in rows]
-
     def _signatures(self) -> Signatures:
         """Return the signatures of the vectors in this snapshot, updated from cached ones."""
-        seen = self._seen()
+        seen = self._local.seen
         if seen.signatures is None:
             columns, embedder, known = self.columns(), self.meta("embedder"), self._signed
             if not (known and known[0] is columns and known[1] == embedder):
@@ -372,10 +369,6 @@ class Index(ABC):
             yield
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise self.damaged(str(error)[:MOST_SAID]) from error
-
-    def _seen(self) -> Snapshot:
-        seen: Snapshot = self._local.seen
-        return seen
 
 
 def numbers(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:

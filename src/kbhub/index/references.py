@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import product
 from math import prod
@@ -169,13 +169,12 @@ def short_docid(docid: str, indexes: Sequence[Index]) -> str:
 
 def short_docids(docids: Collection[str], indexes: Sequence[Index]) -> dict[str, str]:
     """Return the shortest unique prefixes of docids, see `short_docid`."""
-    prefixes = {docid[:DOCID_DIGITS] for docid in docids}
+    short = {docid: docid[:DOCID_DIGITS] for docid in docids}
     counts: Counter[str] = Counter()
     for index in indexes:
-        counts.update(index.docid_counts(prefixes))
+        counts.update(index.docid_counts(short.values()))
     return {
-        docid: f"#{docid[:DOCID_DIGITS]}" if counts[docid[:DOCID_DIGITS]] <= 1 else short_docid(docid, indexes)
-        for docid in docids
+        docid: f"#{prefix}" if counts[prefix] <= 1 else short_docid(docid, indexes) for docid, prefix in short.items()
     }
 
 
@@ -253,15 +252,28 @@ _MOST_WORDS = 120
 """Most characters of a reported status."""
 
 
-def outdated(
-    index: Index, documents: Collection[DocumentRow], now: float, written: Mapping[int, str] | None = None
-) -> dict[int, str]:
+def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> tuple[dict[int, str], set[int]]:
     """Return id → short reason of the documents that declare themselves outdated, or are superseded by another.
 
-    `now` is in seconds since the epoch; `written` are the `written_statuses`, if known.
+    And the ids of decision records, which age alone does not make stale: by folder, or status `accepted`. `now` is in
+    seconds since the epoch.
     """
-    written = written_statuses(index, documents) if written is None else written
-    reasons = {number: said for number, said in written.items() if not said.startswith(_ACCEPTED)}
+    rows = index.rows(
+        "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
+        "AND text @alike '%status%' ORDER BY start_line DESC",
+        numbers([document.id for document in documents if document.kind == "document"]),
+    )
+    reasons, decided = dict[int, str](), set[int]()
+    for number, start, text in rows:
+        for match in _STATUS.finditer(text):
+            if match["section"] or start + text.count("\n", 0, match.start()) <= HEAD_LINES:
+                more = _LINK.sub(r"\1", match["more"]).strip(_MARKS)
+                reasons[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
+                break
+    for number, status in list(reasons.items()):
+        if status.startswith(_ACCEPTED):
+            decided.add(number)
+            del reasons[number]
     if index.remembered(
         "says how long it holds", lambda: bool(index.rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
     ):
@@ -273,10 +285,18 @@ def outdated(
         reasons |= {number: why for number, key, value in rows if (why := _why(key, value, now))}
     successors = index.remembered("supersedes", lambda: _successors(index))
     for document in documents:
-        for name in _called(document) if successors else ():
+        path = document.path.casefold()
+        for name in (path, path.rpartition(".")[0]):
             if name in successors:
                 reasons[document.id] = f"superseded by {successors[name]}"
-    return reasons
+        if not DECISION_FOLDERS.isdisjoint(path.split("/")[:-1]):
+            decided.add(document.id)
+    rows = index.rows(
+        "SELECT document_id, value FROM property WHERE document_id IN @ids AND @each key = 'status'",
+        numbers([document.id for document in documents if document.id not in decided]),
+    )
+    decided.update(number for number, value in rows if str(value).strip().casefold() == _ACCEPTED)
+    return reasons, decided
 
 
 def age_days(document: DocumentRow, now: float) -> int:
@@ -284,37 +304,6 @@ def age_days(document: DocumentRow, now: float) -> int:
     date = document.committed if document.dated is None else document.dated
     moment = abs(document.mtime_ns) / 1e9 if date is None else date
     return max(0, int((now - moment) // DAY_SECONDS))
-
-
-def settled(index: Index, documents: Collection[DocumentRow], written: Mapping[int, str]) -> set[int]:
-    """Return the ids of decision records, which age alone does not make stale: by folder, or status `accepted`.
-
-    `written` are their `written_statuses`.
-    """
-    ids = {document.id for document in documents if DECISION_FOLDERS & set(document.path.casefold().split("/")[:-1])}
-    rows = index.rows(
-        "SELECT document_id, value FROM property WHERE document_id IN @ids AND @each key = 'status'",
-        numbers([document.id for document in documents if document.id not in ids]),
-    )
-    ids |= {number for number, value in rows if str(value).strip().casefold() == _ACCEPTED}
-    return ids | {number for number, said in written.items() if said.startswith(_ACCEPTED)}
-
-
-def written_statuses(index: Index, documents: Collection[DocumentRow]) -> dict[int, str]:
-    """Return the status of decision records from their text, by document id."""
-    rows = index.rows(
-        "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
-        "AND text @alike '%status%' ORDER BY start_line DESC",
-        numbers([document.id for document in documents if document.kind == "document"]),
-    )
-    statuses = {}
-    for number, start, text in rows:
-        for match in _STATUS.finditer(text):
-            if match["section"] or start + text.count("\n", 0, match.start()) <= HEAD_LINES:
-                more = _LINK.sub(r"\1", match["more"]).strip(_MARKS)
-                statuses[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
-                break
-    return statuses
 
 
 def _successors(index: Index) -> dict[str, str]:
@@ -335,9 +324,3 @@ def _why(key: str, value: object, now: float) -> str | None:
         return status[:_MOST_WORDS] if status.casefold().startswith(ENDED) else None
     today = datetime.fromtimestamp(now, UTC).date().isoformat()
     return f"{key} {value}" if isinstance(value, str) and value[:4].isdigit() and value[:10] < today else None
-
-
-def _called(document: DocumentRow) -> tuple[str, str]:
-    """Return the names by which `supersedes` may refer to a document: its path with and without extension."""
-    path = document.path.casefold()
-    return path, path.rpartition(".")[0]

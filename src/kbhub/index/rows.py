@@ -80,13 +80,6 @@ def chunk_of(row: Sequence[Any]) -> ChunkRow:
     return ChunkRow(row[0], row[1], texts_of(row[2]), *row[3:])
 
 
-def place_of(path: Any, line: Any) -> tuple[str, int]:
-    """Convert path and line to a place; raises like `document_of`."""
-    if type(path) is not str or type(line) is not int:
-        raise TypeError("what it says of a place makes no sense")
-    return path, line
-
-
 def title_above(title: str, kind: str, start_line: int) -> str:
     """Return the title under which the chunk at a line (1-based) of a document is indexed.
 

@@ -23,7 +23,6 @@ from kbhub.index.query.parser import (
     number_of,
     path_prefix,
     path_test,
-    selected_bases,
 )
 from kbhub.index.query.tokens import fold
 from kbhub.index.rows import Selection
@@ -60,8 +59,14 @@ def select(
         now: seconds since the epoch, for `age:`.
         elsewhere: paths of documents that belong to another base.
     """
-    if not selected_bases(filters, names):
-        return Selection(array("q"), 0)
+    if not (filters or excluded or elsewhere):
+        return None
+    folded = {fold(name) for name in names}
+    for part in filters:
+        if part.key == "base":
+            named = any(value.text == ANY or fold(value.text) in folded for value in part.values)
+            if named == part.excluded:
+                return Selection(array("q"), 0)
     conditions = [_condition(index, part, now) for part in filters if part.key != "base"]
     if excluded:
         conditions.append(("id NOT IN @ids", [_documents_with(index, excluded)]))

@@ -173,10 +173,8 @@ class StaticEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
-        if self._model is None and self.fingerprint == PACKAGED_SHA256:
-            plain = self.queries().embed(text)
-            if plain is not None:
-                return plain
+        if self.fingerprint == PACKAGED_SHA256 and (plain := self.queries().embed(text)) is not None:
+            return plain
         vector: NDArray[np.float32] = self.embed([text])[0]
         return vector
 
@@ -196,7 +194,7 @@ class StaticEmbedder:
                 # Imports numpy and a tokenizer, which takes 0.3 s.
                 from kbhub.models.static_vectors import StaticVectors  # noqa: PLC0415
 
-                self._model, self._queries = StaticVectors(self.source), None
+                self._model = StaticVectors(self.source)
             return self._model
 
 

@@ -415,10 +415,9 @@ def _indexed(hub: Hub, base: Base, path: str) -> tuple[DocumentRow | None, str]:
     try:
         with index.snapshot():
             row = index.document(path)
-            reasons = outdated(index, [row], hub.options.clock()) if row else {}
+            return row, outdated(index, [row], hub.options.clock())[0].get(row.id, "") if row else ""
     except IndexUnavailable:
         return None, ""
-    return row, reasons.get(row.id, "") if row else ""
 
 
 def _asked(document: Document, reference: ParsedRef, ref: str) -> tuple[int, int] | None:

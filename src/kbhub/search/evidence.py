@@ -223,7 +223,7 @@ def _split(
 
 def _found_of(found: Collection[str], stems: Sequence[str]) -> float:
     """Return the share of stems that are among those found."""
-    return len([stem for stem in stems if stem in found]) / len(stems)
+    return sum(map(found.__contains__, stems)) / len(stems)
 
 
 def _shares(terms: Sequence[tuple[tuple[str, ...], float]]) -> dict[str, float]:

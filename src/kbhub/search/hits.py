@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.bm25 import Ranking, first_of_each, numbered
+from kbhub.index.bm25 import CHUNK_BITS, Ranking, first_of_each
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term
-from kbhub.index.references import STALE_DAYS, age_days, outdated, ref_of, settled, short_docids, written_statuses
+from kbhub.index.references import STALE_DAYS, age_days, outdated, ref_of, short_docids
 from kbhub.index.rows import ChunkRow, Key
 from kbhub.search.evidence import same_text
 from kbhub.search.memory_boost import uneven, weigh
@@ -119,7 +119,7 @@ class Remaining:
             if self._by_document:
                 best = first_of_each(documents, values, 1)
                 positions, documents, values = positions[best], documents[best], values[best]
-            found.append(Ranking(base.columns.ids[positions] + numbered(base.base), documents, values))
+            found.append(Ranking(base.columns.ids[positions] + np.int64(base.base << CHUNK_BITS), documents, values))
         hits = Ranking.joined(found)
         if uneven(plan.query, bases):
             wanted = len(hits)
@@ -156,8 +156,7 @@ def described(
     decided: set[Key] = set()
     for number, base in enumerate(bases.open):
         if mine := [row for key, row in documents.items() if key[0] == number]:
-            written = written_statuses(base.index, mine)
-            reasons, accepted = outdated(base.index, mine, bases.now, written), settled(base.index, mine, written)
+            reasons, accepted = outdated(base.index, mine, bases.now)
             for row in mine:
                 why = reasons.get(row.id, "")
                 if is_gone(row.size):

@@ -196,13 +196,12 @@ def notes_on(
     notes += [f"Searched for {fix.used!r} instead of {fix.typed!r}." for fix in result.corrections]
     if filtered_out and result.filters:
         notes.append(f"{_FILTERED}{' '.join(result.filters)}.")
-    active = bases.hub.discovery()
-    ids = [base.id for base in active.bases]
-    known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
-    for part in understood.filters:
-        for value in part.values if part.key == "base" else ():
-            if fold(value.text) not in known:
-                notes.append(str(BaseNotFound(value.text, ids, active.problem_of(value.text))))
+    if named := [value.text for part in understood.filters if part.key == "base" for value in part.values]:
+        active = bases.hub.discovery()
+        ids = [base.id for base in active.bases]
+        known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
+        unknown = [name for name in named if fold(name) not in known]
+        notes += [str(BaseNotFound(name, ids, active.problem_of(name))) for name in unknown]
     if query.min_signals > 1 and result.mode != "hybrid" and understood.terms and not result.hits:
         notes.append(f"Hits of {query.min_signals} signals were requested, but only the {result.mode} signal ran.")
     if ends and result.total <= query.offset + query.limit:

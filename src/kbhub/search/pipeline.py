@@ -17,7 +17,7 @@ import numpy as np
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.hub import Hub
 from kbhub.index.bm25 import NO_CHUNKS, Ranking
-from kbhub.index.query.parser import parsed
+from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
 from kbhub.index.rows import Selection
 from kbhub.index.selection import known_keys, newest, paths_of, select
@@ -89,7 +89,7 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> 
         bases = _opened(hub, selected, query, embedder, notes, stack)
         result = _ranked(query, bases)
         if weights:
-            terms = parsed(weights.text).terms
+            terms = parse_query(weights.text).terms
             try:
                 weights.terms = looked_up(bases.indexes, terms)[1]
             except IndexUnavailable:  # damaged since it was searched
@@ -140,7 +140,7 @@ def _opened(
         # The parsers take 50 ms to load, and a first index is made once.
         from kbhub.sync.unindexed import scan  # noqa: PLC0415
 
-        terms = [term for text in (query.text, *query.queries, query.passage) for term in parsed(text).terms]
+        terms = [term for text in (query.text, *query.queries, query.passage) for term in parse_query(text).terms]
         for base, indexed in lacking:
             with suppress(BaseUnavailable):  # gone since it was opened
                 bases.scans[base.id], found = scan(base, indexed, terms, hub.limits(), embedder, stack)
@@ -199,7 +199,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     words, fixes = KeywordRanking(Ranking.joined(()), ()), tuple[Respelling, ...]()
     if query.mode != "semantic":
         words, fixes = _by_words(plan, bases)
-    plan.question = corrected(plan.parsed.text, fixes)
+    plan.question = corrected(plan.parsed.text, fixes) if fixes else plan.parsed.text
     plan.text = " ".join(
         [text for text in (plan.question, *[other.text for other in (*plan.others, plan.passage)]) if text]
     )
@@ -268,14 +268,14 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
 
 def plan_of(query: Query, bases: OpenBases) -> Plan:
     """Parse a query; `key:value` is a filter only if some document has that key in its front matter."""
-    understood = parsed(query.text)
+    understood = parse_query(query.text)
     if understood.keys:
         known = [known_keys(index, understood.keys) for index in bases.indexes]
-        understood = parsed(query.text, frozenset[str]().union(*known))
+        understood = parse_query(query.text, frozenset[str]().union(*known))
     asked, terms = dates.asked_time(query.text, bases.now), understood.terms
     if asked and asked.counted and dates.DATE not in query.without:
         # A text of that time has no reason to have the words `last week`, and one of another time may.
-        words = {term.tokens for term in parsed(asked.span).terms}
+        words = {term.tokens for term in parse_query(asked.span).terms}
         terms = tuple([term for term in terms if term.quoted or term.tokens not in words]) or terms
     selections: dict[int, Selection | None] = {}
     # Deepest first, so that inner bases are selected before the bases around them.
@@ -292,8 +292,8 @@ def plan_of(query: Query, bases: OpenBases) -> Plan:
     return Plan(
         query,
         understood,
-        [parsed(wording) for wording in query.queries],
-        parsed(query.passage),
+        [parse_query(wording) for wording in query.queries],
+        parse_query(query.passage),
         asked,
         terms,
         (*[f'-"{term.text}"' for term in understood.excluded], *map(str, understood.filters)),
@@ -330,7 +330,7 @@ def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
         return None
     if vector.any():
         return vector
-    if parsed(plan.text).terms:  # a query without words has a note of its own
+    if parse_query(plan.text).terms:  # a query without words has a note of its own
         bases.notes.append("Keyword search only: the embedding model knows none of the words of this query.")
     return None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbhub.index.bm25 import NO_CHUNKS, Ranking, best_first, keys_of, numbered, scores, spread, union
+from kbhub.index.bm25 import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys_of, scores, spread, union
 from kbhub.index.engine import Index
 from kbhub.index.query.parser import Term
 from kbhub.index.rows import Key, Place, Selection, inverse_document_frequency
@@ -118,7 +118,7 @@ def keyword_ranking(
     rankings = []
     for match in matches:
         chosen = spread(match.documents, match.values, RANKED, each)
-        ids = match.columns.ids[match.positions[chosen]] + numbered(match.base)
+        ids = match.columns.ids[match.positions[chosen]] + np.int64(match.base << CHUNK_BITS)
         rankings.append(Ranking(ids, match.documents[chosen], match.values[chosen]))
     ranking = Ranking.joined(rankings).best(RANKED, places_in(indexes))
     return KeywordRanking(ranking, weighted, missing, unmatched, tuple(matches), coverage)
@@ -131,7 +131,7 @@ class SemanticRanking:
     ranking: Ranking
     """At most `RANKED`."""
     compared: NDArray[np.int64]
-    """All chunks whose vector was compared, keyed as by `bm25.numbered`, ascending."""
+    """All chunks whose vector was compared, keyed as in `Ranking`, ascending."""
     similarities: NDArray[np.float64]
     """Their cosines."""
     complete: bool = True
@@ -149,7 +149,7 @@ def semantic_ranking(
 
     Arguments are as for `keyword_ranking`, with an index of None for a base with vectors of another embedder.
     `LEAST_SIMILARITY` does not apply to filtered selections. `others` are chunks to compare in any case, keyed as by
-    `bm25.numbered`.
+    `Ranking`.
     """
     allowed = selections or [None] * len(indexes)
     comparable = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
@@ -160,9 +160,11 @@ def semantic_ranking(
     rankings, compared, similarities, close_by = [], [NO_CHUNKS], [np.zeros(0)], 0
     for (number, index, selection), positions in zip(comparable, near, strict=True):
         columns = index.columns()
-        besides = others[(others >= numbered(number)) & (others < numbered(number + 1))] - numbered(number)
-        ids, values = index.similarities(quantised, union(columns.ids[positions], besides))
-        compared.append(chunks := ids + numbered(number))
+        ids, values = index.similarities(
+            quantised,
+            union(columns.ids[positions], others[others >> CHUNK_BITS == number] - (number << CHUNK_BITS)),
+        )
+        compared.append(chunks := ids + (number << CHUNK_BITS))
         similarities.append(values)
         close = np.flatnonzero(
             values >= (-np.inf if selection is not None and selection.filtered else LEAST_SIMILARITY)

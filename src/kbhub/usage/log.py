@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import KbhubError, QueryLogUnavailable
-from kbhub.index.query.parser import parsed
+from kbhub.index.query.parser import parse_query
 from kbhub.index.query.tokens import normalise
 from kbhub.index.references import parse_reference
 from kbhub.index.usage import Asked, Opening, QueryLog
@@ -179,7 +179,7 @@ def _path_if_wanted(hub: Hub) -> Path | None:
 def _with_subject(entry: Asked | Opening) -> Asked | Opening:
     if isinstance(entry, Opening):
         return entry
-    subject = " ".join(parsed(entry.text).text.split())
+    subject = " ".join(parse_query(entry.text).text.split())
     return replace(entry, subject=subject, key=key_of(subject))
 
 

@@ -39,7 +39,7 @@ from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.sessions import let_speak, mark_read
 from kbhub.hub import Hub
 from kbhub.index.catalogue import tag_counts
-from kbhub.index.query.parser import parsed
+from kbhub.index.query.parser import parse_query
 from kbhub.index.query.tokens import STOP_WORDS
 from kbhub.memory.catalog import all_known, count_read
 from kbhub.reading.lists import status as status_of
@@ -339,7 +339,7 @@ def ask(
     bring_in_step(hub, bases)
     answer = answer_question(hub, text, queries=tuple(map(decoded, also)), bases=bases, options=options, asker=USER)
     flush()
-    terms = tuple(term for term in parsed(text).terms if not STOP_WORDS.issuperset(term.tokens))
+    terms = tuple(term for term in parse_query(text).terms if not STOP_WORDS.issuperset(term.tokens))
     useful = answer.outcome == "written" or (answer.outcome == "passages" and answer.passages)
     return Reply(
         answer,

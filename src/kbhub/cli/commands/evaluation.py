@@ -27,7 +27,7 @@ from kbhub.evaluation.report import keep
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt
-from kbhub.index.query.parser import parsed
+from kbhub.index.query.parser import parse_query
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.render.setup import evaluation_text
 from kbhub.render.terminal import visible_line
@@ -265,7 +265,7 @@ def _passage(file: Path, query: str, limit: int) -> str:
     except OSError as error:
         why = f"it is larger than {limit} bytes (`limits.fileBytes`)" if error.errno == errno.EFBIG else error.strerror
         raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
-    return excerpt(text, parsed(query).terms, PASSAGE_CHARACTERS)[0]
+    return excerpt(text, parse_query(query).terms, PASSAGE_CHARACTERS)[0]
 
 
 def _standard_input(limit: int) -> str:

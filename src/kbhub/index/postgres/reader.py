@@ -93,7 +93,7 @@ class PostgresIndex(Index):
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
         """See `Index`."""
-        outer = getattr(self._local, "seen", None)
+        outer: Any = getattr(self._local, "seen", None)
         try:
             with self.server.reading() as connection:
                 self._local.seen = self._opened(connection)
@@ -108,7 +108,7 @@ class PostgresIndex(Index):
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """See `Index`."""
-        number = self._seen().file[0]
+        number = self._local.seen.file[0]
         return self._fetch(_written(statement, number), *map(_bound, values))
 
     def damaged(self, what: str) -> IndexUnavailable:
@@ -160,7 +160,7 @@ class PostgresIndex(Index):
 
     def expect(self, stems: Iterable[str]) -> None:
         """See `Index`."""
-        known = self._seen().postings
+        known = self._local.seen.postings
         if missing := [stem for stem in stems if stem not in known]:
             blocks = self._blocks(missing)
             with self.sound():
@@ -242,7 +242,7 @@ class PostgresIndex(Index):
                 return
 
     def _read_postings(self, term: Term, columns: Columns) -> Postings:
-        ahead = self._seen().postings
+        ahead = self._local.seen.postings
         stems = [stored(token) for token in term.tokens]
         if term.plain:
             self.expect(stems)
@@ -287,10 +287,10 @@ class PostgresIndex(Index):
 
     def _of(self, statement: str, *values: Any) -> list[Any]:
         """Run a statement whose first value is the number of the base."""
-        return self._fetch(statement, self._seen().file[0], *values)
+        return self._fetch(statement, self._local.seen.file[0], *values)
 
     def _fetch(self, statement: str, *values: Any) -> list[Any]:
-        connection = self._seen().connection
+        connection = self._local.seen.connection
         try:
             with self.server.deadline(connection):
                 cursor = connection.execute(statement, values, binary=True)

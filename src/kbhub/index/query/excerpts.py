@@ -6,7 +6,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -71,7 +71,7 @@ def occurrences(
                 elif cased and cased[at].isupper():
                     matches |= _paired_parts(text, cased, at, wanted, pairs)
             at = text.find(beginning, end)
-    return [matches[at] for at in sorted(matches)]
+    return sorted(matches.values())
 
 
 def _paired_parts(
@@ -85,8 +85,11 @@ def _paired_parts(
     word = cased[start : found.end()] if found else ""
     if len(word) > MAX_CASED or stem_of(word) in wanted:
         return {}
-    parts = [part for two in pairwise(_parts(word)) if (two[0][2], two[1][2]) in pairs for part in two]
-    return {start + first: (start + first, start + last, stem) for first, last, stem in parts}
+    ends, part_of, matches = list(accumulate(map(len, cased_parts(word)), initial=start)), part_stems(word), {}
+    for first, pair in enumerate(pairwise(part_of)):
+        for part in (first, first + 1) if pair in pairs else ():
+            matches[ends[part]] = ends[part], ends[part + 1], part_of[part]
+    return matches
 
 
 @lru_cache(maxsize=WORDS)
@@ -115,7 +118,10 @@ def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
     stems_wanted = {token for term in terms for token in term.tokens}
     if not stems_wanted:
         return []
-    matches = _script_spans(text, stems_wanted)
+    matches: list[tuple[int, int]] = []
+    # The tokenizer sees Han and Kana terms only as part of a run.
+    for pair in () if text.isascii() else filter(RUN.fullmatch, stems_wanted):
+        matches += [match.span() for match in re.finditer(re.escape(pair), text)]
     apart = {term.apart.tokens for term in terms if term.apart}
     raw = text.encode("utf-8", "replace")
     all_tokens = tokens(raw)
@@ -141,7 +147,7 @@ def excerpt(text: str, terms: tuple[Term, ...], limit: int) -> tuple[str, int]:
         return text, 0
     lines = text.split("\n")
     ends = list(accumulate(len(line) + 1 for line in lines))
-    worth = _line_worth(lines, ends, terms)
+    worth = _worth(lines, ends, terms)
     best, best_value = (0, 0), 0
     for end in sorted(worth):  # only another match improves a window
         start = min(end, bisect_left(ends, ends[end] - limit - 1) + 1) if ends[end] - 1 > limit else 0
@@ -152,8 +158,7 @@ def excerpt(text: str, terms: tuple[Term, ...], limit: int) -> tuple[str, int]:
     first, last = _settle(lines, worth, best, limit)
     if first == last and len(lines[first]) > limit:
         return _cut(lines[first], terms, limit), first
-    part = "\n".join(lines[first : last + 1])
-    end = sum(len(line) + 1 for line in lines[: last + 1]) - 1
+    part, end = "\n".join(lines[first : last + 1]), ends[last] - 1
     if len(part) < limit // 2 and (more := text[end : end + limit]).strip():
         part += _cut(more, (), limit - len(part))  # the next line is long: add its beginning
     return part, first
@@ -164,7 +169,9 @@ def _wanted(
 ) -> Iterator[tuple[int, int]]:
     """Yield the spans of wanted tokens, of mixed-case words with a wanted part, and of identifiers written apart."""
     for at, (start, end, token) in enumerate(every):
-        if token in wanted or (not raw[start + 1 : end].islower() and _has_part(raw[start:end], wanted)):
+        if token in wanted or not (
+            raw[start + 1 : end].islower() or wanted.isdisjoint(part_stems(raw[start:end].decode("utf-8", "replace")))
+        ):
             yield start, end
             continue
         for sequence in apart:
@@ -172,63 +179,34 @@ def _wanted(
                 yield start, every[at + len(sequence) - 1][1]
 
 
-def _has_part(word: bytes, wanted: set[str]) -> bool:
-    return any(stem in wanted for part in cased_parts(word.decode("utf-8", "replace")) for stem in stems(part))
-
-
-def _script_spans(text: str, wanted: set[str]) -> list[tuple[int, int]]:
-    """Find Han and Kana terms, which the tokenizer only sees as part of a run."""
-    if text.isascii():
-        return []
-    return [
-        (at, at + len(pair))
-        for pair in wanted
-        if RUN.fullmatch(pair)
-        for at in (match.start() for match in re.finditer(re.escape(pair), text))
-    ]
-
-
-def _line_worth(lines: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
+def _worth(lines: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
     """Return how many words of each term occur in each line with any match."""
-    wanted = frozenset(token for term in terms for form in (term, term.apart) if form for token in form.tokens)
+    text, found = "\n".join(lines), defaultdict[int, set[str]](set)
+    letters = plain(text)
+    if letters is None:
+        for at, line in enumerate(lines):
+            found[at].update(stems(searchable(line)))
+    else:
+        wanted = frozenset([token for term in terms for form in (term, term.apart) if form for token in form.tokens])
+        for start, _, stem in occurrences(letters, wanted):
+            found[bisect_right(ends, start)].add(stem)
+        for start, word in cased_words(text):
+            found[bisect_right(ends, start)].update(part_stems(word))
     worth = {}
-    for at, line_stems in _line_stems(lines, ends, wanted).items():
-        row = [_line_share(term, line_stems) for term in terms]
+    for at, line_stems in found.items():
+        row = []
+        for term in terms:
+            own = sum(map(line_stems.__contains__, term.tokens))
+            row.append(own or int(term.apart is not None and line_stems.issuperset(term.apart.tokens)))
         if any(row):
             worth[at] = row
     return worth
 
 
-def _line_stems(lines: list[str], ends: list[int], wanted: frozenset[str]) -> dict[int, set[str]]:
-    """Return the wanted stems (and maybe others) per line, including those of identifier parts."""
-    text = "\n".join(lines)
-    letters = plain(text)
-    if letters is None:
-        return {at: set(stems(searchable(line))) for at, line in enumerate(lines) if line.strip()}
-    line_stems: dict[int, set[str]] = defaultdict(set)
-    for start, _, stem in occurrences(letters, wanted):
-        line_stems[bisect_right(ends, start)].add(stem)
-    for start, word in cased_words(text):
-        line_stems[bisect_right(ends, start)].update(part_stems(word))
-    return line_stems
-
-
+@lru_cache(maxsize=IDENTIFIERS)
 def part_stems(word: str) -> tuple[str, ...]:
     """Return the stems of the parts of a mixed-case word; empty if it is one word."""
-    return tuple(stem for _, _, stem in _parts(word))
-
-
-@lru_cache(maxsize=IDENTIFIERS)
-def _parts(word: str) -> tuple[tuple[int, int, str], ...]:
-    """Return (start, end, stem) of the parts of a mixed-case word."""
-    parts = cased_parts(word)
-    ends = accumulate(map(len, parts))
-    return tuple((end - len(part), end, stem_of(part)) for part, end in zip(parts, ends, strict=True))
-
-
-def _line_share(term: Term, line_stems: Collection[str]) -> int:
-    own = sum(map(line_stems.__contains__, term.tokens))
-    return own or int(term.apart is not None and all(map(line_stems.__contains__, term.apart.tokens)))
+    return tuple(map(stem_of, cased_parts(word)))
 
 
 def _settle(lines: list[str], worth: Container[int], window: tuple[int, int], limit: int) -> tuple[int, int]:
@@ -238,7 +216,7 @@ def _settle(lines: list[str], worth: Container[int], window: tuple[int, int], li
         first += 1
     while first < last and not lines[first].strip():
         first += 1
-    size = sum(len(line) + 1 for line in lines[first : last + 1]) - 1
+    size = len("\n".join(lines[first : last + 1]))
     while last + 1 < len(lines) and size + len(lines[last + 1]) + 1 <= limit:
         last += 1
         size += len(lines[last]) + 1

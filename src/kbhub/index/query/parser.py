@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from functools import lru_cache
 from typing import Literal
@@ -172,16 +172,6 @@ def is_pattern(value: str) -> bool:
     return _WILD.search(value) is not None
 
 
-def selected_bases(filters: Iterable[Filter], names: Collection[str]) -> bool:
-    """Return whether a base with this id and these other names is selected by the filters; other keys are ignored."""
-    folded = {fold(name) for name in names}
-    return all(
-        any(value.text == ANY or fold(value.text) in folded for value in base_filter.values) != base_filter.excluded
-        for base_filter in filters
-        if base_filter.key == "base"
-    )
-
-
 def _value(key: str, operator: str, written: str) -> FilterValue:
     quoted = written.startswith('"')
     text = written.strip('"') if quoted else written
@@ -228,6 +218,7 @@ _PIECE = re.compile(
     rf'(?<!\S)(?P<filter>(?P<dash>-?){FILTER})|(?<!\S)-"(?P<no_phrase>[^"]*)"|"(?P<phrase>[^"]*)"|(?P<word>\S+)'
 )
 _EXCLUSION = re.compile(r"-([^\W\d_].*)", re.DOTALL)
+_OUTER_MARKS = re.compile(r"^[\W_]+|[\W_]+$")
 _PUNCTUATION = ".,;:!?()'\""
 
 
@@ -360,7 +351,7 @@ class _Found:
 
 
 def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
-    """Parse any string as a query: distinct terms, exclusions and filters in the order of the text.
+    """Parse any string as a query: distinct terms, exclusions and filters in the order of the text. Cached.
 
     Runs of Han and Kana become pairs of characters. Stop words are dropped unless quoted or alone. A query of nothing
     but exclusions is searched for as plain text. FTS5 operators are plain text, and only the beginning of a long text
@@ -369,12 +360,6 @@ def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
     """
     read = beginning(text)
     return _understood(read, len(text) - len(read), known)
-
-
-def parsed(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
-    """Like `parse_query`, but cached: a query is parsed for search, excerpts and highlighting."""
-    read = beginning(text)
-    return _remembered(read, len(text) - len(read), known)
 
 
 def beginning(text: str) -> str:
@@ -386,6 +371,7 @@ def beginning(text: str) -> str:
     return words if words.strip() else cut
 
 
+@lru_cache(maxsize=64)
 def _understood(text: str, unread: int, known: frozenset[str]) -> ParsedQuery:
     found = _Found(known)
     for piece in _PIECE.finditer(normalise(text)):
@@ -402,9 +388,6 @@ def _understood(text: str, unread: int, known: frozenset[str]) -> ParsedQuery:
         frozenset(found.keys),
         " ".join(found.text),
     )
-
-
-_remembered = lru_cache(maxsize=64)(_understood)
 
 
 def terms_of(words: Iterable[str]) -> tuple[Term, ...]:
@@ -445,8 +428,7 @@ def _terms(text: str, *, phrase: bool) -> list[Term]:
 
 def _apart(text: str) -> Term | None:
     """Return the phrase of the words of a mixed-case identifier, or None if it is not one."""
-    word = text.strip("".join({character for character in text if not character.isalnum()}))
-    parts = " ".join(cased_parts(word))
+    parts = " ".join(cased_parts(_OUTER_MARKS.sub("", text)))
     return Term(text.strip(), _quoted(parts), stems(parts)) if parts else None
 
 

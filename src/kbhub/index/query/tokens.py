@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections.abc import Callable
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 
@@ -48,7 +49,16 @@ _TURNS = (b"aA", b"0A", b"AAa")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![A-Za-z]))[a-z])")
 """Boundary between parts of such a word; a plural acronym (`APIs`) is one part."""
 
-_local = threading.local()
+
+class _Tokenizer(threading.local):
+    """FTS5's tokenizer, which belongs to a connection, and that to one thread."""
+
+    def __init__(self) -> None:
+        self._connection = apsw.Connection(":memory:")
+        self.run: Callable[..., Any] = self._connection.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
+
+
+_tokenizer = _Tokenizer()
 
 
 def searchable(text: str) -> str:
@@ -101,15 +111,14 @@ def cased_parts(word: str) -> tuple[str, ...]:
     """
     if len(word) > MAX_CASED or not _CASED.fullmatch(word):
         return ()
-    parts = [""]
+    parts: list[str] = []
     for part in _BOUNDARY.split(word):
-        if len(parts[-1]) == 1:
+        if parts and len(parts[-1]) == 1:
             parts[-1] += part
         else:
             parts.append(part)
     if len(parts[-1]) == 1:
         parts[-2:] = ["".join(parts[-2:])]
-    parts = [part for part in parts if part]
     return tuple(parts) if 1 < len(parts) <= MAX_PARTS else ()
 
 
@@ -127,19 +136,11 @@ def fold(text: str) -> str:
 
 def stems(text: str) -> tuple[str, ...]:
     """Return the FTS5 tokens of a text, in order."""
-    return tuple(token for _, _, token in tokens(text.encode("utf-8", "replace")))
+    raw = text.encode("utf-8", "replace")
+    options = {"include_offsets": False, "include_colocated": False}
+    return tuple(_tokenizer.run(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, **options))
 
 
 def tokens(raw: bytes) -> list[tuple[int, int, str]]:
     """Return (start, end, stem) of each token, offsets in bytes."""
-    result: Any = _tokenizer()(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
-    return list(result)
-
-
-def _tokenizer() -> apsw.FTS5Tokenizer:
-    # A tokenizer belongs to a connection and a connection to one thread at a time.
-    if not hasattr(_local, "tokenizer"):
-        _local.connection = apsw.Connection(":memory:")
-        _local.tokenizer = _local.connection.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
-    tokenizer: apsw.FTS5Tokenizer = _local.tokenizer
-    return tokenizer
+    return list(_tokenizer.run(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False))

@@ -55,7 +55,7 @@ class SqliteIndex(Index):
     def _snapshot(self) -> Iterator[None]:
         """See `Index`; the state stays, even if its file is replaced meanwhile."""
         identity, connection = self._take()
-        outer = getattr(self._local, "seen", None)
+        outer: Any = getattr(self._local, "seen", None)
         self._local.seen = Snapshot(connection, identity)
         sound = False
         try:
@@ -74,8 +74,9 @@ class SqliteIndex(Index):
 
     def close(self) -> None:
         """Close idle connections."""
-        while held := self._pop():
-            held[1].close(force=True)
+        while self._idle:
+            with suppress(IndexError):  # another thread may have taken it
+                self._idle.pop()[1].close(force=True)
 
     def _read_meta(self) -> dict[str, Any]:
         values = dict(self.rows("SELECT key, value FROM meta"))
@@ -114,7 +115,7 @@ class SqliteIndex(Index):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """See `Index`."""
         if self._compares is None:
-            self._compares = has_vector_functions(self._connection())
+            self._compares = has_vector_functions(self._local.seen.connection)
         pairs: tuple[NDArray[np.int64], NDArray[np.float64]]
         if not self._compares:
             pairs = _arrays().compared(self._vectors(chunks), vector)
@@ -146,7 +147,8 @@ class SqliteIndex(Index):
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """See `Index`."""
         try:
-            return self._connection().execute(_written(statement), tuple(map(_bound, values))).fetchall()
+            cursor: apsw.Cursor = self._local.seen.connection.execute(_written(statement), tuple(map(_bound, values)))
+            return cursor.fetchall()
         except apsw.Error as error:
             if isinstance(error, _DAMAGE):
                 self._note_damage(str(error))
@@ -157,12 +159,8 @@ class SqliteIndex(Index):
 
     def _note_damage(self, what: str) -> None:
         with suppress(OSError):
-            if self._identity() == self._seen().file:  # unless it was rebuilt meanwhile
+            if self._identity() == self._local.seen.file:  # unless it was rebuilt meanwhile
                 note_damage(self.path, what)
-
-    def _connection(self) -> apsw.Connection:
-        connection: apsw.Connection = self._seen().connection
-        return connection
 
     def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
         """Return a connection for one snapshot and the identity of its file.
@@ -171,10 +169,12 @@ class SqliteIndex(Index):
         """
         try:
             identity = self._identity()
-            while held := self._pop():
-                if held[0] == identity:
-                    return held
-                held[1].close(force=True)
+            while self._idle:
+                with suppress(IndexError):  # another thread may have taken it
+                    file, connection = self._idle.pop()
+                    if file == identity:
+                        return file, connection
+                    connection.close(force=True)
             opened = open_reader(self.path)
             opened.register_fts5_function("occurrences", _occurrences)
         except FileNotFoundError:
@@ -184,12 +184,6 @@ class SqliteIndex(Index):
         except (ValueError, apsw.Error) as error:
             raise self._unavailable(str(error)) from error
         return identity, opened
-
-    def _pop(self) -> tuple[tuple[int, int], apsw.Connection] | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
 
     def _identity(self) -> tuple[int, int]:
         state = self.path.stat()
