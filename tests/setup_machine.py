@@ -181,17 +181,11 @@ class Account:
         return target
 
     def program(self, name: str, script: str = "") -> Path:
-        """Put a client's command on the search path: it writes its arguments down, one line per call, and runs on."""
+        """Put a client's command on the search path."""
         target = self.bin / name
-        calls = self.bin / f"{name}.calls"
-        target.write_text(f'#!/bin/sh\nprintf "%s|" "$@" >> "{calls}"\nprintf "\\n" >> "{calls}"\n{script}\n')
+        target.write_text(f"#!/bin/sh\n{script}\n")
         target.chmod(0o755)
         return target
-
-    def calls(self, name: str) -> list[list[str]]:
-        """Give the arguments of the calls of a client's command."""
-        file = self.bin / f"{name}.calls"
-        return [line.split("|")[:-1] for line in file.read_text().splitlines()] if file.exists() else []
 
     def run(self, *arguments: str, typed: str | None = None):
         """Run `kbhub setup`, with a person at a terminal who types something, or without one."""

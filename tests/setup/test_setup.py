@@ -236,10 +236,8 @@ def test_a_file_that_is_not_there_is_made(account, name):
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(account, name):
-    """The exit code says that something failed; the client's own command does not get at the file either."""
+    """The exit code says that something failed."""
     file = account.file(FILES[name][0], MALFORMED[name])
-    account.program("claude")
-    account.program("code")
     other = "cursor" if name != "cursor" else "zed"
     code, out, _ = account.run("--yes", "--client", name, "--client", other)
 
@@ -248,7 +246,6 @@ def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(accou
     assert out.split()[0] == "failed"
     assert account.untouched()
     assert backups(file) == []
-    assert (account.calls("claude"), account.calls("code")) == ([], [])
     assert started(account, other) == wanted(account)
 
 
@@ -433,87 +430,6 @@ def test_an_unknown_client_is_wrong_usage(account):
 
     assert code == 2
     assert "claude-code" in err
-
-
-# -- clients' own commands ---------------------------------------------------------------------------------------------
-
-WRITES = """
-case "$2" in
-  add) printf '{"mcpServers": {"kbhub": {"command": "%s", "args": %s}}}' "$7" "$ARGS" > "$HOME/.claude.json" ;;
-  remove) printf '{"mcpServers": {}}' > "$HOME/.claude.json" ;;
-esac
-"""
-
-
-@posix
-def test_a_clients_own_command_registers_where_there_is_one(account, monkeypatch):
-    """With exactly the documented arguments; the file is looked at afterwards, and saved before."""
-    command, *args = wanted(account)
-    monkeypatch.setenv("ARGS", json.dumps(args))
-    file = account.file(".claude.json", CLAUDE)
-    account.program("claude", WRITES)
-
-    code, out, _ = account.run("--yes")
-    assert code == 0
-    assert account.calls("claude") == [["mcp", "add", "--scope", "user", "kbhub", "--", command, *args]]
-    assert "claude mcp add --scope user kbhub --" in out
-    assert [copy.read_text() for copy in backups(file)] == [CLAUDE]
-    code, out, _ = account.run("--yes", "--remove")
-    assert code == 0
-    assert account.calls("claude")[1] == ["mcp", "remove", "--scope", "user", "kbhub"]
-
-
-OWN = {
-    "codex": ["mcp", "add", "kbhub", "--"],
-    "copilot": ["mcp", "add", "kbhub", "--"],
-    "gemini": ["mcp", "add", "-s", "user", "kbhub"],
-}
-
-
-@posix
-@pytest.mark.parametrize(
-    ("program", "client"), [("codex", "codex"), ("copilot", "copilot-cli"), ("gemini", "gemini-cli")]
-)
-@pytest.mark.parametrize(("script", "reason"), [("echo no login >&2; exit 3", "no login"), ("exit 0", "had no effect")])
-def test_a_command_that_fails_or_does_nothing_gives_way_to_the_file(account, program, client, script, reason):
-    """It is said why; the server is registered all the same."""
-    account.program(program, script)
-    code, out, _ = account.run("--yes", "--json")
-    (step,) = json.loads(out)["steps"]
-
-    assert (code, step["subject"], step["state"], step["through"]) == (0, client, "done", "")
-    assert account.calls(program) == [[*OWN[program], *wanted(account)]]
-    assert reason in " ".join(step["notes"])
-    assert Path(step["file"]).is_file()
-    assert account.run("--client", client)[1].split()[0] == "unchanged"
-
-
-@posix
-def test_vs_code_gets_an_entry_as_json(account):
-    """Its command takes one argument, and cannot remove."""
-    account.program("code")
-    command, *args = wanted(account)
-    account.run("--yes")
-    ((option, entry),) = account.calls("code")
-    account.run("--yes", "--remove")
-
-    assert (option, json.loads(entry)) == ("--add-mcp", {"name": "kbhub", "command": command, "args": args})
-    assert len(account.calls("code")) == 1
-    assert b"kbhub" not in (account.home / ".config/Code/User/mcp.json").read_bytes()
-
-
-@posix
-def test_an_update_goes_to_the_file_although_there_is_a_command(account):
-    """The client's command would throw away what the user added to the entry."""
-    account.file(
-        ".claude.json", '{"mcpServers": {"kbhub": {"command": "/old/kbhub", "args": ["serve"], "env": {"A": "b"}}}}'
-    )
-    account.program("claude")
-    account.run("--yes")
-
-    assert account.calls("claude") == []
-    entry = json.loads((account.home / ".claude.json").read_text())["mcpServers"]["kbhub"]
-    assert ([entry["command"], *entry["args"]], entry["env"]) == (wanted(account), {"A": "b"})
 
 
 # -- projects ----------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def _paragraph(step: Step, words: dict[str, str], home: Path, paint: Painter) ->
     details = [
         ("old command", shlex.join(step.before) if step.before and changed else ""),
         ("new command" if changed else "command", shlex.join(step.command) if step.command else ""),
-        ("using", step.through or "") if step.through else ("file", _short(step.file, home)),
+        ("file", _short(step.file, home)),
         ("backup", _short(step.backup, home) if step.backup else ""),
     ]
     lines = [f"{label:<11}  {text}" for label, text in details if text and step.state != "failed"]

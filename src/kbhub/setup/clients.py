@@ -7,7 +7,8 @@ docs.continue.dev, docs.roocode.com, junie.jetbrains.com, docs.warp.dev, docs.fa
 Codex 0.169, Copilot CLI 1.0, Gemini CLI 0.61, opencode 1.18, Qwen Code 0.24, Kilo 7.7 and droid 0.215 on 24 November
 2026, and user reports for Claude Desktop on Linux and Antigravity.
 
-`qwen mcp add` drops the comments of its file, and `droid mcp add` replaces a file that has some, so neither is run.
+The clients' own commands are not run: `qwen mcp add` drops the comments of its file, `droid mcp add` replaces a file
+that has some, and none keeps what a user added to the entry.
 """
 
 from __future__ import annotations
@@ -82,16 +83,6 @@ class Shape:
 
 
 @struct
-class OwnCommand:
-    """A client's CLI for registering servers; `{argv}` stands for the server's command line, `{json}` for an entry."""
-
-    program: str
-    add: tuple[str, ...]
-    remove: tuple[str, ...] = ()
-    """Empty if the client has no such command."""
-
-
-@struct
 class ProjectFile:
     """Where a client looks for servers in a project."""
 
@@ -121,7 +112,6 @@ class Client:
     """Programs on PATH that show that the client is installed."""
     signs: tuple[str, ...] = ()
     """Folders that show the same."""
-    own: OwnCommand | None = None
     project: ProjectFile | None = None
     skills: str = ""
     """Folder of the user's skills."""
@@ -155,11 +145,6 @@ CLIENTS: tuple[Client, ...] = (
         shape=_CLAUDE,
         programs=("claude",),
         signs=("{claude}",),
-        own=OwnCommand(
-            "claude",
-            ("mcp", "add", "--scope", "user", SERVER, "--", "{argv}"),
-            ("mcp", "remove", "--scope", "user", SERVER),
-        ),
         project=ProjectFile((".mcp.json",), shape=Shape()),
         skills="{claude}/skills",
     ),
@@ -178,7 +163,6 @@ CLIENTS: tuple[Client, ...] = (
         form="toml",
         programs=("codex",),
         signs=("{codex}",),
-        own=OwnCommand("codex", ("mcp", "add", SERVER, "--", "{argv}"), ("mcp", "remove", SERVER)),
         project=ProjectFile((".codex/config.toml",)),
         skills="{home}/.agents/skills",
     ),
@@ -189,7 +173,6 @@ CLIENTS: tuple[Client, ...] = (
         shape=_COPILOT,
         programs=("copilot",),
         signs=("{copilot}",),
-        own=OwnCommand("copilot", ("mcp", "add", SERVER, "--", "{argv}"), ("mcp", "remove", SERVER)),
         project=ProjectFile((".mcp.json",), shape=Shape()),
         skills="{copilot}/skills",
     ),
@@ -201,7 +184,6 @@ CLIENTS: tuple[Client, ...] = (
         shape=_STDIO,
         programs=("code",),
         signs=("{user}/Code/User",),
-        own=OwnCommand("code", ("--add-mcp", "{json}")),
         project=ProjectFile((".vscode/mcp.json",), _IN_FOLDER),
     ),
     Client(
@@ -212,7 +194,6 @@ CLIENTS: tuple[Client, ...] = (
         shape=_STDIO,
         programs=("code-insiders",),
         signs=("{user}/Code - Insiders/User",),
-        own=OwnCommand("code-insiders", ("--add-mcp", "{json}")),
         project=ProjectFile((".vscode/mcp.json",), _IN_FOLDER),
     ),
     Client(
@@ -228,9 +209,6 @@ CLIENTS: tuple[Client, ...] = (
         "Gemini CLI",
         ("{home}/.gemini/settings.json",),
         programs=("gemini",),
-        own=OwnCommand(
-            "gemini", ("mcp", "add", "-s", "user", SERVER, "{argv}"), ("mcp", "remove", "-s", "user", SERVER)
-        ),
         project=ProjectFile((".gemini/settings.json",)),
         caveat="In a folder that it does not trust, Gemini CLI lists the server as disabled; `/permissions` there "
         "trusts the folder.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from pydantic import Field
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.types import Base, Discovery
+from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.files import expand, is_directory
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, trust_pointer
@@ -54,9 +54,6 @@ Between two lines of `---` at the top, in YAML. All of it is optional:
 
 Link to other files as usual, `[text](other.md)` or `[[other]]`, so that whoever finds one finds the next.
 """
-
-_FILE_MODE = 0o666
-"""Before the umask: project files get the permissions of any other new file."""
 
 
 class Initialised(Model):
@@ -144,16 +141,8 @@ def point_to(
 def create_file(path: Path, text: str) -> Path:
     """Create a file with Unix line endings atomically; `UsageError` if the path exists or cannot be written."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".kbhub-", dir=path.parent) as folder:
-            temporary = Path(folder) / path.name
-            # Not mkstemp, which creates files with mode 0600.
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            # Unlike a rename, a hard link never replaces a file that was created in the meantime.
-            path.hardlink_to(temporary)
+        with open_folder(Base(id=PROJECT_ID, path=path.parent, origin="argument"), ()) as folder:
+            folder.create(path.name, text.encode())
     except FileExistsError as error:
         raise UsageError(f"{path} already exists and was left unchanged.") from error
     except OSError as error:

@@ -18,10 +18,11 @@ from typing import Any, Literal
 from kbhub.errors import ConfigError
 from kbhub.hooks.events import BY_PLUGIN, EventName, HookClient
 from kbhub.setup.clients import SERVER, Client, Machine, Platform, client_named, this_platform
-from kbhub.setup.entries import back_up, decode, edit, parse, read_bytes, without_bom
-from kbhub.setup.plan import Action, PlannedStep, Step, done, failed
+from kbhub.setup.plan import MAX_BYTES, Action, PlannedStep, Step, done, edit, failed
+from kbhub.setup.registration import decode, parse, without_bom
 from kbhub.values import struct
 from kbhub.workspace import jsonc
+from kbhub.workspace.atomic_writes import content_of
 from kbhub.workspace.files import data_dir
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -56,42 +57,39 @@ OURS = b"<!-- Written by `kbhub setup --skill`"
 _OURS_NO_MORE = "is no longer marked as kbhub's, so it was left unchanged"
 
 
-def agents_tasks(root: Path, *, remove: bool) -> list[PlannedStep]:
+def agents_tasks(root: Path, machine: Machine, *, remove: bool) -> list[PlannedStep]:
     """Plan to write the lines into the files of a project (its symlinks resolved), or to remove them."""
     present = [root / name for name in NAMES if os.path.lexists(root / name)]
     if not present and not remove:
         present = [root / NAMES[0]]
     tasks: dict[str, PlannedStep] = {}
     for file in present:
-        tasks.setdefault(os.path.realpath(file), _lines_task(file, root, remove=remove))
+        tasks.setdefault(os.path.realpath(file), _lines_task(file, root, machine, remove=remove))
     return list(tasks.values())
 
 
 def _planned(
     step: Step,
     change: Callable[[bytes | None], bytes | None],
+    machine: Machine,
     *,
     within: Path | None = None,
-    backups: Path | None = None,
     notes: tuple[str, ...] = (),
 ) -> PlannedStep:
-    """Plan to edit a file; with `backups`, the data directory, it is backed up there first."""
     try:
-        before = read_bytes(step.file)
+        before = content_of(step.file, MAX_BYTES)
         if change(before) == before:
             return PlannedStep(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
         return PlannedStep(failed(step, str(error)))
 
     def do() -> Step:
-        backup = back_up(backups, step.file, read_bytes(step.file)) if backups else None
-        edit(step.file, change, within=within)
-        return done(step, backup=backup, notes=notes)
+        return done(step, backup=edit(step.file, change, data_dir(machine.env), within), notes=notes)
 
     return PlannedStep(step, do)
 
 
-def _lines_task(file: Path, root: Path, *, remove: bool) -> PlannedStep:
+def _lines_task(file: Path, root: Path, machine: Machine, *, remove: bool) -> PlannedStep:
     step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
     if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
         return PlannedStep(failed(step, str(ConfigError(file, f"points outside {root}; it was left unchanged"))))
@@ -99,8 +97,8 @@ def _lines_task(file: Path, root: Path, *, remove: bool) -> PlannedStep:
     def change(content: bytes | None) -> bytes | None:
         return _edited(content, file, remove=remove)
 
-    task = _planned(step, change, within=root)
-    before = read_bytes(file) if task.do and not remove else None
+    task = _planned(step, change, machine, within=root)
+    before = content_of(file, MAX_BYTES) if task.do and not remove else None
     if before is not None and _START.search(before) is None and _imports_agents_md(file, before):
         return PlannedStep(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
     return task
@@ -163,13 +161,13 @@ def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) ->
         if client.skills:
             file = machine.path(client.skills) / SERVER / SKILL.name
             readers.setdefault(file, []).append(client.title)
-    return [_skill_task(file, ", ".join(titles), remove=remove) for file, titles in readers.items()]
+    return [_skill_task(file, ", ".join(titles), machine, remove=remove) for file, titles in readers.items()]
 
 
-def _skill_task(file: Path, title: str, *, remove: bool) -> PlannedStep:
+def _skill_task(file: Path, title: str, machine: Machine, *, remove: bool) -> PlannedStep:
     action: Action = "delete" if remove else "write"
     step = Step(subject="skill", title=f"Skill for {title}", action=action, file=file)
-    task = _planned(step, lambda content: _skill(content, file, remove=remove))
+    task = _planned(step, lambda content: _skill(content, file, remove=remove), machine)
     write = task.do
     if write is None or not remove:
         return task
@@ -293,9 +291,8 @@ def hooked_clients(
     titles = []
     for hooked in HOOKED:
         file, title = machine.path(hooked.file), client_named(hooked.client).title
-        content = read_bytes_or_none(file)
         with suppress(ConfigError):
-            if _places(content, file):
+            if _places(content_of(file, MAX_BYTES), file):
                 titles.append(title)
         if hooked.plugins and _has_plugin(hooked, machine, project):
             titles.append(f"{title}{BY_PLUGIN}")
@@ -319,30 +316,19 @@ def _has_plugin(hooked: Hooked, machine: Machine, project: Path | None) -> bool:
 def _plugins(file: Path, key: str) -> dict[str, Any]:
     """Return a file's entries for kbhub's plugin, by name with marketplace; empty if it cannot be read."""
     with suppress(ConfigError):
-        found = parse(decode(read_bytes(file), file), "json", file).get(key)
+        found = parse(decode(content_of(file, MAX_BYTES), file), "json", file).get(key)
         if isinstance(found, dict):
             return {name: value for name, value in found.items() if name.startswith(f"{PLUGIN}@")}
     return {}
 
 
-def read_bytes_or_none(file: Path) -> bytes | None:
-    """Return a file's content; None if it cannot be read."""
-    try:
-        return read_bytes(file)
-    except ConfigError:
-        return None
-
-
 def _hooks_task(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove: bool) -> PlannedStep:
     file, title = machine.path(hooked.file), f"Hooks for {client_named(hooked.client).title}"
     step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
-    backups = data_dir(machine.env)
     if remove:
-        return _planned(step, lambda content: _without_hooks(content, file), backups=backups)
+        return _planned(step, lambda content: _without_hooks(content, file), machine)
     hint = (hooked.hint,) if hooked.hint else ()
-    return _planned(
-        step, lambda content: _with_hooks(content, file, hooked, machine, argv), backups=backups, notes=hint
-    )
+    return _planned(step, lambda content: _with_hooks(content, file, hooked, machine, argv), machine, notes=hint)
 
 
 def _with_hooks(

@@ -1,15 +1,16 @@
-"""The plan of `kbhub setup`: steps with what carries them out, and the command lines of kbhub and of clients."""
+"""The plan of `kbhub setup`: steps with what carries them out, and the command line of kbhub."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -17,10 +18,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kbhub.errors import KbhubError
+from kbhub.errors import ConfigError, KbhubError
 from kbhub.frozen import Model
-from kbhub.setup.clients import SERVER, ClientName, Machine, OwnCommand, Shape
+from kbhub.setup.clients import SERVER, ClientName, Machine, Shape
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import edit_content, write_atomically
+from kbhub.workspace.files import private_directory
 
 How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 
@@ -30,16 +33,10 @@ RELOCATABLE = ("kbhub", "serve")
 _PACKAGE = "kbhub"
 
 
-SECONDS = 60.0
-"""Timeout of a command; those written in JavaScript take up to ten seconds to start on a busy machine."""
-
 _VERSION_SECONDS = 20.0
-
-_ERROR_CHARACTERS = 300
+"""Clients written in JavaScript take up to ten seconds to start on a busy machine."""
 
 _VERSION = re.compile(r"(\d+)\.\d+")
-
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @struct
@@ -167,66 +164,25 @@ def _origin() -> str:
     return f"{vcs}+{url}" if vcs else str(url)
 
 
-def adding(own: OwnCommand, shape: Shape, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command line that registers a server."""
-    entry = json.dumps({"name": SERVER, **shape.fields(argv)})
-    line: list[str] = [own.program]
-    for part in own.add:
-        line += argv if part == "{argv}" else [entry if part == "{json}" else part]
-    return tuple(line)
-
-
-def removing(own: OwnCommand) -> tuple[str, ...]:
-    """Return the command line that removes it, or an empty tuple if there is none."""
-    return (own.program, *own.remove) if own.remove else ()
-
-
-def shown(command: Sequence[str]) -> str:
-    """Quote a command line for a shell."""
-    return shlex.join(command)
-
-
-def run(command: Sequence[str], machine: Machine) -> str:
-    """Run a client's command line in the home directory; return why it failed, or an empty string."""
-    program = machine.program(command[0])
-    if program is None:
-        return "it is not on PATH"
-    try:
-        process = _run([program, *command[1:]], machine, SECONDS)
-    except subprocess.TimeoutExpired:
-        return f"it did not finish within {SECONDS:g} s"
-    except OSError as error:
-        return f"it cannot be run: {error.strerror or error}"
-    if process.returncode == 0:
-        return ""
-    output = _ESCAPES.sub("", (process.stderr or process.stdout).decode("utf-8", "replace"))
-    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
-    return f"exit code {process.returncode}: {last[:_ERROR_CHARACTERS]}"
-
-
 def major_version(name: str, machine: Machine) -> int | None:
     """Return the major version a program reports, or None if it cannot be determined."""
     program = machine.program(name)
     if program is None:
         return None
     try:
-        process = _run([program, "--version"], machine, _VERSION_SECONDS)
+        process = subprocess.run(  # noqa: S603 - a program the user installed, our own arguments, no shell
+            [program, "--version"],
+            env=dict(machine.env),
+            cwd=machine.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     version = _VERSION.search(process.stdout.decode("utf-8", "replace"))
     return int(version[1]) if version else None
-
-
-def _run(argv: Sequence[str], machine: Machine, seconds: float) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(  # noqa: S603 - a program the user installed, our own arguments, no shell
-        argv,
-        env=dict(machine.env),
-        cwd=machine.home,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=seconds,
-        check=False,
-    )
 
 
 Action = Literal["register", "update", "remove", "write", "delete", "nothing"]
@@ -243,7 +199,6 @@ class Step(Model):
     state: Literal["planned", "done", "failed"] = Field("planned", description="How far it got.")
     command: tuple[str, ...] = Field((), description="What the client starts, afterwards.")
     before: tuple[str, ...] = Field((), description="What the client starts now, if that is something else.")
-    through: str = Field("", description="The client's own command that does it; empty if the file is edited.")
     backup: Path | None = Field(None, description="Copy of the file as it was before.")
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
@@ -309,6 +264,59 @@ def done(step: Step, *, backup: Path | None = None, notes: tuple[str, ...] = ())
 def failed(step: Step, reason: str) -> Step:
     """Return the step marked as failed, with the reason as a note."""
     return step.model_copy(update={"state": "failed", "notes": (*step.notes, reason)})
+
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Limit for a client's file; Claude Code keeps the history of every project in the same file as its servers."""
+
+_NEW_MODE = 0o644
+_NEW_PRIVATE_MODE = 0o600
+"""For new files in the home directory, which may come to hold other servers' API keys."""
+
+FOLDER = "setup"
+"""Folder in the data directory, with a subfolder for each changed file."""
+
+MAX_COPIES = 1000
+"""Limit of copies of one file within a second."""
+
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+
+def edit(
+    path: Path, change: Callable[[bytes | None], bytes | None], data: Path, within: Path | None = None
+) -> Path | None:
+    """Edit, create or delete a file as `edit_content` does, and return the dated copy in the data directory, if any.
+
+    `within` is a folder, symlinks resolved, that the file must be in, since a project may not be trustworthy.
+    """
+    real = Path(os.path.realpath(path))
+    if within is not None and not real.is_relative_to(within):
+        raise ConfigError(path, f"points outside {within}; nothing was written")
+    copies: list[Path] = []
+
+    def saved(before: bytes | None) -> bytes | None:
+        after = change(before)
+        if before is not None and after != before:
+            copies.append(_copied(data, path, before))
+        return after
+
+    try:
+        edit_content(path, MAX_BYTES, saved, new_mode=_NEW_PRIVATE_MODE if within is None else _NEW_MODE)
+    except ConfigError:
+        for copy in copies:
+            copy.unlink(missing_ok=True)
+        raise
+    return copies[0] if copies else None
+
+
+def _copied(data: Path, file: Path, content: bytes) -> Path:
+    real = os.path.realpath(file).encode("utf-8", "surrogateescape")
+    folder = private_directory(data / FOLDER / hashlib.sha256(real).hexdigest()[:16])
+    stamp = time.strftime(_STAMP, time.gmtime())
+    names = (f"{file.name}.{stamp}{end}.bak" for end in ("", *(f"-{number}" for number in range(2, MAX_COPIES))))
+    copy = next(folder / name for name in names if not (folder / name).exists())
+    write_atomically(copy, content)
+    return copy
 
 
 def carry_out(task: PlannedStep) -> Step:

@@ -1,30 +1,41 @@
-"""Find, register and remove the server in the files of clients."""
+"""The server's entry in the files of clients: find, register and remove it, with a dated backup and no other change."""
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+import tomlkit
+import yaml
+from tomlkit.exceptions import TOMLKitError
+
 from kbhub.errors import ConfigError
-from kbhub.setup import plan
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Platform, Shape, this_platform
-from kbhub.setup.entries import (
-    EntryLocation,
-    back_up,
-    decode,
+from kbhub.setup.plan import (
+    MAX_BYTES,
+    RELOCATABLE,
+    AnyName,
+    PlannedStep,
+    Registration,
+    Step,
+    done,
     edit,
-    parse,
-    read_bytes,
-    servers,
-    with_entry,
-    with_fields,
-    without_entry,
+    failed,
+    major_version,
 )
-from kbhub.setup.plan import RELOCATABLE, Action, AnyName, PlannedStep, Registration, Step, done, failed, major_version
 from kbhub.values import struct
+from kbhub.workspace import jsonc
+from kbhub.workspace.atomic_writes import content_of
 from kbhub.workspace.files import data_dir
+from kbhub.workspace.jsonc import parse_jsonc
+
+_UNUSUAL = "has an unusual layout; make the change by hand"
 
 SERVE = "serve"
 """The subcommand that runs the server; arguments after it in an entry are the user's."""
@@ -96,8 +107,8 @@ def project_target(client: Client, machine: Machine, root: Path) -> Target | Non
 
 
 def current_text(target: Target) -> str:
-    """Read the target's file. Raises like `entries.decode` and `files.read_bytes`."""
-    return decode(read_bytes(target.file), target.file)
+    """Read the target's file. Raises like `decode` and `content_of`."""
+    return decode(content_of(target.file, MAX_BYTES), target.file)
 
 
 def registered(text: str, target: Target) -> RegisteredServer | None:
@@ -131,7 +142,7 @@ def _keys(client: Client, file: Path, machine: Machine) -> tuple[str, ...]:
     """Return the key path of the servers, which for opencode depends on the file and the installed version."""
     if not client.later_keys:
         return client.keys
-    data = parse(decode(read_bytes(file), file), client.form, file)
+    data = parse(decode(content_of(file, MAX_BYTES), file), client.form, file)
     holder = data.get(client.keys[0])
     nested = holder.get(client.later_keys[1]) if isinstance(holder, Mapping) else None
     if isinstance(nested, Mapping) and not {"command", "url"} & nested.keys():
@@ -266,88 +277,45 @@ def _planned(
 
 
 def _registration(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
-    own = target.client.own if target.within is None else None
     if entry is None:
-        line: tuple[str, ...] = ()
-        if own and machine.program(own.program):
-            line = plan.adding(own, target.shape, target.argv)
-        step = _with_action(step, "register", command=target.argv, through=plan.shown(line))
-        return PlannedStep(step, partial(_carried_out, target, step, line, machine))
-    off = () if entry.enabled else (OFF,)
-    if entry.name != SERVER:
-        return PlannedStep(
-            _with_action(
-                step, "nothing", command=entry.argv, notes=(f"It is already registered as {entry.name!r}.", *off)
-            )
-        )
-    if target.wants(entry):
-        return PlannedStep(_with_action(step, "nothing", command=entry.argv, notes=off))
-    argv = target.argv_instead_of(entry)
-    step = _with_action(step, "update", command=argv, before=entry.argv, notes=off)
-    return PlannedStep(step, partial(_carried_out, target, step, (), machine))
+        step = step.model_copy(update={"command": target.argv})
+    elif entry.name == SERVER and not target.wants(entry):
+        update = {"action": "update", "command": target.argv_instead_of(entry), "before": entry.argv}
+        step = step.model_copy(update={**update, "notes": () if entry.enabled else (OFF,)})
+    else:
+        other = "" if entry.name == SERVER else f"It is already registered as {entry.name!r}."
+        notes = tuple(filter(None, (other, "" if entry.enabled else OFF)))
+        return PlannedStep(step.model_copy(update={"action": "nothing", "command": entry.argv, "notes": notes}))
+    return PlannedStep(step, partial(_carried_out, target, step, machine))
 
 
 def _removal(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
     if entry is None or entry.name != SERVER:
-        return PlannedStep(_with_action(step, "nothing"))
-    own = target.client.own if target.within is None else None
-    line = plan.removing(own) if own and machine.program(own.program) else ()
-    step = _with_action(step, "remove", before=entry.argv, through=plan.shown(line))
-    return PlannedStep(step, partial(_carried_out, target, step, line, machine))
+        return PlannedStep(step.model_copy(update={"action": "nothing"}))
+    step = step.model_copy(update={"before": entry.argv})
+    return PlannedStep(step, partial(_carried_out, target, step, machine))
 
 
-def _carried_out(target: Target, step: Step, line: tuple[str, ...], machine: Machine) -> Step:
-    """Let the client's own CLI do it; edit the file if there is no command, it fails, or it has no effect.
-
-    A backup of the file is kept if it changed.
-    """
-
-    def edited(content: bytes | None) -> bytes | None:
-        return _edited(content, target, step)
-
-    before, note = read_bytes(target.file), ""
-    copy = back_up(data_dir(machine.env), target.file, before)
-    try:
-        if line:
-            fault = plan.run(line, machine)
-            if not fault and edited(content := read_bytes(target.file)) == content:
-                return done(step, backup=copy, notes=_hint(target, step))
-            reason = fault or f"it had no effect on {target.file}"
-            note = f"`{line[0]}` failed ({reason}), so the file was edited instead."
-        edit(target.file, edited, within=target.within)
-        notes = (note, *_hint(target, step)) if note else _hint(target, step)
-        return done(step.model_copy(update={"through": ""}), backup=copy, notes=notes)
-    finally:
-        if copy and read_bytes(target.file) == before:
-            copy.unlink(missing_ok=True)
+def _carried_out(target: Target, step: Step, machine: Machine) -> Step:
+    """Edit the file, with a dated copy of what it was."""
+    copy = edit(target.file, lambda content: _edited(content, target, step), data_dir(machine.env), target.within)
+    client = target.client
+    hint = client.hint if target.within is None else ""
+    caveat = client.caveat if step.action != "remove" else ""
+    return done(step, backup=copy, notes=tuple(filter(None, (hint, caveat))))
 
 
 def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
     """Return the file so that it starts the command in the step, or without its entry."""
     text = decode(content, target.file)
     entry = registered(text, target)
-    if entry is not None and entry.name != SERVER:
-        entry = None
-    place = EntryLocation(target.form, target.keys, SERVER, target.file)
+    there = entry is not None and entry.name == SERVER
     if step.action == "remove":
-        return content if entry is None else without_entry(text, place).encode()
-    if entry is None:
-        return with_entry(text, place, target.shape.entry(step.command)).encode()
-    if target.wants(entry):
+        return _changed(text, target, None).encode() if there else content
+    if entry is not None and there and target.wants(entry):
         return content
-    return with_fields(text, place, target.shape.fields(step.command)).encode()
-
-
-def _hint(target: Target, step: Step) -> tuple[str, ...]:
-    client = target.client
-    return (
-        *((client.hint,) if client.hint and target.within is None else ()),
-        *((client.caveat,) if client.caveat and step.action != "remove" else ()),
-    )
-
-
-def _with_action(step: Step, action: Action, **more: Any) -> Step:
-    return step.model_copy(update={"action": action, **more})
+    fields = target.shape.fields(step.command) if there else target.shape.entry(step.command)
+    return _changed(text, target, fields).encode()
 
 
 def _retitled(task: PlannedStep, title: str) -> PlannedStep:
@@ -355,3 +323,271 @@ def _retitled(task: PlannedStep, title: str) -> PlannedStep:
     do = task.do
     step = task.step.model_copy(update={"title": title})
     return PlannedStep(step, None if do is None else lambda: do().model_copy(update={"title": title}))
+
+
+_BOM = "\ufeff"
+
+
+def decode(content: bytes | None, path: Path) -> str:
+    """Decode a file's content; None means that there is no file and gives an empty string."""
+    try:
+        return (content or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(path, "is not UTF-8 text; it was left unchanged") from error
+
+
+def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
+    """Parse a client's file; a blank file is an empty object."""
+    text = text.removeprefix(_BOM)
+    if not text.strip():
+        return {}
+    data = FORMATS[form].parse(text, path)
+    if not isinstance(data, dict):
+        raise ConfigError(path, "does not hold an object; it was left unchanged")
+    return data
+
+
+def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping[str, Any]:
+    """Return the servers in a parsed file, by name."""
+    node: Any = data
+    for number, key in enumerate(keys):
+        node = node.get(key)
+        if node is None:
+            return {}
+        if not isinstance(node, Mapping):
+            raise ConfigError(path, "expected an object; it was left unchanged", ".".join(keys[: number + 1]))
+    return node  # type: ignore[no-any-return]  # a Mapping, as the loop saw
+
+
+def _changed(text: str, target: Target, fields: dict[str, Any] | None) -> str:
+    """Return the text with these fields in the server's entry, or without the entry, after checking that all else is.
+
+    Raises `ConfigError` if the text is malformed, or too unusual to be edited automatically.
+    """
+    expected, form, keys, path = parse(text, target.form, target.file), FORMATS[target.form], target.keys, target.file
+    old = servers(expected, keys, path).get(SERVER)
+    if old is not None and fields is not None and not isinstance(old, Mapping):
+        raise ConfigError(path, "expected an object; it was left unchanged", ".".join((*keys, SERVER)))
+    mark, body = without_bom(text)
+    if fields is None:
+        after = mark + form.removed(body, keys, path)
+    else:
+        after = mark + (form.added if old is None else form.changed)(body, keys, fields, path)
+    holder: Any = expected
+    for key in keys:
+        if holder.get(key) is None:
+            holder[key] = {}
+        holder = holder[key]
+    if fields is None:
+        del holder[SERVER]
+    else:
+        holder[SERVER] = {**(old or {}), **fields}
+    if _plain(parse(after, target.form, path), keys) != _plain(expected, keys):
+        raise ConfigError(path, _UNUSUAL)
+    return after
+
+
+def _plain(data: Any, keys: Sequence[str]) -> Any:
+    """Return parsed data without the empty objects on the servers' key path."""
+    if keys and isinstance(data, dict) and keys[0] in data:
+        inner = _plain(data[keys[0]], keys[1:])
+        rest = {key: value for key, value in data.items() if key != keys[0]}
+        return {**rest, keys[0]: inner} if inner else rest
+    return data
+
+
+def without_bom(text: str) -> tuple[str, str]:
+    """Return a byte order mark, if a text begins with one, and the rest."""
+    return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
+
+
+def _json_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:
+    return jsonc.set_value(text if text.strip() else jsonc.NEW_FILE, [*keys, SERVER], entry, path)
+
+
+def _json_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: Path) -> str:
+    for key, value in fields.items():
+        text = jsonc.set_value(text, [*keys, SERVER, key], value, path)
+    return text
+
+
+def _json_removed(text: str, keys: Sequence[str], path: Path) -> str:
+    """Return the text without a server; servers without any are `{}`, as before, unless there is a comment in them."""
+    text = jsonc.remove_value(text, [*keys, SERVER], path)
+    if servers(parse(text, "json", path), keys, path):
+        return text
+    empty = jsonc.set_value(text, keys, {}, path)
+    return empty if "".join(empty.split()) == "".join(text.split()) else text
+
+
+def _toml_parse(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(path, f"malformed TOML: {error}") from error
+
+
+def _toml_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:
+    """Return the text with a table appended, or added in place if the servers are an inline table."""
+    newline = _newline(text)
+    lines = [f"[{'.'.join((*keys, SERVER))}]"]
+    lines += [f"{key} = {tomlkit.item(value).as_string()}" for key, value in entry.items()]
+    head = "" if not text.strip() else text if text.endswith("\n") else text + newline
+    edited = head + (newline if head else "") + newline.join(lines) + newline
+    try:
+        _toml_parse(edited, path)
+    except ConfigError:
+        return _rewritten(text, keys, path, lambda holder: holder.update({SERVER: entry}))
+    return edited
+
+
+def _toml_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: Path) -> str:
+    return _rewritten(text, [*keys, SERVER], path, lambda table: table.update(fields))
+
+
+def _toml_removed(text: str, keys: Sequence[str], path: Path) -> str:
+    """Return the text without the table and its subtables; comments before the next table stay."""
+    name = r"[ \t]*\.[ \t]*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (*keys, SERVER))
+    blank, line = r"(?:[ \t\r]*(?:#[^\n]*)?\n)*", r"(?![ \t]*\[)[ \t]*[^\s#][^\n]*(?:\n|\Z)"
+    table = re.compile(rf"(?m)^[ \t]*\[[ \t]*{name}[ \t]*[.\]][^\n]*(?:\n|\Z)(?:{blank}{line})*")
+    tables = [*table.finditer(text)]
+    if not tables:
+        return _rewritten(text, keys, path, lambda holder: holder.remove(SERVER))
+    start, end = tables[0].start(), tables[-1].end()
+    head, after = text[:start], text[end:]
+    inner = "".join(text[one.end() : two.start()] for one, two in pairwise(tables))
+    blank_line = _newline(text)
+    if head.endswith(f"\n{blank_line}") and (not after or after.startswith(blank_line)):
+        head = head.removesuffix(blank_line)
+    return head + inner.strip(blank_line) + after
+
+
+def _rewritten(text: str, keys: Sequence[str], path: Path, change: Callable[[Any], object]) -> str:
+    try:
+        document = tomlkit.parse(text)
+        holder: Any = document
+        for key in keys:
+            holder = holder[key]
+        change(holder)
+        return tomlkit.dumps(document)
+    except (TOMLKitError, KeyError, AttributeError) as error:
+        raise ConfigError(path, _UNUSUAL) from error
+
+
+_UNIT = 2
+"""Spaces per level where the file does not show its own indentation."""
+
+
+def _yaml_parse(text: str, path: Path) -> Any:
+    """Parse a client's YAML file; `ConfigError` if it is malformed."""
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(path, f"malformed YAML: {' '.join(str(error).split())}") from error
+    return {} if data is None else data
+
+
+def _yaml_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:
+    """Return the text with a key added at the start of its mapping.
+
+    `keys` has exactly one key, that of the mapping; `path` names the file in errors.
+    """
+    (key,) = keys
+    newline = _newline(text)
+    pair = _pair(_root(text), key)
+    if pair is None:
+        head = text if not text or text.endswith("\n") else text + newline
+        return head + newline.join([f"{key}:", *_block(entry, _UNIT)]) + newline
+    node, holder = pair
+    if isinstance(holder, yaml.MappingNode) and holder.value and not holder.flow_style:
+        indent = holder.value[0][0].start_mark.column
+    elif _is_empty(holder):
+        start, end = holder.start_mark.index, holder.end_mark.index
+        if end > start:  # `{}` or `null`
+            text = text[:start].rstrip(" ") + text[end:]
+        indent = _UNIT
+    else:
+        raise ConfigError(path, _UNUSUAL, key)
+    line = _line_end(text, node.end_mark.index)
+    head = text[:line] if text[:line].endswith("\n") else text[:line] + newline
+    return head + newline.join(_block(entry, indent)) + newline + text[line:]
+
+
+def _yaml_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: Path) -> str:
+    entry = {**servers(_yaml_parse(text, path), keys, path)[SERVER], **fields}
+    return _yaml_added(_yaml_removed(text, keys, path), keys, entry, path)
+
+
+def _yaml_removed(text: str, keys: Sequence[str], path: Path) -> str:
+    pair = _pair(_root(text), keys[0])
+    inner = _pair(pair[1], SERVER) if pair and not pair[1].flow_style else None
+    if pair is None or inner is None:
+        raise ConfigError(path, _UNUSUAL, keys[0])
+    start = text.rfind("\n", 0, inner[0].start_mark.index) + 1
+    end = _line_end(text, _last(inner[1]).end_mark.index)
+    if len(pair[1].value) == 1:  # a key without a value would be null
+        colon = text.index(":", pair[0].end_mark.index) + 1
+        return f"{text[:colon]} {{}}{text[colon:start]}{text[end:]}"
+    return text[:start] + text[end:]
+
+
+def _root(text: str) -> yaml.Node | None:
+    return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+def _pair(node: yaml.Node | None, key: str) -> tuple[yaml.ScalarNode, Any] | None:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return next((pair for pair in pairs if isinstance(pair[0], yaml.ScalarNode) and pair[0].value == key), None)
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return not node.value or (isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null")
+
+
+def _last(node: yaml.Node) -> yaml.Node:
+    """Return the last leaf; the end mark of a block itself is where the next node starts."""
+    while isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
+        node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
+    return node
+
+
+def _block(entry: dict[str, Any], indent: int) -> list[str]:
+    """Render an entry; JSON scalars, lists and empty objects are valid YAML."""
+    inner = " " * (indent + _UNIT)
+    return [f"{' ' * indent}{SERVER}:", *(f"{inner}{key}: {_scalar(value)}" for key, value in entry.items())]
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _line_end(text: str, offset: int) -> int:
+    if offset and text[offset - 1] == "\n":
+        return offset
+    end = text.find("\n", offset)
+    return len(text) if end < 0 else end + 1
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+Edit = Callable[[str, Sequence[str], dict[str, Any], Path], str]
+"""Edits a file's text: key path of the servers, fields of the entry, and the file for errors."""
+
+
+@struct
+class EntryFormat:
+    """How a kind of file is read and edited."""
+
+    parse: Callable[[str, Path], Any]
+    added: Edit
+    changed: Edit
+    removed: Callable[[str, Sequence[str], Path], str]
+
+
+FORMATS: dict[Form, EntryFormat] = {
+    "json": EntryFormat(parse_jsonc, _json_added, _json_changed, _json_removed),
+    "toml": EntryFormat(_toml_parse, _toml_added, _toml_changed, _toml_removed),
+    "yaml": EntryFormat(_yaml_parse, _yaml_added, _yaml_changed, _yaml_removed),
+}

@@ -12,15 +12,15 @@ import secrets
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 
-from kbhub.errors import PathNotContained
+from kbhub.errors import ConfigError, PathNotContained
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.files import open_regular
+from kbhub.workspace.files import open_regular, read_regular
 
 ABANDONED_SECONDS = 3600.0
 """Age in seconds from which a temporary file was left behind by a killed process; writing one takes milliseconds."""
@@ -64,6 +64,43 @@ def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> Non
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def content_of(path: Path, limit: int) -> bytes | None:
+    """Return a configuration file, following links; None if there is none, `ConfigError` if it cannot be read."""
+    try:
+        return read_regular(os.path.realpath(path), limit)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def edit_content(
+    path: Path, limit: int, change: Callable[[bytes | None], bytes | None], *, new_mode: int = 0o644
+) -> bytes | None:
+    """Edit, create or delete a configuration file, and return what it was; a link stays one, and a mode what it was.
+
+    `change` maps the old content to the new; None stands for no file. If it raises, nothing is written. Raises
+    `ConfigError` if the file cannot be read or written, or changed meanwhile.
+    """
+    real = Path(os.path.realpath(path))
+    before = content_of(path, limit)
+    after = change(before)
+    if after == before:
+        return before
+    if content_of(path, limit) != before:
+        raise ConfigError(path, "another program changed the file at the same time; nothing was written, try again")
+    try:
+        if after is None:
+            real.unlink()
+        else:
+            real.parent.mkdir(parents=True, exist_ok=True)
+            mode = new_mode if before is None else stat.S_IMODE(real.stat().st_mode)
+            write_atomically(real, after, mode=mode)
+    except OSError as error:
+        raise ConfigError(path, f"cannot be written: {error.strerror or error}") from error
+    return before
 
 
 def sync_folder(folder: Path) -> None:

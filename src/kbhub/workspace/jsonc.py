@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
@@ -16,7 +14,7 @@ import filelock
 
 from kbhub.errors import ConfigError
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.atomic_writes import content_of, edit_content
 from kbhub.workspace.files import private_directory, read_regular
 
 MAX_CONFIG_BYTES = 1024 * 1024
@@ -45,12 +43,15 @@ def read_jsonc(path: Path) -> Any:
         data = read_regular(path, MAX_CONFIG_BYTES)
     except OSError as error:
         raise ConfigError(path, f"cannot be read: {error.strerror or error}") from error
+    return parse_jsonc(_decoded(data, path).removeprefix(_BOM), path)
+
+
+def _decoded(data: bytes, path: Path) -> str:
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(path, f"line {line}: not UTF-8 text; save the file as UTF-8") from error
-    return parse_jsonc(text, path)
 
 
 def parse_jsonc(text: str, where: Path | str) -> Any:
@@ -139,9 +140,6 @@ LOCKS, LOCK_NAME = "locks", "config.lock"
 
 LOCK_SECONDS = 10.0
 """Seconds to wait for another process that edits a configuration, which normally takes milliseconds."""
-
-_NEW_MODE = 0o644
-"""Mode of a new file: it holds no secrets and may be in a repository."""
 
 _DEFAULT_UNIT = "  "
 _BOM = "\ufeff"
@@ -265,43 +263,19 @@ def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], obj
     A missing file is created. `check` raises if the new content is invalid, before anything is written. Raises
     `ConfigError` if the file is malformed, cannot be read or written, or changed in the meantime.
     """
-    real = Path(os.path.realpath(path))
-    before = _read(real, path)
-    text = before.removeprefix(_BOM) if before is not None else NEW_FILE
-    parse_jsonc(text, path)
-    edited = edit(text)
-    if before is not None and edited == text:
-        return False
-    check(parse_jsonc(edited, path))
-    if _read(real, path) != before:
-        raise ConfigError(path, "something else is changing the file; nothing was written, try again")
-    bom = _BOM if before is not None and before.startswith(_BOM) else ""
-    try:
-        write_atomically(real, bom + edited, mode=_mode(real))
-    except OSError as error:
-        raise ConfigError(path, f"cannot be written: {error.strerror or error}") from error
-    return True
 
+    def change(data: bytes | None) -> bytes:
+        before = NEW_FILE if data is None else _decoded(data, path)
+        text = before.removeprefix(_BOM)
+        parse_jsonc(text, path)
+        edited = edit(text)
+        if data is not None and edited == text:
+            return data
+        check(parse_jsonc(edited, path))
+        return (_BOM * before.startswith(_BOM) + edited).encode()
 
-def _read(real: Path, path: Path) -> str | None:
-    try:
-        data = read_regular(real, MAX_CONFIG_BYTES)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ConfigError(path, f"cannot be read: {error.strerror or error}") from error
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(path, f"line {line}: not UTF-8 text; save the file as UTF-8") from error
-
-
-def _mode(real: Path) -> int:
-    try:
-        return stat.S_IMODE(real.stat().st_mode)
-    except FileNotFoundError:
-        return _NEW_MODE
+    before = edit_content(path, MAX_CONFIG_BYTES, change)
+    return before != content_of(path, MAX_CONFIG_BYTES)
 
 
 def _follow(text: str, keys: Sequence[Key], where: Path | str) -> _JsonValue | None:

@@ -48,9 +48,8 @@ def setup(
 ) -> Reply:
     """Register kbhub with the coding agents and other MCP clients on this machine.
 
-    Shows the changes and asks before making them. Uses each client's own command if it has one; otherwise edits its
-    file after making a copy, preserving everything that is not kbhub's. With --agents-md or --skill but neither
-    --client nor --project, does only that.
+    Shows the changes and asks before making them. Edits each client's file after making a copy, and preserves
+    everything that is not kbhub's. With --agents-md or --skill but neither --client nor --project, does only that.
 
     Example: kbhub setup --dry-run
 
@@ -93,7 +92,7 @@ def setup(
     if skill:
         tasks += skill_tasks(chosen, machine, remove=remove)
     if agents_md:
-        tasks += agents_tasks(_project(common, machine), remove=remove)
+        tasks += agents_tasks(_project(common, machine), machine, remove=remove)
     steps = tuple(task.step for task in tasks)
     if dry_run or not any(task.do for task in tasks):
         return _reply(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes))
