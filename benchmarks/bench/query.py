@@ -13,8 +13,8 @@ import numpy as np
 
 from bench.common import report_step
 from bench.figures import side_by_side
+from kbhub.index.engine import FTS_WEIGHTS
 from kbhub.index.query.parser import parse_query
-from kbhub.index.rows import FTS_WEIGHTS
 from kbhub.index.sqlite.schema import CACHE_KIB
 from kbhub.types import Query
 

@@ -13,7 +13,7 @@ from kbhub.documents.markdown import parse_document
 from kbhub.errors import DatasetError
 from kbhub.evaluation.corpus import Setup, open_corpus
 from kbhub.evaluation.datasets import best_answer, headed_sections, load_dataset
-from kbhub.index.bm25 import NaiveIndex
+from kbhub.index.matches import NaiveIndex
 from kbhub.search.pipeline import RANKING_SIGNALS
 from kbhub.search.search import search
 from kbhub.sync.freshness import sync

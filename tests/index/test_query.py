@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.parser import MAX_TERMS, parse_query
-from kbhub.index.query.tokens import TOKENIZER, searchable
+from kbhub.index.query.parser import MAX_TERMS, TOKENIZER, parse_query, searchable
 
 
 def matches(text: str, query: str) -> list[bool]:

@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.parser import ParsedQuery, parse_query
-from kbhub.index.query.tokens import cased_parts, cased_words, searchable, stems
+from kbhub.index.query.parser import ParsedQuery, cased_parts, cased_words, parse_query, searchable, stems
 
 PIECES = st.sampled_from(
     ["word", "the", "-draft", '-"two words"', '"a phrase"', "tag:ops", "-tag:a,b", 'owner:"Jane Doe"', "n:>=3", "-m",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbhub.index.bm25 import Ranking, scores, spread
-from kbhub.index.rows import inverse_document_frequency
+from kbhub.index.engine import inverse_document_frequency
+from kbhub.index.matches import Ranking, scores, spread
 from kbhub.index.signatures import Postings
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import DAY
 from kbhub.errors import UsageError
-from kbhub.index.usage import ONCE_SECONDS, QueryLog
+from kbhub.index.side_files import ONCE_SECONDS, QueryLog
 from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import forget, rewrite
 from kbhub.memory.lists import memories

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from kbhub.index.usage import QueryLog
+from kbhub.index.side_files import QueryLog
 from kbhub.usage.gaps import maintain
 from kbhub.usage.log import log_path
 from kbhub.usage.reports import show_log

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from kbhub.errors import EmbedderError
 from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
-from kbhub.models.query_vectors import (
+from kbhub.models.static_model import (
+    INFORMATIVE_NORM,
     LONGEST_PIECE,
     LONGEST_WORD,
     LOOK_UPS,
@@ -25,7 +26,6 @@ from kbhub.models.query_vectors import (
     UNKNOWN_ID,
     QueryVectors,
 )
-from kbhub.models.static_model import INFORMATIVE_NORM
 from kbhub.models.static_vectors import StaticVectors, _all_norms, _median
 
 ROOT = Path(__file__).parents[2]

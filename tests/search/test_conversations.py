@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from conftest import DAY, Clock
-from kbhub.index.rows import ChunkRow, DocumentRow
+from kbhub.index.engine import ChunkRow, DocumentRow
 from kbhub.memory.remember import remember
 from kbhub.search.conversations import AMOUNTS, is_conversation
 from kbhub.search.dates import asked_time, written_day

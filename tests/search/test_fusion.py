@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index.bm25 import Ranking
+from kbhub.index.matches import Ranking
 from kbhub.search.plan import Candidate, SignalPart
 from kbhub.search.retrieval import MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, semantic_share
 from kbhub.search.retrieval import fuse as fuse_rankings

@@ -10,7 +10,7 @@ from dataclasses import replace
 from kbhub.answers.answer import Passage, Prepared, Support, WritingRequest, estimated_tokens
 from kbhub.answers.sentences import Unit, units
 from kbhub.documents.safe_text import one_line, outdated_mark, quoted
-from kbhub.index.query.tokens import STOP_WORDS, searchable, stems
+from kbhub.index.query.parser import STOP_WORDS, searchable, stems
 from kbhub.models.inference import seen, sendable, without_thinking
 from kbhub.values import struct
 

@@ -14,7 +14,7 @@ from kbhub.answers.citations import composed
 from kbhub.answers.sentences import Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
 from kbhub.errors import EmbedderError
-from kbhub.index.query.tokens import searchable, stems
+from kbhub.index.query.parser import searchable, stems
 from kbhub.models.embedding import Embedder
 from kbhub.values import struct
 

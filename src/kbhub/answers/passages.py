@@ -16,7 +16,7 @@ from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import Neighbour
 from kbhub.search.evidence import QueryTerms, same_text
 from kbhub.search.plan import Evidence
-from kbhub.sync.deleted_texts import DeletedTexts, deleted_words, is_gone
+from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
 
@@ -344,7 +344,7 @@ def _outdated(hub: Hub, base: str, path: str) -> str | None:
         with index.snapshot():
             row = index.document(path)
             reason = outdated(index, [row], hub.options.clock())[0].get(row.id) if row else None
-            if row is None or not is_gone(row.size):
+            if row is None or row.size >= 0:
                 return reason
             gone = deleted_words(DeletedTexts(hub.limits().kept, chosen).gone_since(path))
             return f"{reason}; {gone}" if reason else gone

@@ -9,7 +9,7 @@ from typing import Literal
 
 from kbhub.answers.answer import Weight, estimated_tokens
 from kbhub.documents.markdown import Blocks, heading_end, is_item, is_rule, scan_blocks
-from kbhub.index.query.tokens import STOP_WORDS, searchable, stems
+from kbhub.index.query.parser import STOP_WORDS, searchable, stems
 from kbhub.values import struct
 
 LIST_TOKENS = 150

@@ -11,8 +11,8 @@ from pydantic import Field
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.frozen import Model
 from kbhub.index.catalogue import ContentRow, contents, front_matter_of, unindexed
+from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
-from kbhub.index.rows import DocumentRow
 from kbhub.reading.faults import ResolvedLink, resolved_links
 from kbhub.reading.reports import PASSED_OVER
 from kbhub.types import Base, Problem, Skipped

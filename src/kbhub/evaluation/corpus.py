@@ -17,9 +17,9 @@ from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, PathNotContained, UsageError
 from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery, best_answer
 from kbhub.hub import Hub, HubOptions
-from kbhub.index.bm25 import NaiveIndex
+from kbhub.index.matches import NaiveIndex
 from kbhub.index.references import ref_of
-from kbhub.index.usage import QueryLog
+from kbhub.index.side_files import QueryLog
 from kbhub.search.search import search
 from kbhub.sync.background import embed_ahead
 from kbhub.sync.freshness import sync

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from kbhub.index.engine import Index, numbers
-from kbhub.index.rows import mapping_of, texts_of
+from kbhub.index.engine import Index, mapping_of, numbers, texts_of
 from kbhub.types import Document, Heading, Kind
 from kbhub.values import struct
 

@@ -11,8 +11,7 @@ from itertools import product
 from math import prod
 
 from kbhub.errors import UsageError
-from kbhub.index.engine import Index, numbers
-from kbhub.index.rows import DocumentRow
+from kbhub.index.engine import DocumentRow, Index, numbers
 from kbhub.types import Base, Discovery
 from kbhub.values import DAY_SECONDS, struct
 

@@ -1,17 +1,20 @@
-"""SQLite files beside the indexes, and one of them: transformer vectors, which a rebuilt index finds again."""
+"""SQLite files beside the indexes: transformer vectors, a project's query log, and how often memories were used."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import apsw
+import filelock
 
+from kbhub.errors import QueryLogUnavailable
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
+from kbhub.values import struct
 from kbhub.workspace.files import private_directory
 
 DAMAGED = (apsw.NotADBError, apsw.CorruptError)
@@ -152,3 +155,439 @@ CREATE TABLE IF NOT EXISTS vector(key INTEGER PRIMARY KEY, embedding BLOB NOT NU
 
     def _replace_damaged(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+APPLICATION_ID = 0x6B62716C
+"""Marks a SQLite file as a query log of kbhub ("kbql")."""
+
+VERSION = 4
+"""Schema version; a file with a higher one belongs to a later release and is left alone."""
+
+JOURNAL_BYTES = 1 << 20
+"""Size from which the journal is checkpointed. Opening the file reads all of it, and SQLite only truncates it for
+connections that stay open, while these are closed after each burst."""
+
+READ_SECONDS = 1800
+"""Time after a query within which reading a hit means that it answered: issue "Memories", half an hour."""
+
+ONCE_SECONDS = 300
+"""Time within which equal queries of one client count as one: five minutes cover a script that tries several formats
+and retries; someone who returns to a question comes back later."""
+
+_TABLES = """
+CREATE TABLE asked(
+  id INTEGER PRIMARY KEY,
+  at REAL NOT NULL,
+  text TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  key TEXT NOT NULL,
+  mode TEXT NOT NULL,
+  bases TEXT NOT NULL,
+  verdict TEXT,
+  score REAL,
+  client TEXT NOT NULL,
+  took REAL
+);
+CREATE INDEX asked_at ON asked(at);
+CREATE INDEX asked_key ON asked(key);
+CREATE TABLE listed(
+  asked_id INTEGER NOT NULL,
+  place INTEGER NOT NULL,
+  ref TEXT NOT NULL,
+  opened REAL,
+  PRIMARY KEY(asked_id, place)
+) WITHOUT ROWID;
+CREATE INDEX listed_ref ON listed(ref);
+CREATE TABLE topic(
+  id TEXT PRIMARY KEY,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  question TEXT NOT NULL,
+  state TEXT NOT NULL,
+  since REAL NOT NULL,
+  count INTEGER NOT NULL,
+  last REAL NOT NULL,
+  clients TEXT NOT NULL,
+  ref TEXT NOT NULL,
+  memory TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  reopened REAL
+) WITHOUT ROWID;
+CREATE TABLE state(key TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+class QueryLog(SideFile):
+    """The query log of one project.
+
+    All methods raise QueryLogUnavailable if the file cannot be read or written; a damaged file is set aside.
+    """
+
+    tables = _TABLES
+
+    def exists(self) -> bool:
+        """Return whether anything was ever logged."""
+        with self._translated():
+            return self.path.exists()
+
+    def lock(self) -> AbstractContextManager[object] | None:
+        """Return a held lock against concurrent processing of the log, or None if another process holds it."""
+        with self._translated():
+            try:
+                return filelock.FileLock(self.path.with_suffix(".lock"), mode=0o600).acquire(timeout=0)
+            except filelock.Timeout:
+                return None
+
+    def write(self, entries: Iterable[Asked | Opening]) -> None:
+        """Append queries and readings in one transaction."""
+        with self._writing() as connection:
+            for entry in entries:
+                if isinstance(entry, Opening):
+                    # In the latest query that listed the document, preferably one of the same client.
+                    connection.execute(
+                        "UPDATE listed SET opened = coalesce(opened, ?1) WHERE (asked_id, place) IN ("
+                        "SELECT asked_id, place FROM listed JOIN asked ON asked.id = asked_id "
+                        "WHERE ref IN (SELECT value FROM json_each(?2)) AND at BETWEEN ?1 - ?3 AND ?1 "
+                        "ORDER BY client = ?4 DESC, at DESC, asked.id DESC LIMIT 1)",
+                        (entry.at, json.dumps(entry.refs), READ_SECONDS, entry.client),
+                    )
+                    continue
+                connection.execute(
+                    "INSERT INTO asked(at, text, subject, key, mode, bases, verdict, score, client, took) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *(entry.at, entry.text, entry.subject, entry.key, entry.mode, json.dumps(entry.bases)),
+                        *(entry.verdict, entry.score, entry.client, entry.took),
+                    ),
+                )
+                number = connection.last_insert_rowid()
+                listed = [(number, place, ref) for place, ref in enumerate(entry.hits, 1)]
+                connection.executemany("INSERT INTO listed VALUES (?, ?, ?, NULL)", listed)
+
+    def recent(self, limit: int, since: float = float("-inf")) -> list[Asked]:
+        """Return the latest queries since a time (seconds since the epoch), newest first; a limit of -1 means all."""
+        listed = "(SELECT json_group_array(ref) FROM (SELECT ref FROM listed WHERE asked_id = id {} ORDER BY place))"
+        rows = self._rows(
+            f"SELECT at, text, subject, key, mode, bases, verdict, score, client, {listed.format('')}, "
+            f"{listed.format('AND opened')}, took FROM asked WHERE at >= ? ORDER BY at DESC, id DESC LIMIT ?",
+            *(since, limit),
+        )
+        queries = []
+        for row in rows:
+            values: list[Any] = list(row)
+            for column in (5, 9, 10):  # lists
+                values[column] = tuple(json.loads(values[column]))
+            queries.append(Asked(*values))
+        return queries
+
+    def judged(self) -> list[Asked]:
+        """Return the queries with a hit that was read, oldest first."""
+        return [query for query in reversed(self.recent(-1)) if query.opened]
+
+    def distinct(self, limit: int) -> list[Distinct]:
+        """Return distinct queries, the most recent first."""
+        rows = self._rows(
+            "SELECT subject, key, sum(again), max(at), json_group_array(DISTINCT client), sum(verdict IS 'strong'), "
+            "sum(verdict IS 'weak'), sum(verdict IS 'none') FROM "
+            f"(SELECT subject, key, at, client, verdict, {_AGAIN} FROM asked WHERE key <> '') "
+            "GROUP BY key ORDER BY max(at) DESC, key LIMIT ?",
+            *(ONCE_SECONDS, limit),
+        )
+        return [
+            Distinct(subject, key, count, last, tuple(sorted(json.loads(clients))), *verdicts)
+            for subject, key, count, last, clients, *verdicts in rows
+        ]
+
+    def count(self) -> int:
+        """Return the number of queries."""
+        return sum(number for (number,) in self._rows("SELECT count(*) FROM asked"))
+
+    def verdicts(self, since: float) -> Mapping[str | None, int]:
+        """Count the queries since a time by verdict; None for those without a verdict."""
+        rows = self._rows("SELECT verdict, count(*) FROM asked WHERE at >= ? GROUP BY verdict", since)
+        return {verdict: int(count) for verdict, count in rows}
+
+    def unanswered(self, keys: Sequence[str], since: float) -> int:
+        """Count the unanswered queries with some keys since a time."""
+        rows = self._rows(
+            f"SELECT coalesce(sum(again), 0) FROM (SELECT {_AGAIN} FROM asked "
+            "WHERE key IN (SELECT value FROM json_each(?)) AND verdict = 'none' AND at >= ?)",
+            *(ONCE_SECONDS, json.dumps(list(keys)), since),
+        )
+        return int(rows[0][0]) if rows else 0
+
+    def topics(self, kind: Kind) -> list[Topic]:
+        """Return the topics of a kind, sorted by id."""
+        rows = self._rows(f"SELECT {_TOPIC} FROM topic WHERE kind = ? ORDER BY id", kind)
+        return [Topic(*row[:8], *(tuple(json.loads(row[8])), *row[9:])) for row in rows]
+
+    def put(self, topic: Topic, before: State | None = None) -> bool:
+        """Write a topic, unless its state is no longer `before` (None if it is new); return whether it was written."""
+        values = (
+            *(topic.id, topic.kind, topic.key, topic.question, topic.state, topic.since, topic.count, topic.last),
+            *(json.dumps(list(topic.clients)), topic.ref, topic.memory, topic.digest, topic.reopened),
+        )
+        with self._writing() as connection:
+            current = connection.execute("SELECT state FROM topic WHERE id = ?", (topic.id,)).get
+            if current != before:
+                return False
+            connection.execute(f"INSERT OR REPLACE INTO topic({_TOPIC}) VALUES ({', '.join('?' * 13)})", values)
+        return True
+
+    def moment(self, key: str) -> float:
+        """Return a recorded time, seconds since the epoch; 0 if there is none."""
+        rows = self._rows("SELECT value FROM state WHERE key = ?", key)
+        return float(rows[0][0]) if rows else 0.0
+
+    def note(self, key: str, moment: float) -> None:
+        """Record a time, seconds since the epoch."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, moment))
+
+    def expire(self, before: float, most: int) -> int:
+        """Delete queries before a time, and the oldest beyond a number; return how many."""
+        if not self.exists():
+            return 0
+        with self._writing() as connection:
+            connection.execute(
+                "DELETE FROM asked WHERE at < ? "
+                "OR id IN (SELECT id FROM asked ORDER BY at DESC, id DESC LIMIT -1 OFFSET ?)",
+                (before, most),
+            )
+            gone = connection.changes()
+            if gone:
+                connection.execute("DELETE FROM listed WHERE asked_id NOT IN (SELECT id FROM asked)")
+            connection.execute(
+                "DELETE FROM topic WHERE state IN ('open', 'answered', 'withdrawn') AND last < ?", (before,)
+            )
+            connection.execute(_WORDLESS + " AND last < ?", (before,))
+        return gone
+
+    def clear(self) -> int:
+        """Delete every query and gap so that no trace is left in the file; return the number of queries."""
+        if not self.exists():
+            return 0
+        with self._writing() as connection:
+            count = int(str(connection.execute("SELECT count(*) FROM asked").get))
+            connection.execute("DELETE FROM asked; DELETE FROM listed; DELETE FROM state")
+            connection.execute("DELETE FROM topic WHERE state IN ('open', 'answered', 'withdrawn')")
+            connection.execute(_WORDLESS)
+        with self._translated(), closing(self._opened()) as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return count
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        with self._translated(), super()._writing() as connection:
+            yield connection
+
+    def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
+        if not self.exists():
+            return []
+        with self._translated(), closing(self._opened()) as connection:
+            return connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DAMAGED as error:
+            raise QueryLogUnavailable(
+                self.path, f"it was damaged; the damaged file was moved to {set_aside(self.path)}"
+            ) from error
+        except apsw.Error as error:
+            raise QueryLogUnavailable(self.path, str(error)) from error
+        except OSError as error:
+            raise QueryLogUnavailable(self.path, error.strerror or str(error)) from error
+
+    def _opened(self) -> apsw.Connection:
+        if self.path.exists() and self.path.stat().st_size:
+            return super()._opened()
+        private_directory(self.path.parent)
+        # Concurrent creators of a file would not wait for each other when they set the journal mode.
+        with filelock.FileLock(self.path.with_suffix(".new.lock"), mode=0o600):
+            return super()._opened()
+
+    def _committed(self, connection: apsw.Connection) -> None:
+        # The write is done; if this fails, for example because of a reader, the next process tries again.
+        with suppress(OSError, apsw.Error):
+            if self.path.with_name(f"{self.path.name}-wal").stat().st_size > JOURNAL_BYTES:
+                connection.set_busy_timeout(0)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def _prepare(self, connection: apsw.Connection) -> None:
+        # Checkpoint only a long journal, not at every close, which would wait for the disk.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON").fetchall()
+        connection.wal_autocheckpoint(0)
+        application, version = (connection.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version"))
+        if (application, version) == (APPLICATION_ID, VERSION):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        application, version = (connection.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version"))
+        if not tables:
+            connection.execute(self.tables)
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}").fetchall()
+        elif application != APPLICATION_ID:
+            raise QueryLogUnavailable(self.path, "it is not a query log of kbhub")
+        elif version in (1, 2, 3):  # before searches were timed, and when readings had tables of their own
+            took = "ALTER TABLE asked ADD COLUMN took REAL;" if version < 3 else ""
+            connection.execute(
+                f"{took} DROP TRIGGER IF EXISTS forget; DROP TABLE IF EXISTS question; DROP TABLE IF EXISTS lesson; "
+                f"PRAGMA user_version={VERSION}"
+            ).fetchall()
+        elif version != VERSION:
+            raise QueryLogUnavailable(self.path, f"it has format {version}, but this version of kbhub uses {VERSION}")
+        connection.execute("COMMIT")
+
+
+_AGAIN = "coalesce(at - lag(at) OVER (PARTITION BY key, client ORDER BY at) > ?, 1) AS again"
+"""SQL: whether a query counts as a new one."""
+
+_TOPIC = "id, kind, key, question, state, since, count, last, clients, ref, memory, digest, reopened"
+
+_WORDLESS = "UPDATE topic SET question = '', clients = '[]', ref = '' WHERE state IN ('closed', 'forgotten')"
+
+
+Kind = Literal["gap", "promotion"]
+State = Literal["open", "answered", "closed", "promoted", "withdrawn", "forgotten", "own"]
+
+
+@struct
+class Asked:
+    """A query and its result."""
+
+    at: float
+    """Seconds since the epoch."""
+    text: str
+    subject: str
+    """The text on one line, without filters."""
+    key: str
+    """Normalised key of equivalent queries."""
+    mode: str
+    bases: tuple[str, ...]
+    verdict: str | None
+    score: float | None
+    """Score of the best hit; None without hits."""
+    client: str
+    hits: tuple[str, ...]
+    """Refs, best first."""
+    opened: tuple[str, ...] = ()
+    """Hits that were read afterwards."""
+    took: float | None = None
+    """Seconds that the search took; None if that was not measured."""
+
+
+@struct
+class Opening:
+    """An event: a document was read."""
+
+    at: float
+    refs: tuple[str, ...]
+    """Refs the read one may mean; any of them."""
+    client: str
+
+
+@struct
+class Distinct:
+    """Queries with the same key."""
+
+    subject: str
+    key: str
+    count: int
+    """How often they were asked; repetitions by one client within `ONCE_SECONDS` count once."""
+    last: float
+    """Seconds since the epoch."""
+    clients: tuple[str, ...]
+    strong: int
+    weak: int
+    none: int
+
+
+@struct
+class Topic:
+    """A recurring question: a gap, or one whose answer was promoted to a memory."""
+
+    id: str
+    kind: Kind
+    key: str
+    """Hash of the query it was found by."""
+    question: str
+    """Empty once the queries have expired."""
+    state: State
+    since: float
+    """Time of the last change of state, seconds since the epoch."""
+    count: int = 0
+    last: float = 0.0
+    clients: tuple[str, ...] = ()
+    ref: str = ""
+    """The document that answers."""
+    memory: str = ""
+    """Id of the promoted memory."""
+    digest: str = ""
+    """Digest of the ref's target when last checked."""
+    reopened: float | None = None
+    """When an answered gap was opened again."""
+
+
+@struct
+class Use:
+    """How often and when a memory was used."""
+
+    uses: int
+    last: float
+    """Seconds since the epoch."""
+
+
+class UseCounts(SideFile):
+    """Use counts by place (a folder of memories) and memory id."""
+
+    tables = """
+CREATE TABLE IF NOT EXISTS use(
+  place TEXT NOT NULL,
+  memory TEXT NOT NULL,
+  uses INTEGER NOT NULL,
+  last REAL NOT NULL,
+  PRIMARY KEY(place, memory)
+) WITHOUT ROWID
+"""
+
+    def all(self, place: str) -> Mapping[str, Use]:
+        """Return the uses of a place's memories by id; empty if the file cannot be read."""
+        rows = self._rows("SELECT memory, uses, last FROM use WHERE place = ?", place)
+        return {str(memory): Use(int(str(uses)), float(str(last))) for memory, uses, last in rows}
+
+    def count(self, place: str, memories: Iterable[str], now: float) -> bool:
+        """Count one use of each memory at a time in seconds since the epoch; return whether it was written."""
+        ids = json.dumps(sorted(set(memories)))
+        return self._write(
+            lambda connection: connection.execute(
+                "INSERT INTO use SELECT ?, value, 1, ? FROM json_each(?) WHERE true "
+                "ON CONFLICT DO UPDATE SET uses = uses + 1, last = max(last, excluded.last)",
+                (place, now, ids),
+            )
+        )
+
+    def put(self, place: str, uses: Mapping[str, Use]) -> bool:
+        """Merge imported uses; the larger count and the later time win."""
+        rows = [(place, memory, use.uses, use.last) for memory, use in uses.items()]
+        return self._write(
+            lambda connection: connection.executemany(
+                "INSERT INTO use VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE "
+                "SET uses = max(uses, excluded.uses), last = max(last, excluded.last)",
+                rows,
+            )
+        )
+
+    def forget(self, place: str, memories: Iterable[str]) -> bool:
+        """Delete the counts of deleted memories."""
+        if not self.path.exists():
+            return True
+        ids = json.dumps(list(memories))
+        return self._write(
+            lambda connection: connection.execute(
+                "DELETE FROM use WHERE place = ? AND memory IN (SELECT value FROM json_each(?))", (place, ids)
+            )
+        )

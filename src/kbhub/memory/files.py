@@ -23,7 +23,7 @@ from kbhub.documents.markdown import decode
 from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.frozen import Model
-from kbhub.index.usage import Use
+from kbhub.index.side_files import Use
 from kbhub.search.memory_boost import Facts, Source, facts_of, strength
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import Content, Folder, open_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import MemoryNotFound, UsageError
-from kbhub.index.usage import Use
+from kbhub.index.side_files import Use
 from kbhub.memory.catalog import (
     active_shelves,
     all_known,

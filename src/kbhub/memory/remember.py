@@ -22,7 +22,7 @@ from kbhub.errors import (
     UsageError,
     WriteRefused,
 )
-from kbhub.index.query.tokens import normalise, stems
+from kbhub.index.query.parser import normalise, stems
 from kbhub.index.references import embedded_text
 from kbhub.memory.catalog import (
     active_shelves,

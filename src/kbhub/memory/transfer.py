@@ -17,7 +17,7 @@ from kbhub.documents.markdown import parse_document
 from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
-from kbhub.index.usage import Use
+from kbhub.index.side_files import Use
 from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, public_facts, shelf_to_write
 from kbhub.memory.changes import as_it_is, edit
 from kbhub.memory.files import (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.models.minilm_vectors import MiniLMVectors
-    from kbhub.models.query_vectors import QueryVectors
+    from kbhub.models.static_model import QueryVectors
     from kbhub.models.static_vectors import StaticVectors
 
 MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -183,7 +183,7 @@ class StaticEmbedder:
         with self._loading:
             if self._queries is None:
                 # Imports numpy, which takes 0.1 s.
-                from kbhub.models.query_vectors import QueryVectors  # noqa: PLC0415
+                from kbhub.models.static_model import QueryVectors  # noqa: PLC0415
 
                 self._queries = QueryVectors(Path(self.source))
             return self._queries

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.index.catalogue import LinkedDocument, front_matter_of, link_rows, linked_documents
 from kbhub.index.engine import Index
-from kbhub.index.query.tokens import fold
+from kbhub.index.query.parser import fold
 from kbhub.index.references import ref_of
 from kbhub.reading.links import LinkKind, PathTable, Resolution, folded
 from kbhub.reading.lists import short_docids

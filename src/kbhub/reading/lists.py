@@ -16,9 +16,8 @@ from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import inside_of
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable, UsageError
 from kbhub.frozen import Model
-from kbhub.index.engine import Index
+from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.references import DOCID_DIGITS, ref_of
-from kbhub.index.rows import DocumentRow
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
 from kbhub.sync.background import embedded, is_used

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.markdown import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError, PartNotFound, UsageError
+from kbhub.index.engine import DocumentRow
 from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pattern, outdated, split_refs
-from kbhub.index.rows import DocumentRow
 from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import ResolvedDocument, Resolver, folded, resolver_of
 from kbhub.types import Base, Document, Query

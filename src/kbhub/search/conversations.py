@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 
+from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.query.excerpts import occurrences, plain
-from kbhub.index.query.tokens import paired, stems
-from kbhub.index.rows import ChunkRow, DocumentRow, Key
+from kbhub.index.query.parser import paired, stems
 from kbhub.search.dates import own_time
 from kbhub.search.evidence import likeness, rarity
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from kbhub.index.rows import ChunkRow, DocumentRow
+from kbhub.index.engine import ChunkRow, DocumentRow
 from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSignal, SignalPart
 
 MONTHS = (

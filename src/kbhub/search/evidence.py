@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
+from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
-from kbhub.index.query.tokens import cased_words, normalise, paired, stems, tokens
-from kbhub.index.rows import title_above
+from kbhub.index.query.parser import cased_words, normalise, paired, stems, tokens
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.search.names import is_identifier, words_of
 from kbhub.search.plan import (
@@ -26,7 +26,7 @@ from kbhub.search.plan import (
 )
 
 if TYPE_CHECKING:
-    from kbhub.models.query_vectors import QueryVectors
+    from kbhub.models.static_model import QueryVectors
 
 
 UNKNOWN = 1.5

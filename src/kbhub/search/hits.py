@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.bm25 import CHUNK_BITS, Ranking, first_of_each
+from kbhub.index.engine import ChunkRow, Key
+from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term
 from kbhub.index.references import STALE_DAYS, age_days, outdated, ref_of, short_docids
-from kbhub.index.rows import ChunkRow, Key
 from kbhub.search.evidence import same_text
 from kbhub.search.memory_boost import uneven, weigh
 from kbhub.search.plan import Candidate, OpenBases, Plan, SignalPart
 from kbhub.search.retrieval import Matches, places_in
-from kbhub.sync.deleted_texts import DeletedTexts, deleted_words, is_gone
+from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Hit, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
 
@@ -159,7 +159,7 @@ def described(
             reasons, accepted = outdated(base.index, mine, bases.now)
             for row in mine:
                 why = reasons.get(row.id, "")
-                if is_gone(row.size):
+                if row.size < 0:
                     gone = deleted_words(DeletedTexts(bases.hub.limits().kept, base.base).gone_since(row.path))
                     why = f"{why}; {gone}" if why else gone
                 if why or row.id in reasons:
@@ -201,7 +201,7 @@ def described(
                 stale=best.document_key in ended or (age > STALE_DAYS and best.document_key not in decided),
                 outdated=outdated_by or None,
                 replaces=tuple([place(key) for key in best.replaces]),
-                kept=is_gone(document.size),
+                kept=document.size < 0,
                 whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
                 contexts=matching(home.contexts, contexts, document.path),
                 also=tuple([Span(start_line=other.start_line, end_line=other.end_line) for other in others]),

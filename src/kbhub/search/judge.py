@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
-from kbhub.index.query.parser import ANY, MAX_CHARACTERS
-from kbhub.index.query.tokens import fold
+from kbhub.index.query.parser import ANY, MAX_CHARACTERS, fold
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, OpenBases, Plan
 from kbhub.types import Hit, SearchResult, Verdict
 from kbhub.values import struct

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from kbhub.errors import ModelUnavailable
 from kbhub.frozen import Model
-from kbhub.index.query.parser import parse_query
-from kbhub.index.query.tokens import normalise
+from kbhub.index.query.parser import normalise, parse_query
 from kbhub.models.inference import Deadline, Prompt, fence_mark, quoted, quoting_rule
 from kbhub.models.ollama import Ollama, StoredAnswers
 from kbhub.search.hits import SCORE_DIGITS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.engine import Index
 from kbhub.index.references import age_days
-from kbhub.index.usage import Use, UseCounts
+from kbhub.index.side_files import Use, UseCounts
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal
 from kbhub.types import Base, Query
 from kbhub.values import DAY_SECONDS, struct

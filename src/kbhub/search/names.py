@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from kbhub.index.query.tokens import cased_parts, normalise
+from kbhub.index.query.parser import cased_parts, normalise
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
 
 _IDENTIFIER = re.compile(

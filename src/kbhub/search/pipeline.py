@@ -6,6 +6,7 @@ Imports numpy, so it is called through `search.search`.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -16,11 +17,10 @@ import numpy as np
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.hub import Hub
-from kbhub.index.bm25 import NO_CHUNKS, Ranking
+from kbhub.index.engine import Selection
+from kbhub.index.matches import NO_CHUNKS, Ranking, known_keys, newest, paths_of, select
 from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
-from kbhub.index.rows import Selection
-from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.models.embedding import Embedder
 from kbhub.search import conversations, dates, evidence, memory_boost, names, transformer
@@ -51,7 +51,6 @@ from kbhub.search.retrieval import (
 from kbhub.sync.base_suggestions import outside
 from kbhub.sync.freshness import Freshness, is_in_progress
 from kbhub.types import Base, Correction, Mode, Query, SearchResult, Skipped
-from kbhub.workspace.files import is_directory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,7 +119,7 @@ def _opened(
     for base in selected:
         index = hub.index(base)
         try:
-            if not is_directory(base.path):
+            if not os.path.isdir(base.path):  # noqa: PTH112 - Path.is_dir raises where it may not look
                 raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
             stack.enter_context(index.snapshot())
             comparable = index.meta("embedder") == fingerprint

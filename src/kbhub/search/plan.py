@@ -8,9 +8,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index.engine import Index
+from kbhub.index.engine import ChunkRow, DocumentRow, Index, Key, Selection
 from kbhub.index.query.parser import ParsedQuery, Term
-from kbhub.index.rows import ChunkRow, DocumentRow, Key, Selection
 from kbhub.types import Base, Query, Skipped
 from kbhub.values import DAY_SECONDS, struct
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbhub.index.bm25 import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys_of, scores, spread, union
-from kbhub.index.engine import Index
+from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_frequency
+from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys_of, scores, spread, union
 from kbhub.index.query.parser import Term
-from kbhub.index.rows import Key, Place, Selection, inverse_document_frequency
 from kbhub.index.signatures import Columns, Postings, likely, quantise
 from kbhub.search.names import is_name
 from kbhub.search.plan import RANKED, Candidate, SignalPart, WeightedTerm
@@ -23,7 +22,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kbhub.index.bm25 import Places
+    from kbhub.index.matches import Places
 
 SIGNALS = ("keyword", "semantic")
 """Signals with a ranking of their own."""

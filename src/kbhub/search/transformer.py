@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kbhub.errors import EmbedderError
-from kbhub.index.rows import Key
+from kbhub.index.engine import Key
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import quantise, similarity
 from kbhub.models.embedding import minilm

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 import filelock
 
 from kbhub.errors import BaseNotFound, IndexUnavailable, KbhubError
-from kbhub.index.engine import Index
+from kbhub.index.engine import Index, title_above
 from kbhub.index.references import embedded_text
-from kbhub.index.rows import title_above
 from kbhub.index.side_files import TransformerVectors
 from kbhub.models.embedding import MINILM, installed_model, minilm
 from kbhub.sync.freshness import Freshness, StaleBase, freshen, sync

@@ -1,7 +1,7 @@
 """Keep the texts of files that may be deleted, so that they stay searchable.
 
 Only text is kept, compressed, one file per document in the user's data folder, written on indexing. A document whose
-file is gone has a negative size in the index (see `gone_size`).
+file is gone has a negative size in the index: -1 less that of the file.
 """
 
 from __future__ import annotations
@@ -58,16 +58,6 @@ class DeletedText:
     document: Document
     gone: float | None = None
     """When its file was first found missing, seconds since the epoch; None if that was not recorded."""
-
-
-def gone_size(size: int) -> int:
-    """Return the negative size under which a document without a file is indexed."""
-    return -1 - size
-
-
-def is_gone(size: int) -> bool:
-    """Whether an indexed size marks a document whose file is gone."""
-    return size < 0
 
 
 def deleted_words(since: float | None) -> str:
@@ -175,7 +165,7 @@ class DeletedTexts:
             unlisted = path.startswith(hidden or "\0")
             exists = os.path.lexists(self.base.path / path)
             if self.wants(path) and not unlisted and not exists and filters.reason(path) is None:
-                files[path] = (gone_size(size), mtime)
+                files[path] = (-1 - size, mtime)
         return replace(scan, listings=(listing_of(files),))
 
     def add(self, patterns: Iterable[str]) -> None:

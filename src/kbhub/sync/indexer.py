@@ -27,12 +27,11 @@ from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.source import IsolatedParser, chunks_of, read_source
 from kbhub.documents.walk import KeptFolder, Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
-from kbhub.index.engine import NewChunk, NewDocument
+from kbhub.index.engine import NewChunk, NewDocument, title_above
 from kbhub.index.references import chunk_key, document_id, embedded_text
-from kbhub.index.rows import title_above
 from kbhub.index.signatures import quantise
 from kbhub.models.embedding import Embedder, StaticEmbedder
-from kbhub.sync.deleted_texts import DeletedTexts, is_gone
+from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.types import Base, Chunk, Document, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
@@ -117,7 +116,7 @@ class DocumentReader:
 
     def can_read(self, entry: FileEntry) -> bool:
         """Return whether a file that was unreadable before can be opened now."""
-        if is_gone(entry.size) or why_unreadable(self.base, entry.path) is not None:
+        if entry.size < 0 or why_unreadable(self.base, entry.path) is not None:
             return False
         try:
             open_contained(self.base, entry.path).close()
@@ -131,7 +130,7 @@ class DocumentReader:
         `folder` is that of the file before.
         """
         try:
-            if is_gone(entry.size):
+            if entry.size < 0:
                 self._note(entry.path, gone=True)
                 return self._kept(entry, known)
             self._note(entry.path, gone=False)

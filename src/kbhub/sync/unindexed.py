@@ -15,8 +15,7 @@ import apsw
 from kbhub.documents.markdown import decode
 from kbhub.documents.walk import KeptFolder, Limits, open_contained
 from kbhub.errors import IndexUnavailable, PathNotContained
-from kbhub.index.query.parser import Term
-from kbhub.index.query.tokens import normalise
+from kbhub.index.query.parser import Term, normalise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import scan_base

@@ -12,7 +12,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kbhub.index.usage import Distinct
+    from kbhub.index.side_files import Distinct
 
 SIMILARITY = 0.85
 """Cosine above which two queries ask the same: issue "Memories"."""

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from kbhub.errors import EmbedderError, MemoriesUnavailable, QueryLogUnavailable, UsageError, WriteRefused
-from kbhub.index.usage import ONCE_SECONDS, QueryLog, Topic
+from kbhub.index.side_files import ONCE_SECONDS, QueryLog, Topic
 from kbhub.models.embedding import PACKAGED_SHA256, Embedder, packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.memory_boost import timestamp

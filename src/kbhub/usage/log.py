@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import KbhubError, QueryLogUnavailable
-from kbhub.index.query.parser import parse_query
-from kbhub.index.query.tokens import normalise
+from kbhub.index.query.parser import normalise, parse_query
 from kbhub.index.references import parse_reference
-from kbhub.index.usage import Asked, Opening, QueryLog
+from kbhub.index.side_files import Asked, Opening, QueryLog
 from kbhub.types import Discovery, Query, SearchResult
 from kbhub.values import struct
 from kbhub.workspace.memory_folders import identify

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.usage import QueryLog, State, Topic
+from kbhub.index.side_files import QueryLog, State, Topic
 from kbhub.memory.catalog import active_shelves, known
 from kbhub.memory.changes import forget, rewrite
 from kbhub.memory.files import MemoryFile, read

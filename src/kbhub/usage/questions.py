@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.markdown import anchor
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError
-from kbhub.index.usage import Kind, QueryLog, Topic
+from kbhub.index.side_files import Kind, QueryLog, Topic
 from kbhub.memory.catalog import active_shelves, section_text
 from kbhub.memory.files import read
 from kbhub.search.search import search

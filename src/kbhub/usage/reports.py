@@ -9,7 +9,7 @@ from pydantic import Field
 
 from kbhub.errors import QueryLogUnavailable
 from kbhub.frozen import Model
-from kbhub.index.usage import Asked, QueryLog
+from kbhub.index.side_files import Asked, QueryLog
 from kbhub.reading.reports import Gap
 from kbhub.search.memory_boost import timestamp
 from kbhub.types import Mode, Verdict

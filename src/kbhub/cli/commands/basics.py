@@ -39,8 +39,7 @@ from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.sessions import let_speak, mark_read
 from kbhub.hub import Hub
 from kbhub.index.catalogue import tag_counts
-from kbhub.index.query.parser import parse_query
-from kbhub.index.query.tokens import STOP_WORDS
+from kbhub.index.query.parser import STOP_WORDS, parse_query
 from kbhub.memory.catalog import all_known, count_read
 from kbhub.reading.lists import status as status_of
 from kbhub.reading.read import ReadOptions, by_index

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kbhub.index.engine import FTS_WEIGHTS
 from kbhub.index.postgres.schema import WRITTEN
-from kbhub.index.query.tokens import tokens
-from kbhub.index.rows import FTS_WEIGHTS
+from kbhub.index.query.parser import tokens
 from kbhub.index.signatures import encoded, growing
 from kbhub.values import struct
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kbhub.index.rows import KINDS
+from kbhub.index.engine import KINDS
 
 LARGEST_ID = 2**31 - 1
 """Largest id of a chunk, which `blocks.CHUNK_SHIFT` leaves room for, and of a document."""

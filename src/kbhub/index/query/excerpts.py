@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from kbhub.index.query.tokens import MAX_CASED, RUN, cased_parts, cased_words, normalise, searchable, stems, tokens
+from kbhub.index.query.parser import MAX_CASED, RUN, cased_parts, cased_words, normalise, searchable, stems, tokens
 
 if TYPE_CHECKING:
     from kbhub.index.query.parser import Term

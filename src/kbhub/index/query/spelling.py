@@ -16,8 +16,7 @@ from functools import lru_cache
 
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
 from kbhub.index.engine import Index
-from kbhub.index.query.parser import Term, parse_query
-from kbhub.index.query.tokens import RUN, fold, searchable, stems
+from kbhub.index.query.parser import RUN, Term, fold, parse_query, searchable, stems
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.values import struct
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kbhub.index.engine import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
 from kbhub.index.query.parser import Term
-from kbhub.index.rows import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
 from kbhub.index.signatures import Columns, Postings, Signatures, growing, made, roomy, sign, similarity, written
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index.engine import WORD, Index, Snapshot, numbers
+from kbhub.index.engine import FTS_WEIGHTS, WORD, Index, Snapshot, numbers
 from kbhub.index.query.parser import Term
-from kbhub.index.rows import FTS_WEIGHTS
 from kbhub.index.sqlite.schema import (
     ANOTHERS,
     NAME,

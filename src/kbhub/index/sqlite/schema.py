@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from kbhub.index.query.tokens import TOKENIZER
-from kbhub.index.rows import FTS_COLUMNS
+from kbhub.index.engine import FTS_COLUMNS
+from kbhub.index.query.parser import TOKENIZER
 from kbhub.types import Base
 from kbhub.values import struct
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import apsw
 
-from kbhub.index.engine import PACKED_FROM, NewDocument, properties, searched_texts
-from kbhub.index.rows import title_above
+from kbhub.index.engine import PACKED_FROM, NewDocument, properties, searched_texts, title_above
 from kbhub.index.sqlite.schema import PACKED_SUM, faults, open_again, open_writer, packed_sum, stored_vectors
 
 if TYPE_CHECKING:

@@ -1,0 +1,392 @@
+"""The chunks that match a query: selected by its filters, and scored by BM25, as columns.
+
+The functions that take an index need it within a snapshot; a selection of None is everything.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import apsw
+import numpy as np
+
+from kbhub.index.engine import K1, B, Index, Key, Place, Selection, numbers
+from kbhub.index.query.parser import (
+    ANY,
+    Filter,
+    FilterValue,
+    Term,
+    date_of,
+    days_of,
+    fold,
+    is_pattern,
+    number_of,
+    path_prefix,
+    path_test,
+)
+from kbhub.index.signatures import Postings
+from kbhub.values import DAY_SECONDS, struct
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
+"""Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""
+
+_SPELLINGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+"""YAML's other spellings of true and false."""
+
+Condition = tuple[str, list[Any]]
+"""SQL on the table `document`, and its values."""
+
+
+def select(
+    index: Index,
+    names: Collection[str],
+    filters: Sequence[Filter],
+    excluded: Sequence[Term],
+    now: float,
+    elsewhere: Sequence[str] = (),
+) -> Selection | None:
+    """Apply filters and exclusions to a base; return None if everything matches.
+
+    Args:
+        index: its index, in a snapshot.
+        names: its id and other names, for `base:`.
+        filters: filters that a document must all match.
+        excluded: terms a document must not have in any chunk, its title, path or tags.
+        now: seconds since the epoch, for `age:`.
+        elsewhere: paths of documents that belong to another base.
+    """
+    if not (filters or excluded or elsewhere):
+        return None
+    folded = {fold(name) for name in names}
+    for part in filters:
+        if part.key == "base":
+            named = any(value.text == ANY or fold(value.text) in folded for value in part.values)
+            if named == part.excluded:
+                return Selection(array("q"), 0)
+    conditions = [_condition(index, part, now) for part in filters if part.key != "base"]
+    if excluded:
+        conditions.append(("id NOT IN @ids", [_documents_with(index, excluded)]))
+    filtered = bool(conditions)
+    if elsewhere:
+        conditions.append(("path NOT IN @texts", [list(elsewhere)]))
+    if not conditions:
+        return None
+    rows = index.rows(
+        "SELECT id FROM document WHERE " + " AND ".join(f"({sql})" for sql, _ in conditions),
+        *(value for _, values in conditions for value in values),
+    )
+    columns = index.columns()
+    mask = np.isin(columns.documents, np.array([number for (number,) in rows], np.int32)) & columns.alive
+    return Selection(array("q", columns.ids[mask].tolist()), len(np.unique(columns.documents[mask])), filtered)
+
+
+def paths_of(index: Index, selection: Selection | None) -> list[str]:
+    """Return the paths of the selected documents."""
+    return list(index.paths_of(np.unique(_selected(index, selection)[1]).tolist()).values())
+
+
+def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
+    """Return those folded keys that occur in the front matter of an index's documents."""
+    rows = index.rows(
+        "SELECT DISTINCT key FROM property WHERE key IN @texts",
+        sorted(keys),
+    )
+    return frozenset(key for (key,) in rows)
+
+
+def newest(index: Index, selection: Selection | None, limit: int) -> list[tuple[int, int]]:
+    """Return (id of the first chunk, seconds since the epoch) of the newest documents, ties by path.
+
+    This answers a query with filters but no terms.
+    """
+    chunks, documents = _selected(index, selection)
+    numbered, first = np.unique(documents, return_index=True)
+    rows = index.rows(f"SELECT id, {DATED}, path FROM document WHERE id IN @ids", numbers(numbered))
+    first_of = dict(zip(numbered.tolist(), chunks[first].tolist(), strict=True))
+    rows.sort(key=lambda row: (-row[1], row[2]))
+    return [(first_of[number], dated) for number, dated, _ in rows[:limit]]
+
+
+def _selected(index: Index, selection: Selection | None) -> tuple[NDArray[np.signedinteger], NDArray[np.int32]]:
+    """Return the ids of the chunks that may be found, ascending, and of their documents."""
+    columns = index.columns()
+    mask = columns.alive if selection is None else columns.selected(selection.chunks)
+    return columns.ids[mask], columns.documents[mask]
+
+
+def _condition(index: Index, condition_filter: Filter, now: float) -> Condition:
+    if condition_filter.key == "path":
+        sql, values = _either([_path(index, value.text) for value in condition_filter.values])
+    elif condition_filter.key == "kind":
+        kinds = [fold(value.text) for value in condition_filter.values]
+        sql, values = ("true", []) if ANY in kinds else ("kind IN @texts", [kinds])
+    elif condition_filter.key == "age":
+        sql, values = _either([_age(value, now) for value in condition_filter.values])
+    else:
+        # The key in each alternative, or SQLite would go through all values of the key.
+        rows = [
+            condition for value in condition_filter.values for condition in _properties(condition_filter.key, value)
+        ]
+        true, values = _either([(f"key = ? AND ({sql})", [condition_filter.key, *values]) for sql, values in rows])
+        sql = f"id IN (SELECT document_id FROM property WHERE @each key IN @texts AND ({true}))"
+        values = [[condition_filter.key], *values]
+    return (f"NOT ({sql})" if condition_filter.excluded else sql), values
+
+
+def _documents_with(index: Index, terms: Sequence[Term]) -> NDArray[np.int32]:
+    documents = index.columns().documents
+    return np.unique(np.concatenate([documents[index.postings(term).positions] for term in terms]))
+
+
+def _either(conditions: Sequence[Condition]) -> Condition:
+    return " OR ".join(f"({sql})" for sql, _ in conditions), [value for _, values in conditions for value in values]
+
+
+def _path(index: Index, value: str) -> Condition:
+    prefix = path_prefix(value)
+    if prefix.isascii() and not is_pattern(prefix):
+        return "substr(lower(path), 1, ?) = ?", [len(prefix), prefix]
+    test = path_test(value)
+    matching = [number for number, path in index.rows("SELECT id, path FROM document") if test(path)]
+    return "id IN @ids", [numbers(matching)]
+
+
+def _age(value: FilterValue, now: float) -> Condition:
+    age = f"@greatest(0, (? - {DATED}) / {DAY_SECONDS})"
+    return _compared(value, age, [int(now)], days_of)
+
+
+def _properties(key: str, value: FilterValue) -> list[Condition]:
+    """Return alternative conditions on a row of the table `property` with the right key."""
+    if value.operator != "=":
+        return [_compared(value, "@number", [], number_of), _dated(value)]
+    text = fold(value.text)
+    if text == ANY:
+        return [("true", [])]
+    if key == "tag":
+        name = " ".join(text.lstrip("#").rstrip("/").split())
+        return [("value = ?", [name]), ("value > ? AND value < ?", [f"{name}/", f"{name}0"])]
+    if key == "namespace":
+        name = text.strip("/")
+        return [("value = ?", [name]), ("value > ? AND value < ?", [f"{name}/", f"{name}0"])]
+    same: list[Condition] = [("value IN (?, ?)", [text, _SPELLINGS.get(text, text)])]
+    if (number := number_of(text)) is not None:
+        same.append(("@number = ?", [number]))
+    if (date := date_of(text)) is not None:
+        same.append((f"@iso_date AND substr(value, 1, {len(date)}) = ?", [date]))
+    return same
+
+
+def _compared(value: FilterValue, what: str, before: list[Any], read: Callable[[str], float | None]) -> Condition:
+    """Compare a number; false if an end is not a number."""
+    return _all([(f"{what} {sign} ?", [*before, read(end)]) for sign, end in _ends(value)])
+
+
+def _dated(value: FilterValue) -> Condition:
+    """Compare a date at the precision of the value: `>2024` is after that year, `<=2024-05` includes that May."""
+    ends = [(sign, date_of(end)) for sign, end in _ends(value)]
+    compared = [(f"substr(value, 1, {len(date or '')}) {sign} ?", [date]) for sign, date in ends]
+    return _all([("@iso_date", []), *compared])
+
+
+def _ends(value: FilterValue) -> list[tuple[str, str]]:
+    """Return (comparison, end) for each end of a value; for an empty range, an end that nothing matches."""
+    if value.operator != "..":
+        return [(value.operator, value.text)]
+    return [(sign, end) for sign, end in ((">=", value.text), ("<=", value.upper)) if end] or [("=", "")]
+
+
+def _all(conditions: Sequence[Condition]) -> Condition:
+    return " AND ".join(f"({sql})" for sql, _ in conditions), [value for _, values in conditions for value in values]
+
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
+    "Returns the positions of chunks."
+
+CHUNK_BITS = 44
+"""Low bits of a number that hold the chunk id; the bits above hold the base. Ids are never reused, and 2^44 suffice."""
+
+TIED = 400
+"""Most chunks kept beyond the limit because they tie with the last one; their order is by place."""
+
+NO_CHUNKS = np.zeros(0, np.int64)
+
+SPARSE = 8
+"""Chunks per posting above which only the chunks with a term are summed."""
+
+
+@struct
+class Ranking:
+    """Chunks found by a signal, best first, one array per field."""
+
+    chunks: NDArray[np.int64]
+    """Chunk and base in one number: `chunk + (base << CHUNK_BITS)`."""
+    documents: NDArray[np.signedinteger]
+    """Ids of their documents in the base."""
+    values: NDArray[np.float64]
+    """The signal's values; larger is better."""
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[Key, int, float]]) -> Self:
+        """Create a ranking from (chunk, document, value), best first."""
+        rows = list(rows)
+        chunks = np.array([(base << CHUNK_BITS) + chunk for (base, chunk), _, _ in rows], np.int64)
+        documents = np.array([document for _, document, _ in rows], np.int64)
+        return cls(chunks, documents, np.array([value for _, _, value in rows], np.float64))
+
+    @classmethod
+    def joined(cls, rankings: Sequence[Ranking]) -> Self:
+        """Concatenate the rankings of several bases, unordered."""
+        if not rankings:
+            return cls(NO_CHUNKS, NO_CHUNKS, np.zeros(0))
+        columns = zip(*[(part.chunks, part.documents, part.values) for part in rankings], strict=True)
+        return cls(*map(np.concatenate, columns))
+
+    def as_keys(self) -> list[Key]:
+        """Return the chunks as (number of the base, chunk id)."""
+        return keys_of(self.chunks)
+
+    def best(self, limit: int, places: Places) -> Ranking:
+        """Sort unordered chunks, ties by place, and keep the best."""
+        kept = np.arange(len(self))
+        if len(self) > limit:
+            kept = np.flatnonzero(self.values >= np.partition(self.values, -limit)[-limit])
+        order = kept[best_first(self.chunks[kept], self.values[kept], places)[:limit]]
+        return Ranking(self.chunks[order], self.documents[order], self.values[order])
+
+
+def keys_of(chunks: NDArray[np.int64]) -> list[Key]:
+    """Split chunk numbers into (number of the base, chunk id)."""
+    bases, ids = chunks >> CHUNK_BITS, chunks & ((1 << CHUNK_BITS) - 1)
+    return list(zip(bases.tolist(), ids.tolist(), strict=True))
+
+
+def union(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sorted union of two arrays; `np.union1d` would import masked arrays (20 ms)."""
+    both = np.sort(np.concatenate((one, other)))
+    first = np.ones(len(both), np.bool_)
+    np.not_equal(both[1:], both[:-1], out=first[1:])
+    return both[first]
+
+
+def spread(
+    documents: NDArray[np.signedinteger], values: NDArray[np.float64], limit: int, each: int | None
+) -> NDArray[np.int64]:
+    """Return the unordered indices of the best chunks of a base, at most `each` of a document (None: any number).
+
+    At least `limit`, if available, and all chunks better than the worst of them, except those over a document's limit
+    and, of ties, those beyond `TIED`. Larger values are better.
+    """
+    count = limit
+    while True:
+        kept = _largest(values, count)
+        if each is not None and len(kept) > each:
+            kept = kept[first_of_each(documents[kept], values[kept], each)]
+        if len(kept) >= limit or count >= len(values):
+            return kept
+        count *= 4
+
+
+def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    if len(values) <= count:
+        return np.arange(len(values))
+    last = np.partition(values, -count)[-count]
+    return np.concatenate([np.flatnonzero(values > last), np.flatnonzero(values == last)[:TIED]])
+
+
+def first_of_each(documents: NDArray[np.signedinteger], values: NDArray[np.float64], each: int) -> NDArray[np.int64]:
+    """Return the indices of the `each` best chunks of each document; larger values are better."""
+    order = np.lexsort((-values, documents))
+    ordered = documents[order]
+    index = np.arange(len(order))
+    # Distance of each from the first of its document.
+    begins = np.maximum.accumulate(np.where(np.concatenate(([True], ordered[1:] != ordered[:-1])), index, 0))
+    return order[index - begins < each]
+
+
+def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: Places) -> NDArray[np.int64]:
+    """Return the order of chunks: best first, ties by path, line and base, independent of how a corpus is split.
+
+    Larger values are better.
+    """
+    order: NDArray[np.int64] = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    equal = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if len(equal):
+        tied = union(equal, equal + 1)
+        keys = keys_of(chunks[order[tied]])
+        where = places(keys)
+        rows = zip(ordered[tied].tolist(), keys, order[tied].tolist(), strict=True)
+        order[tied] = [row[2] for row in sorted(rows, key=lambda row: (-row[0], where[row[1]]))]
+    return order
+
+
+def scores(
+    terms: Sequence[tuple[Postings, float]], lengths: NDArray[np.int32], mean_length: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Score every chunk that contains any of the terms.
+
+    Args:
+        terms: postings of each term in a base, and its weight (inverse document frequency).
+        lengths: tokens per chunk of the base, by position.
+        mean_length: mean tokens per chunk, over all bases.
+
+    Returns:
+        Positions of the chunks, ascending; their scores; the summed weights of the terms that each contains.
+    """
+    if not terms:
+        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+    positions = np.concatenate([postings.positions for postings, _ in terms])
+    counts = np.concatenate([postings.counts for postings, _ in terms])
+    weights = np.repeat([weight for _, weight in terms], [len(postings) for postings, _ in terms])
+    norm = K1 * (1 - B + (B / mean_length) * lengths[positions]) if mean_length else K1
+    parts = weights * (K1 + 1) * counts / (counts + norm)
+    # Both ways add in the order of the terms, so that the sums are bit-identical.
+    summed: Any = np.bincount  # declared for integers only
+    if len(positions) * SPARSE < len(lengths):
+        matching, inverse = np.unique(positions, return_inverse=True)
+        return matching, summed(inverse, weights=parts), summed(inverse, weights=weights)
+    total = summed(positions, weights=parts)
+    matching = np.flatnonzero(total)
+    return matching, total[matching], summed(positions, weights=weights)[matching]
+
+
+_WORD = re.compile(r"\w+")
+
+
+class NaiveIndex:
+    """Texts in memory, stemmed by FTS5's `porter` and otherwise unprocessed."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._connection = apsw.Connection(":memory:")
+        self._connection.execute("CREATE VIRTUAL TABLE naive USING fts5(text, tokenize='porter unicode61')")
+        rows = ((number, text.replace("\0", " ")) for number, text in enumerate(texts))
+        self._connection.executemany("INSERT INTO naive(rowid, text) VALUES (?, ?)", rows)
+
+    def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
+        """Return (number of the text, BM25 score), best first, of the texts with any word of a query."""
+        words = dict.fromkeys(_WORD.findall(query))
+        if not words:
+            return []
+        expression = " OR ".join(f'"{word}"' for word in words)
+        rows = self._connection.execute(
+            "SELECT rowid, -bm25(naive) FROM naive WHERE naive MATCH ? ORDER BY bm25(naive), rowid LIMIT ?",
+            (expression, limit),
+        )
+        return [(int(number), float(score)) for number, score in rows]
+
+    def close(self) -> None:
+        """Release the memory."""
+        self._connection.close()
