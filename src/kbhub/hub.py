@@ -23,7 +23,7 @@ from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
-from kbhub.workspace.memory_folders import with_completions, with_memories
+from kbhub.workspace.memory_folders import with_own
 from kbhub.workspace.settings import EmbedderSettings
 from kbhub.workspace.trust import TrustStore
 
@@ -285,5 +285,4 @@ class Hub:
         if workspace.directory is None and self._roots:
             workspace = self._roots
         discovery = discover(workspace, config, self.trust, named=options.bases, env=options.env, home=options.home)
-        discovery = with_memories(discovery, self.data, config.settings)
-        return config, with_completions(discovery, self.data, config.settings.bases)
+        return config, with_own(discovery, self.data, config.settings)

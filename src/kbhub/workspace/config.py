@@ -144,7 +144,14 @@ def read_pointer(path: Path) -> tuple[Pointer, tuple[Problem, ...]]:
     data = read_jsonc(path)
     pointer = checked(Pointer, data, path)
     check_patterns(pointer, path)
-    return pointer, few(_pointer_warnings(path, data))
+    warnings = []
+    for name, near in unknown_fields(Pointer, data):
+        if name in ("writable", "weight", "kind", "keepDeleted"):
+            message = f"a pointer cannot set {name!r}; only ~/.kbhub.json can, for one of your bases."
+        else:
+            message = unknown_message(name, near)
+        warnings.append(Problem(subject=str(path), message=message))
+    return pointer, few(warnings)
 
 
 def check_patterns(said: BaseFields, where: Path, prefix: str = "") -> None:
@@ -153,15 +160,6 @@ def check_patterns(said: BaseFields, where: Path, prefix: str = "") -> None:
         count = len(getattr(said, name, ()))
         if count > MAX_RULES:
             raise ConfigError(where, f"has {count} patterns; the maximum is {MAX_RULES}", f"{prefix}{in_file(name)}")
-
-
-def _pointer_warnings(path: Path, data: dict[str, Any]) -> Iterable[Problem]:
-    for name, near in unknown_fields(Pointer, data):
-        if name in ("writable", "weight", "kind", "keepDeleted"):
-            message = f"a pointer cannot set {name!r}; only ~/.kbhub.json can, for one of your bases."
-        else:
-            message = unknown_message(name, near)
-        yield Problem(subject=str(path), message=message)
 
 
 def unknown_message(field: str, near: str | None) -> str:
@@ -207,12 +205,20 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     read = chosen if named or chosen.exists() else None
     settings = checked_config(data, chosen, home)
     variables, unknown = _variables(env)
-    warnings = (*few(_file_warnings(chosen, data)), *unknown)
+    undeclared = list(_unknown_in(GlobalConfig, data, ""))
+    for name, entry in data.get("bases", {}).items():
+        if isinstance(entry, dict):
+            undeclared += _unknown_in(BaseEntry, entry, f"bases.{name}.")
+    warnings = few([Problem(subject=str(chosen), message=unknown_message(name, near)) for name, near in undeclared])
+    for field_name, value in variables.items():
+        group: Any = getattr(settings, field_name)
+        changed = replace(group, **value) if isinstance(value, dict) else value
+        settings = replace(settings, **{field_name: changed})
     log.debug("config: %s%s", chosen, "" if read else ", which does not exist")
     return LoadedConfig(
-        settings=_updated(settings, variables),
+        settings=settings,
         path=read,
-        warnings=warnings,
+        warnings=(*warnings, *unknown),
         folder=chosen.parent,
         said=frozenset((*_paths(data, 3), *_paths({in_file(name): value for name, value in variables.items()}, 2))),
     )
@@ -222,10 +228,18 @@ def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
     """Validate the parsed JSON of a global config; relative paths are relative to the folder of `where`."""
     settings = checked(GlobalConfig, data, where, more=_PLAIN)
     _check_ids(settings, where)
-    _check_engines(settings, where)
-    for name, entry in settings.entries().items():
+    entries = settings.entries()
+    _check_places(entries, where)
+    for name, entry in entries.items():
         check_patterns(entry, where, f"bases.{name}.")
-    _check_directories(settings, where, home)
+    # Even if two ids for one directory are never active together, one of them is a mistake.
+    seen: dict[tuple[int, int] | Path, str] = {}
+    for name, entry in entries.items():
+        if entry.knowledge is not None:
+            identity = directory_identity(expand(entry.knowledge, home, where.parent))
+            if (other := seen.setdefault(identity, name)) != name:
+                message = f"{other!r} and {name!r} are the same directory ({entry.knowledge}); keep one of them"
+                raise ConfigError(where, message, "bases")
     return settings
 
 
@@ -263,10 +277,10 @@ def _check_ids(settings: GlobalConfig, where: Path) -> None:
                 raise ConfigError(where, f"unknown base id {name!r}; {hint}`bases` defines: {known}", f"repos.{key}")
 
 
-def _check_engines(settings: GlobalConfig, where: Path) -> None:
+def _check_places(entries: Mapping[str, BaseEntry], where: Path) -> None:
     """Refuse an entry with no place or with two, and a password in a file that is often copied and shown."""
     seen: dict[tuple[str, str], str] = {}
-    for name, entry in settings.entries().items():
+    for name, entry in entries.items():
         if entry.engine is None and entry.knowledge is None:
             raise ConfigError(where, "needs a folder (`knowledge`) or an `engine`", f"bases.{name}.knowledge")
         if entry.engine and entry.knowledge:
@@ -291,22 +305,6 @@ def folder_of(name: str, entry: BaseEntry, where: Path, home: Path, env: Mapping
     return data_dir(env) / "shared" / digest
 
 
-def _check_directories(settings: GlobalConfig, where: Path, home: Path) -> None:
-    """Refuse two ids for one directory, even if they are never active together, as one of them is a mistake."""
-    seen: dict[tuple[int, int] | Path, str] = {}
-    for name, entry in settings.entries().items():
-        if entry.knowledge is None:
-            continue
-        identity = directory_identity(expand(entry.knowledge, home, where.parent))
-        if identity in seen:
-            raise ConfigError(
-                where,
-                f"{seen[identity]!r} and {name!r} are the same directory ({entry.knowledge}); keep one of them",
-                "bases",
-            )
-        seen[identity] = name
-
-
 def directory_identity(path: Path) -> tuple[int, int] | Path:
     """Return device and inode of a directory, or its resolved path if it does not exist; equal for all its names."""
     try:
@@ -315,16 +313,6 @@ def directory_identity(path: Path) -> tuple[int, int] | Path:
     except (OSError, ValueError):
         return Path(os.path.realpath(path))  # `Path.resolve` raises for link cycles
     return status.st_dev, status.st_ino
-
-
-def _file_warnings(where: Path, data: dict[str, Any]) -> Iterable[Problem]:
-    """Yield a warning for each unknown field."""
-    unknown = list(_unknown_in(GlobalConfig, data, ""))
-    for name, entry in data.get("bases", {}).items():
-        if isinstance(entry, dict):
-            unknown += _unknown_in(BaseEntry, entry, f"bases.{name}.")
-    for name, near in unknown:
-        yield Problem(subject=str(where), message=unknown_message(name, near))
 
 
 def _unknown_in(declared: type, data: dict[str, Any], prefix: str) -> Iterable[tuple[str, str | None]]:
@@ -338,8 +326,7 @@ def _unknown_in(declared: type, data: dict[str, Any], prefix: str) -> Iterable[t
 
 def _variables(env: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
     """Settings from the environment, field → value or group, and a warning for each unknown variable."""
-    others = {ENV_PREFIX + name for name in OTHER_VARIABLES}
-    ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in others}
+    ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in OTHER_VARIABLES}
     if not ours:
         return {}, []
     # pydantic-settings takes 100 ms to import, and few users set these variables.
@@ -353,17 +340,9 @@ def _variables(env: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
         )
         for name in ours
         if name not in names
-        for near in [nearest(name, (*names, *others))]
+        for near in [nearest(name, (*names, *OTHER_VARIABLES))]
     ]
     return read_variables(ours), unknown
-
-
-def _updated(settings: GlobalConfig, variables: Mapping[str, Any]) -> GlobalConfig:
-    update: dict[str, Any] = {}
-    for name, value in variables.items():
-        group: Any = getattr(settings, name)
-        update[name] = replace(group, **value) if isinstance(value, dict) else value
-    return replace(settings, **update)
 
 
 def _paths(data: Mapping[str, Any], deep: int) -> Iterable[tuple[str, ...]]:

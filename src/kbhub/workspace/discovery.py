@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
@@ -122,23 +122,19 @@ def path_of_uri(uri: str, *, windows: bool = os.name == "nt") -> PurePath | None
 
 
 def _tells_a_project(directory: Path, env: Mapping[str, str], home: Path) -> bool:
+    """Return whether a directory is no folder where uvx, pipx, pip and npx run programs, nor the home directory."""
     if directory in (home.resolve(), directory.parent):
         return False
-    inside = f"{directory}{os.sep}"
-    return not any(inside.startswith(f"{os.path.realpath(cache)}{os.sep}") for cache in _runner_caches(env, home))
-
-
-def _runner_caches(env: Mapping[str, str], home: Path) -> Iterator[Path]:
-    """Yield the folders where uvx, pipx, pip and npx run programs: from their variables, then the defaults."""
-    for variable in ("UV_CACHE_DIR", "UV_TOOL_DIR", "PIP_CACHE_DIR", "PIPX_HOME", "npm_config_cache"):
-        if (folder := env.get(variable)) and Path(folder).is_absolute():
-            yield Path(folder)
-    caches = [home / ".cache", home / "Library/Caches"]
-    caches += [Path(env[name]) for name in ("XDG_CACHE_HOME", "LOCALAPPDATA") if env.get(name)]
-    for cache in caches:
-        yield from (cache / "uv", cache / "pip", cache / "pipx", cache / "npm-cache")
+    variables = ("UV_CACHE_DIR", "UV_TOOL_DIR", "PIP_CACHE_DIR", "PIPX_HOME", "npm_config_cache")
+    folders = [Path(env[name]) for name in variables if env.get(name) and Path(env[name]).is_absolute()]
+    above = [home / ".cache", home / "Library/Caches"]
+    above += [Path(env[name]) for name in ("XDG_CACHE_HOME", "LOCALAPPDATA") if env.get(name)]
+    for cache in above:
+        folders += (cache / "uv", cache / "pip", cache / "pipx", cache / "npm-cache")
     data = Path(env.get("XDG_DATA_HOME") or home / ".local/share")
-    yield from (data / "uv/tools", data / "pipx", home / ".local/pipx", home / ".npm/_npx")
+    folders += (data / "uv/tools", data / "pipx", home / ".local/pipx", home / ".npm/_npx")
+    runners = tuple([f"{os.path.realpath(folder)}{os.sep}" for folder in folders])
+    return not f"{directory}{os.sep}".startswith(runners)
 
 
 def matching(contexts: Mapping[str, str], everywhere: Mapping[str, str], path: str) -> tuple[str, ...]:
@@ -234,7 +230,7 @@ def discover(
     if project.off:
         return replace(discovery, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True)
     named, entries = named or {}, config.settings.entries()
-    bases = []
+    bases, seen = list[Base](), dict[object, Base]()
     for name in sorted({*_active_ids(workspace.directory, config, home, case_insensitive=case_insensitive), *named}):
         entry = None if name in named else entries[name]
         base = _config_base(name, entry, config, home, env) if entry else _named_base(name, named[name], home)
@@ -242,11 +238,16 @@ def discover(
             problems.append(Problem(subject=name, message=fault))
         elif is_directory(base.path):
             bases.append(base)
+            # Those of the config were already compared with each other on loading.
+            other = seen.setdefault(directory_identity(base.path), base)
+            if other is not base:
+                place = config.path if config.path and base.origin == other.origin == "config" else "--base"
+                both = f"{other.id!r} and {base.id!r} are the same directory, {base.path}"
+                raise ConfigError(place, f"{both}; keep one of them")
         else:
             where = f"`bases.{name}` in {config.path}" if entry else "the --base or KBHUB_BASES that names it"
             message = f"{base.path} {why_no_directory(base.path)}. Create it, or fix {where}."
             problems.append(Problem(subject=name, message=message))
-    _refuse_same_directory(bases, config)
     if project.docs and (project.base or not project.problems):
         docs = _fallback(workspace, config, bases, project, {*entries, *named})
         bases = [docs, *bases] if docs else bases
@@ -275,23 +276,20 @@ def _active_ids(directory: Path | None, config: LoadedConfig, home: Path, *, cas
     active = set(settings.active_in(EVERYWHERE))
     if directory is None:
         return active
-    target = _folded(directory, case_insensitive=case_insensitive)
+    fold = str.casefold if case_insensitive else str
+    target = tuple(map(fold, directory.parts))
     longest = 0
     nearest: set[str] = set()
     for key in settings.repos:
         if key == EVERYWHERE:
             continue
-        parts = _folded(real_path(expand(key, home, config.folder)), case_insensitive=case_insensitive)
+        parts = tuple(map(fold, real_path(expand(key, home, config.folder)).parts))
         if parts == target[: len(parts)] and len(parts) >= longest:
             # Two spellings of a folder count as one entry.
             nearest = nearest if len(parts) == longest else set()
             nearest |= set(settings.active_in(key))
             longest = len(parts)
     return active | nearest
-
-
-def _folded(path: Path, *, case_insensitive: bool) -> tuple[str, ...]:
-    return tuple(part.casefold() for part in path.parts) if case_insensitive else path.parts
 
 
 def _prepare_shared(base: Base) -> str | None:
@@ -336,18 +334,6 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
 def _named_base(name: str, path: Path, home: Path) -> Base:
     real = real_path(path)
     return Base(id=name, path=real, origin="argument", name=name, inline_tags=has_inline_tags(None, real, home))
-
-
-def _refuse_same_directory(bases: Sequence[Base], config: LoadedConfig) -> None:
-    """Refuse two of the user's bases with the same directory; those of the config were already checked on loading."""
-    seen: dict[object, Base] = {}
-    for base in bases:
-        other = seen.setdefault(directory_identity(base.path), base)
-        if other is not base:
-            where = config.path if config.path and base.origin == other.origin == "config" else "--base"
-            raise ConfigError(
-                where, f"{other.id!r} and {base.id!r} are the same directory, {base.path}; keep one of them"
-            )
 
 
 def _fallback(

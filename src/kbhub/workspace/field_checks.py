@@ -12,7 +12,6 @@ import difflib
 import json
 import operator
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -95,6 +94,9 @@ def plainly(declared: type[T], data: Any, more: Mapping[str, Converter] | None =
     return declared(**values)
 
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
 def plain_text(value: Any) -> str:
     """Return a value if it is a string without lone surrogates, else raise `ValueError`."""
     if not isinstance(value, str):
@@ -105,7 +107,7 @@ def plain_text(value: Any) -> str:
 
 def path_text(text: str) -> str:
     """Return a string if it can be a path (not blank, no control characters), else raise `ValueError`."""
-    if not text.strip() or any(unicodedata.category(character) == "Cc" for character in text):
+    if not text.strip() or _CONTROL.search(text):
         raise ValueError("expected a path without control characters")
     return text
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import unquote, urlsplit
@@ -20,7 +19,7 @@ from kbhub.workspace.files import is_directory, private_directory, probe, probe_
 from kbhub.workspace.git import main_worktree, root_commit
 
 if TYPE_CHECKING:
-    from kbhub.workspace.settings import Settings
+    from kbhub.workspace.settings import GlobalConfig, Settings
 
 MAX_CONFIG_BYTES = 1 << 20
 """Largest git configuration in bytes; with a thousand branches it has 100 kB."""
@@ -315,28 +314,21 @@ def memories_folder(data: Path) -> Path:
     return real_path(data) / "memories"
 
 
-def with_memories(discovery: Discovery, data: Path, settings: Settings) -> Discovery:
-    """Add the bases of memories to those found by discovery."""
-    if discovery.off or not settings.memory.enabled:
-        return discovery
-    return discovery.model_copy(update={"bases": (*discovery.bases, *memory_bases(discovery, data))})
-
-
 def memory_bases(discovery: Discovery, data: Path) -> tuple[Base, ...]:
     """Return the bases `memory` (of the workspace's project) and `user`, without empty ones."""
-    bases = []
-    if _names(memories_folder(data)) - {USER_ID}:  # skip `identify` if no project has memories
+    bases, top = [], memories_folder(data)
+    if _folders(top) - {USER_ID}:  # skip `identify` if no project has memories
         identity = identify(discovery.workspace)
         folder = project_folder(data, identity) if identity else None
-        bases += [_memory_base(MEMORY_ID, folder)] if folder and _has_memory(folder) else []
-    user = memories_folder(data) / USER_ID
-    return (*bases, _memory_base(USER_ID, user)) if _has_memory(user) else tuple(bases)
+        bases += [_memory_base(MEMORY_ID, folder)] if folder and _visible(folder) else []
+    return (*bases, _memory_base(USER_ID, top / USER_ID)) if _visible(top / USER_ID) else tuple(bases)
 
 
 def project_folder(data: Path, identity: Identity) -> Path | None:
     """Return the folder of a project's memories, or None if it has none yet."""
     top = memories_folder(data)
-    names = sorted(name for name in _names(top) if name.endswith(f"-{identity.digest}"))
+    ending = f"-{identity.digest}"
+    names = sorted([name for name in _folders(top) if name.endswith(ending)])
     return top / names[0] if names else None
 
 
@@ -363,7 +355,7 @@ def described(folder: Path) -> Identity | None:
 def project_folders(data: Path) -> list[Path]:
     """Return the folders of all projects, sorted by name."""
     top = memories_folder(data)
-    return [top / name for name in sorted(_names(top) - {USER_ID})]
+    return [top / name for name in sorted(_folders(top) - {USER_ID})]
 
 
 def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:
@@ -424,23 +416,19 @@ def _memory_base(id_: str, folder: Path) -> Base:
     )
 
 
-def _names(folder: Path) -> set[str]:
-    """Names of the visible subfolders of a folder; empty if it does not exist."""
+def _folders(folder: Path) -> set[str]:
+    """Names of the visible subfolders of a folder."""
+    return {entry.name for entry in _visible(folder) if entry.is_dir(follow_symlinks=False)}
+
+
+def _visible(folder: Path) -> list[os.DirEntry[str]]:
+    """Visible entries of a folder; none if it does not exist."""
     probe(folder, entries=True)
     try:
         with os.scandir(folder) as entries:
-            return {entry.name for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)}
+            return [entry for entry in entries if entry.name[0] != "."]
     except OSError:
-        return set()
-
-
-def _has_memory(folder: Path) -> bool:
-    probe(folder, entries=True)
-    try:
-        with os.scandir(folder) as entries:
-            return any(not entry.name.startswith(".") for entry in entries)
-    except OSError:
-        return False
+        return []
 
 
 def _readable(identity: Identity) -> str:
@@ -457,13 +445,15 @@ def completions_folder(data: Path) -> Path:
     return real_path(data) / COMPLETIONS_ID
 
 
-def with_completions(discovery: Discovery, data: Path, configured: Mapping[str, object]) -> Discovery:
-    """Add the base of saved chat answers to those found by discovery, if its folder exists."""
+def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discovery:
+    """Add kbhub's own bases, of memories and of saved chat answers, to those found by discovery."""
     if discovery.off:
         return discovery
+    bases = (*discovery.bases, *(memory_bases(discovery, data) if settings.memory.enabled else ()))
+    discovery = discovery.model_copy(update={"bases": bases})
     folder = completions_folder(data)
-    taken = {name for base in discovery.bases for name in (base.id, *base.names)} | set(configured)
-    if COMPLETIONS_ID in taken or not is_directory(folder) or folder in {base.path for base in discovery.bases}:
+    taken = {*settings.bases, *[name for base in bases for name in (base.id, *base.names)]}
+    if COMPLETIONS_ID in taken or not is_directory(folder) or folder in [base.path for base in bases]:
         return discovery
     base = Base(
         id=COMPLETIONS_ID,
@@ -473,4 +463,4 @@ def with_completions(discovery: Discovery, data: Path, configured: Mapping[str, 
         description="Answers of language models, saved by `kbhub distil`; not reviewed.",
         writable=True,
     )
-    return discovery.model_copy(update={"bases": (*discovery.bases, base)})
+    return discovery.model_copy(update={"bases": (*bases, base)})

@@ -112,7 +112,7 @@ def find_project(
     project = Project()
     if workspace.directory is None:
         return project
-    match = _first_match(workspace, home, _no_pointers(home, config), owned, project.looked_for)
+    match = _first_match(workspace, home, config, owned, project.looked_for)
     if match is None:
         return project
     try:
@@ -132,7 +132,7 @@ def find_pointer(
     """Return the pointer, folder or link that locates a workspace's knowledge, whether trusted or not, or None."""
     if workspace.directory is None:
         return None
-    match = _first_match(workspace, home, _no_pointers(home, config), owned, [])
+    match = _first_match(workspace, home, config, owned, [])
     return match.pointer if match else None
 
 
@@ -168,12 +168,12 @@ def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) 
             raise UsageError(f"{path} is neither a pointer nor a folder. Name a .kbhub.json, or a folder of knowledge.")
         return (trust.add(path, path, writable),)
     pointer, _ = read_pointer(file)
-    target = _real(pointer.knowledge, home, file.absolute().parent)
+    target = real_path(expand(pointer.knowledge, home, file.absolute().parent))
     if not is_directory(target):
         raise UsageError(f"{file} points to {target}, which is not a folder. Create it, or fix the pointer.")
     grants = [trust.add(file, target, writable)]
     if pointer.cache_dir is not None:
-        cache = _real(pointer.cache_dir, home, file.absolute().parent)
+        cache = real_path(expand(pointer.cache_dir, home, file.absolute().parent))
         grants.append(trust.add(file, cache, use="cacheDir"))
     return tuple(grants)
 
@@ -196,15 +196,11 @@ def _one_line(text: str | None) -> str:
     return " ".join("".join(shown).split())
 
 
-def _no_pointers(home: Path, config: Path | None) -> set[str]:
-    """Paths of global configs, which may have the name of a pointer."""
-    return {_join(str(home), CONFIG_NAME), *([str(config)] if config else [])}
-
-
 def _first_match(
-    workspace: Workspace, home: Path, never: set[str], owned: Callable[[Path], bool], looked_for: list[str]
+    workspace: Workspace, home: Path, config: Path | None, owned: Callable[[Path], bool], looked_for: list[str]
 ) -> Match | None:
     """Try all candidates on the way up, as plain strings, since pathlib is too slow here."""
+    never = (_join(str(home), CONFIG_NAME), str(config))  # global configs, which may have the name of a pointer
     folder = str(workspace.directory)
     git = str(workspace.git_root) if workspace.git_root else None
     above = None
@@ -284,23 +280,25 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
             project.off = True
             project.looked_for[-1] += ' (it says "enabled": false, so kbhub is off here)'
             return
-        target = _real(pointer.knowledge, home, match.folder)
+        target = real_path(expand(pointer.knowledge, home, match.folder))
     # Never one in a .git folder, whoever allows it.
     allowed = (
         _within_project(match, target, home)
         or str(target) == _sibling(str(match.folder))
         or trust.allows(match.pointer, target)
     )
-    problem = _target_problem(match, target, allowed=allowed)
-    if problem:
-        if (
-            not allowed
-            and ".git" not in target.parts
-            and is_directory(target)
-            and not trust.refuses(match.pointer, target)
-        ):
+    if ".git" in target.parts:
+        problem = "inside a .git folder, which cannot be a base. Name another folder."
+    elif not allowed:
+        command = f"kbhub trust {shlex.quote(str(match.pointer))}"
+        problem = f"outside the project, so it is not followed. If you want this, run `{command}`."
+        if is_directory(target) and not trust.refuses(match.pointer, target):
             project.untrusted = (match.pointer, target)
-        project.problems.append(Problem(subject=PROJECT_ID, message=problem))
+    else:
+        problem = "" if is_directory(target) else "which is not a directory. Create it, or fix the pointer."
+    if problem:
+        message = f"{match.pointer} leads to {_brief(target)}, {problem}"
+        project.problems.append(Problem(subject=PROJECT_ID, message=message))
         return
     git = workspace.git_root
     inside = git is not None and target.is_relative_to(git)
@@ -316,23 +314,10 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         include=pointer.include,
         exclude=pointer.exclude,
         inline_tags=has_inline_tags(pointer.inline_tags, target, home),
-        cache_dir=_cache_dir(match, pointer, trust, home, project),
+        cache_dir=_cache_dir(match, pointer.cache_dir, trust, home, project) if pointer.cache_dir else None,
         # Edits outside git cannot be reverted, so there the user decides, not the project.
         writable=(inside and not pointer.read_only) or trust.writable(match.pointer, target),
     )
-
-
-def _target_problem(match: Match, target: Path, *, allowed: bool) -> str | None:
-    """Why a project may not have its knowledge at `target`, or None if it may."""
-    what = f"{match.pointer} leads to {_brief(target)}"
-    if ".git" in target.parts:
-        return f"{what}, inside a .git folder, which cannot be a base. Name another folder."
-    if not allowed:
-        command = f"kbhub trust {shlex.quote(str(match.pointer))}"
-        return f"{what}, outside the project, so it is not followed. If you want this, run `{command}`."
-    if not is_directory(target):
-        return f"{what}, which is not a directory. Create it, or fix the pointer."
-    return None
 
 
 def _within_project(match: Match, target: Path, home: Path) -> bool:
@@ -343,10 +328,9 @@ def _within_project(match: Match, target: Path, home: Path) -> bool:
     return below or (root is not None and target.is_relative_to(root))
 
 
-def _cache_dir(match: Match, pointer: Pointer, trust: TrustStore, home: Path, project: Project) -> Path | None:
-    if pointer.cache_dir is None:
-        return None
-    cache = _real(pointer.cache_dir, home, match.folder)
+def _cache_dir(match: Match, said: str, trust: TrustStore, home: Path, project: Project) -> Path | None:
+    """Return the folder of the index that a pointer names, if the user allowed it."""
+    cache = real_path(expand(said, home, match.folder))
     if trust.allows(match.pointer, cache, use="cacheDir"):
         return cache
     command = f"kbhub trust {shlex.quote(str(match.pointer))}"
@@ -362,10 +346,6 @@ def _brief(path: Path) -> str:
     """Return a path for a message; one from a repository may be as long as it likes."""
     text = str(path)
     return text if len(text) <= MAX_SHOWN_PATH else f"{text[:MAX_SHOWN_PATH]}…"
-
-
-def _real(text: str, home: Path, folder: Path) -> Path:
-    return real_path(expand(text, home, folder))
 
 
 def has_documents(folder: Path) -> bool:

@@ -23,7 +23,9 @@ RESERVED_IDS = ("*", "project", "memory", "user")
 """Ids with a meaning of their own: every workspace, the project base, and memories."""
 
 ENV_PREFIX = "KBHUB_"
-OTHER_VARIABLES = ("ROOT", "CONFIG", "CACHE_DIR", "DATA_DIR", "BASES", "DISABLE", "PROTOCOL")
+OTHER_VARIABLES = frozenset(
+    f"{ENV_PREFIX}{name}" for name in ("ROOT", "CONFIG", "CACHE_DIR", "DATA_DIR", "BASES", "DISABLE", "PROTOCOL")
+)
 """Variables with the prefix that are no settings."""
 
 MAX_RULES = 2000
@@ -223,7 +225,7 @@ class UiSettings(Declared):
 class DistilSettings(Declared):
     """Model names for `kbhub distil`."""
 
-    models: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_MODELS))
+    models: dict[str, str] = field(default_factory=DEFAULT_MODELS.copy)
     """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and
     `gemini`."""
 
