@@ -14,7 +14,7 @@ from kbhub.models.ollama import StoredAnswers
 from kbhub.render.bases import cleanup_report
 from kbhub.render.terminal import text as text_of
 from kbhub.search.llm import Expansion
-from kbhub.setup.cleanup import RESTING_SECONDS, delete, examine_cache
+from kbhub.setup.cache import RESTING_SECONDS, delete, examine_cache
 from kbhub.workspace.files import data_dir
 
 
@@ -143,8 +143,7 @@ def test_corpora_of_measurements_are_deleted_when_they_rest(indexed):
     for folder in (old, new):
         (folder / "bases1" / "all").mkdir(parents=True)
         (folder / "bases1" / "all" / "a.md").write_text("x" * 100)
-    for path in (old / "bases1", old):
-        os.utime(path, (0, 0))
+    os.utime(old / "bases1" / "all" / "a.md", (0, 0))
     assert RESTING_SECONDS > 60
 
     found = examine_cache(indexed.hub())
@@ -172,12 +171,8 @@ def aged(path, days):
 
 
 def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
-    """Vectors of an earlier version and answers of models are not missed; what is not kbhub's stays."""
-    cache = indexed.hub().cache
-    looks = cache / "second-look.db"
-    looks.write_bytes(b"x" * 384)
-    aged(looks, 3)
-    stored = StoredAnswers(cache)
+    """Answers of models are not missed; what is not kbhub's stays."""
+    stored = StoredAnswers(indexed.hub().cache)
     for number in range(3):
         stored.save(Expansion(), [str(number)])
     for path in stored.folder.iterdir():
@@ -188,14 +183,9 @@ def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
     found = examine_cache(indexed.hub())
     done = delete(indexed.hub(), found)
 
-    assert [(one.kind, one.path, one.age // DAY) for one in found.found] == [
-        ("looks", looks, 3),
-        ("answers", stored.folder, 5),
-    ]
-    assert found.found[0].bytes >= 384
-    assert found.bytes == done.freed
-    assert done.deleted == (looks, stored.folder)
-    assert not looks.exists()
+    assert [(one.kind, one.path, one.age // DAY) for one in found.found] == [("answers", stored.folder, 5)]
+    assert found.bytes == done.freed > 0
+    assert done.deleted == (stored.folder,)
     assert [*stored.folder.iterdir()] == [mine]
     assert examine_cache(indexed.hub()).found == ()
 
@@ -204,10 +194,7 @@ def test_links_in_place_of_caches_are_left_alone(indexed, tmp_path):
     """Where they lead is nobody's business."""
     elsewhere = tmp_path / "elsewhere"
     StoredAnswers(elsewhere).save(Expansion(), ["a"])
-    (elsewhere / "looks").write_bytes(b"mine")
-    cache = indexed.hub().cache
-    (cache / "answers").symlink_to(elsewhere / "answers")
-    (cache / "second-look.db").symlink_to(elsewhere / "looks")
+    (indexed.hub().cache / "answers").symlink_to(elsewhere / "answers")
 
     assert examine_cache(indexed.hub()).found == ()
 
@@ -280,11 +267,11 @@ def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
 
 def test_the_list_says_size_and_age(indexed):
     """A row per thing, the total, and what is spared."""
-    looks = indexed.hub().cache / "second-look.db"
-    looks.write_bytes(b"x")
-    aged(looks, 3)
+    stored = StoredAnswers(indexed.hub().cache)
+    stored.save(Expansion(), ["a"])
+    aged(next(stored.folder.iterdir()), 3)
 
     row, total = text_of(cleanup_report(examine_cache(indexed.hub()))).splitlines()
 
-    assert row.split("  ")[1:3] == ["3 days ago", str(looks)]
+    assert row.split("  ")[1:3] == ["3 days ago", str(stored.folder)]
     assert total.startswith("1 item, ")

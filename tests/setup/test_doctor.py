@@ -12,7 +12,7 @@ import pytest
 
 import kbhub.hub
 import kbhub.index.sqlite.schema
-import kbhub.setup.doctor.machine
+import kbhub.setup.doctor
 import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.__main__ import main
@@ -378,7 +378,7 @@ def test_a_cache_that_cannot_be_written_is_an_error(shop):
 
 def test_little_room_is_said(shop, monkeypatch):
     """Before indexing fails."""
-    monkeypatch.setattr(kbhub.setup.doctor.machine, "LOW_DISK_BYTES", 1 << 62)
+    monkeypatch.setattr(kbhub.setup.doctor, "LOW_DISK_BYTES", 1 << 62)
     finding = the_finding(shop)
 
     assert ("disk", "warning") == (finding.check, finding.level)
@@ -533,8 +533,8 @@ def test_no_embedder_is_a_choice(shop):
 def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
     """A file that is missing or is another one; its hash is that of the package."""
     copy = tmp_path / "model"
-    shutil.copytree(kbhub.setup.doctor.machine.PACKAGED_MODEL, copy)
-    monkeypatch.setattr(kbhub.setup.doctor.machine, "PACKAGED_MODEL", copy)
+    shutil.copytree(kbhub.setup.doctor.PACKAGED_MODEL, copy)
+    monkeypatch.setattr(kbhub.setup.doctor, "PACKAGED_MODEL", copy)
     assert [] == found(shop)
 
     with (copy / "model.safetensors").open("r+b") as file:
@@ -556,7 +556,7 @@ def test_without_the_vector_extension_search_works_and_it_is_said(shop, monkeypa
 def test_more_folders_than_may_be_watched_are_said(shop, tmp_path, monkeypatch):
     """And what to raise; changes are noticed all the same, only later."""
     limit = shop.write(tmp_path / "max_user_watches", "2\n")
-    monkeypatch.setattr(kbhub.setup.doctor.machine, "WATCHES", limit)
+    monkeypatch.setattr(kbhub.setup.doctor, "WATCHES", limit)
     finding = the_finding(shop)
 
     assert ("watch", "warning") == (finding.check, finding.level)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kbhub.reading.lists import Listed
     from kbhub.reading.reports import BaseStatus, Status
     from kbhub.setup.bases import BaseChange, KnownBase, KnownBases
-    from kbhub.setup.cleanup import Cleanup, Removable, Spared
+    from kbhub.setup.cache import Cleanup, Removable, Spared
     from kbhub.setup.contexts import Context
     from kbhub.setup.init import Initialised
     from kbhub.sync.comparison import SyncReport

@@ -33,7 +33,7 @@ from kbhub.setup.bases import (
     rename_base,
     show_base,
 )
-from kbhub.setup.cleanup import delete, examine_cache
+from kbhub.setup.cache import delete, examine_cache
 from kbhub.setup.contexts import ContextChange, parse_place
 from kbhub.setup.contexts import add_context as write_context
 from kbhub.setup.contexts import list_contexts as contexts_at

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,32 +15,32 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from kbhub.errors import ConfigError, KbhubError
+from kbhub.errors import ConfigError, EmbedderError, KbhubError, ModelUnavailable
 from kbhub.hub import Hub
-from kbhub.index.sqlite import set_aside
+from kbhub.index.sqlite import probe, set_aside
+from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, minilm, sha256
+from kbhub.models.inference import Deadline
+from kbhub.models.ollama import Ollama
 from kbhub.reading.reports import Diagnosis, Finding
-from kbhub.setup.doctor.bases import base_findings, config_findings, discovery_findings, trust_findings
-from kbhub.setup.doctor.machine import (
+from kbhub.setup.cache import (
     FILE_MODE,
-    FOLDER_MODE,
     JOURNALS,
-    embedder_findings,
-    folder_findings,
-    index_of,
+    delete_index,
     is_leftover,
-    ollama_findings,
+    leftovers,
     own_places,
-    packaged_model,
-    python_version,
-    reranking_findings,
-    sqlite,
+    state_of,
     too_open,
-    watch_findings,
 )
+from kbhub.setup.doctor.bases import bad, base_findings, config_findings, discovery_findings, ok, trust_findings
 from kbhub.setup.plan import Registration
 from kbhub.setup.registration import registrations, unregistered
+from kbhub.sync.background import embedded, is_used
 from kbhub.sync.freshness import sync
+from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
 from kbhub.types import Base
+from kbhub.values import counted
+from kbhub.workspace.files import is_directory
 
 BUSY = "another kbhub process is indexing it; try again when it has finished"
 
@@ -107,19 +109,16 @@ def _attempt(steps: Iterator[str], subject: str, done: list[str], failed: list[s
 
 
 def _delete(_hub: Hub, subject: str) -> Iterator[str]:
-    path = Path(subject)
-    with _alone(index_of(path)):
-        if os.path.lexists(path) and is_leftover(path):
-            for suffix in ("", *JOURNALS):
-                Path(f"{path}{suffix}").unlink(missing_ok=True)
-            yield f"deleted {path}"
+    if is_leftover(path := Path(subject)):
+        delete_index(path)
+        yield f"deleted {path}"
 
 
 def _set_aside(hub: Hub, name: str) -> Iterator[str]:
     for base in hub.select((name,)):
         path = hub.index(base).path
         hub.index(base).close()
-        with _alone(path):
+        with FileLock(f"{path}.lock", timeout=0, mode=FILE_MODE):
             aside = set_aside(path)
         yield f"{base.id}: its index was moved aside as {aside.name}"
 
@@ -142,13 +141,249 @@ REPAIRS: tuple[tuple[Any, ...], ...] = (
 def _close(path: Path) -> Iterator[str]:
     kind = path.lstat().st_mode
     if not stat.S_ISLNK(kind):
-        path.chmod(FOLDER_MODE if stat.S_ISDIR(kind) else FILE_MODE)
+        path.chmod(0o700 if stat.S_ISDIR(kind) else FILE_MODE)
         yield f"only you can access {path} now"
 
 
-def _alone(path: Path) -> FileLock:
-    """Return the lock of an index, which keeps other processes from writing it."""
-    return FileLock(f"{path}.lock", timeout=0, mode=FILE_MODE)
+REINSTALL = "Reinstall kbhub in an environment of its own."
+
+MODEL_FILES = ("model.safetensors", "tokenizer.json", "config.json")
+"""The files of a model2vec model."""
+
+SAMPLE = "How do we roll back a release?"
+"""A text to test the embedder with."""
+
+
+SECONDS = 3.0
+"""Timeout of a request; the server answers from memory."""
+
+WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
+"""On Linux, the number of folders that all of a user's programs together may watch (inotify(7))."""
+
+POLLED = f"a server compares its files every {POLL_SECONDS:.0f} s instead"
+
+
+def python_version() -> Finding:
+    """Report the interpreter; kbhub does not start on one that is too old."""
+    system = f"{platform.system()} {platform.machine()}"
+    return ok("python", f"{platform.python_version()} on {system}")
+
+
+def sqlite() -> list[Finding]:
+    """Check that SQLite can create and search indexes."""
+    engine = probe()
+    if engine.fault:
+        message = f"SQLite {engine.version} does not work here: {engine.fault}."
+        return [bad("sqlite", message, REINSTALL, level="error")]
+    findings = [ok("sqlite", f"{engine.version}, full-text search works")]
+    if engine.vectors:
+        findings.append(ok("sqlite-vec", f"{engine.vectors}, distances are correct"))
+    else:
+        message = "It cannot be loaded, so numpy compares vectors: same results, but slower."
+        remedy = "Install the package sqlite-vec, if it exists for this system."
+        findings.append(bad("sqlite-vec", message, remedy))
+    return findings
+
+
+def packaged_model() -> Finding:
+    """Check that the bundled model is complete and unchanged."""
+    missing = [name for name in MODEL_FILES if not (PACKAGED_MODEL / name).is_file()]
+    try:
+        fault = f"{missing[0]} is missing" if missing else ""
+        if not fault and sha256(PACKAGED_MODEL / MODEL_FILES[0]) != PACKAGED_SHA256:
+            fault = f"{MODEL_FILES[0]} is not the file that was packaged"
+    except OSError as error:
+        fault = f"{MODEL_FILES[0]} cannot be read ({error.strerror})"
+    if fault:
+        message = f"The packaged model in {PACKAGED_MODEL} is damaged: {fault}."
+        return bad("model", message, REINSTALL, level="error")
+    return ok("model", f"{PACKAGED_NAME}, intact")
+
+
+def embedder_findings(hub: Hub) -> list[Finding]:
+    """Check that the configured embedder loads and returns vectors."""
+    model = hub.config().settings.embedder.model
+    try:
+        embedder = hub.embedder()
+        if embedder is None:
+            message = "Disabled by `embedder.model`; search is by keyword only."
+            return [ok("embedder", message)]
+        vector = embedder.embed([SAMPLE])[0]
+    except EmbedderError as error:
+        return [_no_embedder(str(error), model)]
+    if vector.shape != (embedder.dimensions,) or not vector.any():
+        return [_no_embedder(f"{embedder.name} returns no vector for English text.", model)]
+    return [ok("embedder", f"{embedder.name}, {embedder.dimensions} dimensions")]
+
+
+def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
+    """Report whether a transformer reranks searches, and how many of its vectors are ready."""
+    if not hub.config().settings.search.second_look:
+        return [ok("reranking", "Disabled by `search.secondLook`.")]
+    if not is_used(hub):
+        message = "Not used: the extra `kbhub[onnx]` is not installed, or its model is the embedder already."
+        return [ok("reranking", message)]
+    try:
+        vector = minilm().embed([SAMPLE])[0]
+    except EmbedderError as error:
+        remedy = "Reinstall the extra `kbhub[onnx]`, or set `search.secondLook` to false."
+        return [bad("reranking", str(error), remedy)]
+    ready = ", ".join(f"{embedded(hub, base)} in {base.id}" for base in bases) or "no base is active"
+    message = f"{minilm().name}, {len(vector)} dimensions; vectors: {ready}"
+    return [ok("reranking", message)]
+
+
+def _no_embedder(message: str, model: str | None) -> Finding:
+    remedy = "Set another model in `embedder.model` of the config, or remove that line." if model else REINSTALL
+    message = f"{message.rstrip('.')}. Search continues by keyword only."
+    return bad("embedder", message, remedy, level="error")
+
+
+def ollama_findings(hub: Hub) -> list[Finding]:
+    """Check each Ollama model that is switched on, except the embedder, which has its own check."""
+    settings = hub.config().settings
+    models: dict[str, list[str]] = {}
+    for model, setting in (
+        (settings.expansion.model if settings.expansion.enabled else None, "expansion"),
+        (settings.rerank.model if settings.rerank.enabled else None, "rerank"),
+        (settings.answers.model, "answers"),
+    ):
+        if model:
+            models.setdefault(model, []).append(setting)
+    server = Ollama(hub.options.env)
+    return [_finding(server, model, uses) for model, uses in models.items()]
+
+
+def _finding(server: Ollama, model: str, uses: list[str]) -> Finding:
+    purpose = " and ".join(f"`{use}`" for use in uses)
+    try:
+        server.digest(model, Deadline(SECONDS))
+    except ModelUnavailable as error:
+        message = f"{purpose} cannot be used: {error}"
+        remedy = f"Fix that, or remove {purpose} from the config; kbhub works without it."
+        return bad("ollama", message, remedy)
+    return ok("ollama", f"{server.where} has {model!r}, for {purpose}")
+
+
+def watch_findings(bases: Sequence[Base]) -> list[Finding]:
+    """Check that the folders of the bases can be watched and do not exceed the system's limit."""
+    findings = []
+    local = []
+    for base in bases:
+        if system := remote_system(base.path):
+            message = f"It is on {system}, which does not report changes; {POLLED}."
+            remedy = "No action is needed, but changes on a local disk are noticed faster."
+            findings.append(bad("watch", message, remedy, base.id))
+        else:
+            local.append(base)
+    limit = _limit()
+    count = 0
+    for _ in _all_folders(local):
+        count += 1
+        if limit is not None and count > limit:
+            message = f"More than {limit} folders need watching, which is the limit of this system; {POLLED}."
+            remedy = f"Raise fs.inotify.max_user_watches (`sysctl`, {WATCHES}), or `exclude` folders without documents."
+            return [*findings, bad("watch", message, remedy)]
+    if not findings and bases:
+        most = f" of {limit} allowed" if limit is not None else ""
+        findings.append(ok("watch", f"{counted(count, 'folder')}{most}"))
+    return findings
+
+
+def _limit() -> int | None:
+    try:
+        return int(WATCHES.read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _all_folders(bases: Sequence[Base]) -> Iterator[str]:
+    """Yield every folder that is watched, including those without indexed files; symlinks are not followed."""
+    for base in bases:
+        for root in watched_folders(base):
+            for folder, _, _ in os.walk(root):
+                yield folder
+
+
+LOW_DISK_BYTES = 350_000_000
+"""Free space, in bytes, below which to warn: the size of an index of 100,000 chunks (measured)."""
+
+
+def folder_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
+    """Check kbhub's cache and data directories and its own files in them."""
+    findings = _directory("cache", hub.cache) + _directory("data", hub.trust.path.parent)
+    low = _low_disk(hub.cache)
+    own = own_places(hub, bases)
+    findings += [low] if low else []
+    findings += _owners(own)
+    if (exposed := too_open(own)) and os.name != "nt":
+        more = f" and {len(exposed) - 1} more" if len(exposed) > 1 else ""
+        verb = "is" if len(exposed) == 1 else "are"
+        message = f"{exposed[0]}{more} {verb} accessible to other users of this machine."
+        remedy = "Run `kbhub doctor --fix` to give folders mode 0700 and files mode 0600."
+        findings.append(bad("permissions", message, remedy, fixable=True))
+    else:
+        findings.append(ok("permissions", "Only you can access kbhub's files."))
+    return findings + [_leftover(path) for path in leftovers(hub, bases)]
+
+
+def _leftover(path: Path) -> Finding:
+    if is_directory(path) and not path.is_symlink():
+        message, remedy = (
+            "A folder was found instead of an index and moved aside.",
+            "Check what it holds, then delete it.",
+        )
+        return bad("leftovers", message, remedy, str(path))
+    what = "A journal without its index" if path.name.endswith(JOURNALS) else "An index that was moved aside"
+    remedy = "Nothing needs it. Run `kbhub doctor --fix` to delete it."
+    message = f"{what}."
+    return bad("leftovers", message, remedy, str(path), fixable=True)
+
+
+def _directory(check: str, path: Path) -> list[Finding]:
+    state = state_of(path.resolve())
+    if state is None:
+        above = next(folder for folder in path.parents if is_directory(folder))
+        if os.access(above, os.W_OK | os.X_OK):
+            return [ok(check, f"{path} will be created when needed.")]
+        message, remedy = (
+            f"{path} cannot be created in {above}.",
+            f"Allow it, or choose another folder: {_option_for(check)}.",
+        )
+    elif not stat.S_ISDIR(state.st_mode):
+        message, remedy = f"{path} is not a folder.", f"Move it away, or choose another folder: {_option_for(check)}."
+    elif not os.access(path, os.W_OK | os.X_OK | os.R_OK):
+        message = (
+            f"{path} cannot be written, so indexes are not updated." if check == "cache" else f"{path} is read-only."
+        )
+        remedy = f"Allow it, or choose another folder: {_option_for(check)}."
+    else:
+        return [ok(check, str(path))]
+    return [bad(check, message, remedy, level="error")]
+
+
+def _option_for(check: str) -> str:
+    return "`--cache-dir` or KBHUB_CACHE_DIR" if check == "cache" else "KBHUB_DATA_DIR"
+
+
+def _low_disk(path: Path) -> Finding | None:
+    existing = next(folder for folder in (path, *path.parents) if is_directory(folder))
+    free = shutil.disk_usage(existing).free
+    if free >= LOW_DISK_BYTES:
+        return None
+    message = f"{free // 1_000_000} MB are free below {existing}; a large base needs {LOW_DISK_BYTES // 1_000_000} MB."
+    remedy = "Free up space, or keep indexes elsewhere: `--cache-dir` or KBHUB_CACHE_DIR."
+    return bad("disk", message, remedy)
+
+
+def _owners(places: Sequence[Path]) -> list[Finding]:
+    """Report the first place that belongs to another user, who could have put anything there."""
+    if not hasattr(os, "getuid"):
+        return []
+    trusted = (os.getuid(), 0)
+    others = [path for path in places if (state := state_of(path)) and state.st_uid not in trusted]
+    remedy = "Change its owner (`chown`) or delete it; indexes are rebuilt."
+    return [bad("owner", "It belongs to another user.", remedy, str(path), level="error") for path in others[:1]]
 
 
 CHECK = "client"
@@ -165,9 +400,9 @@ def client_findings(hub: Hub) -> list[Finding]:
     findings = [_client_finding(registration, faults.get(_identity(registration), "")) for registration in registered]
     if missing := unregistered(env, home):
         message = f"Not registered with {', '.join(missing)}; run `kbhub setup` to register it."
-        findings.append(Finding(check=CHECK, level="ok", message=message))
+        findings.append(ok(CHECK, message))
     elif not registered:
-        findings.append(Finding(check=CHECK, level="ok", message="No MCP client was found on this machine."))
+        findings.append(ok(CHECK, "No MCP client was found on this machine."))
     return findings
 
 
@@ -196,21 +431,19 @@ def _client_finding(registration: Registration, fault: str) -> Finding:
     if registration.fault:
         message = f"Its file has a problem: {registration.fault.rstrip('.')}."
         remedy = "Fix the file; until then, kbhub does not change it."
-        return Finding(check=CHECK, level="warning", subject=registration.title, message=message, remedy=remedy)
+        return bad(CHECK, message, remedy, registration.title)
     if not registration.command:
         message = f"The entry {registration.name!r} in {registration.file} has no command."
-        return Finding(check=CHECK, level="error", subject=registration.title, message=message, remedy=setup_again)
+        return bad(CHECK, message, setup_again, registration.title, level="error")
     if not registration.starts:
         message = f"{registration.file} starts {registration.command}, which does not exist or cannot be run."
-        return Finding(check=CHECK, level="error", subject=registration.title, message=message, remedy=setup_again)
+        return bad(CHECK, message, setup_again, registration.title, level="error")
     if not registration.enabled:
         message = f"It is registered in {registration.file} but disabled there."
         remedy = "Enable it in the client's settings."
-        return Finding(check=CHECK, level="warning", subject=registration.title, message=message, remedy=remedy)
+        return bad(CHECK, message, remedy, registration.title)
     if fault:
         message = f"{' '.join(registration.argv)} {fault.rstrip('.')}."
         remedy = f"Run it in a shell to see why. {setup_again}"
-        return Finding(check=CHECK, level="error", subject=registration.title, message=message, remedy=remedy)
-    return Finding(
-        check=CHECK, level="ok", subject=registration.title, message=f"{' '.join(registration.argv)} starts and answers"
-    )
+        return bad(CHECK, message, remedy, registration.title, level="error")
+    return ok(CHECK, f"{' '.join(registration.argv)} starts and answers", registration.title)

@@ -29,6 +29,24 @@ _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).
 """Splits a problem's message into what happened and what to do about it."""
 
 
+def ok(check: str, message: str, subject: str = "") -> Finding:
+    """Return the finding that something works."""
+    return Finding(check=check, level="ok", subject=subject, message=message)
+
+
+def bad(
+    check: str,
+    message: str,
+    remedy: str,
+    subject: str = "",
+    level: Literal["ok", "warning", "error"] = "warning",
+    *,
+    fixable: bool = False,
+) -> Finding:
+    """Return the finding that something works less well, or not at all, and what to do about it."""
+    return Finding(check=check, level=level, subject=subject, message=message, remedy=remedy, fixable=fixable)
+
+
 LISTED_FILES = 5
 """Files with problems that are listed per base; `status` lists more, `status --json` all."""
 
@@ -39,11 +57,11 @@ def config_findings(hub: Hub) -> list[Finding]:
         config = hub.config()
     except ConfigError as error:
         remedy = "Fix it there. Until then, nothing can be searched; no restart is needed."
-        return [Finding(check="config", level="error", message=f"{str(error).rstrip('.')}.", remedy=remedy)]
+        return [bad("config", f"{str(error).rstrip('.')}.", remedy, level="error")]
     if config.warnings:
         return [_finding("config", problem, level="warning", remedy="Fix or remove it.") for problem in config.warnings]
     message = str(config.path) if config.path else "No global config; the defaults apply."
-    return [Finding(check="config", level="ok", message=message)]
+    return [ok("config", message)]
 
 
 def trust_findings(store: TrustStore) -> list[Finding]:
@@ -52,14 +70,14 @@ def trust_findings(store: TrustStore) -> list[Finding]:
         grants = store.entries()
     except ConfigError as error:
         message, remedy = _split(str(error), "Fix it or move it away.")
-        return [Finding(check="trust", level="error", message=message, remedy=remedy)]
+        return [bad("trust", message, remedy, level="error")]
     dangling = [finding for grant in grants if (finding := _dangling(grant))]
     pointers = {grant.pointer for grant in grants if grant.use in ("knowledge", "cacheDir")}
     projects = {grant.pointer for grant in grants if grant.use == "documents"}
     trusted = [f"{counted(len(pointers), 'pointer')} trusted"] if pointers else []
     trusted += [f"hooks allowed in {counted(len(projects), 'project')}"] if projects else []
     message = ", ".join(trusted) or "Nothing is trusted."
-    return dangling or [Finding(check="trust", level="ok", message=message)]
+    return dangling or [ok("trust", message)]
 
 
 def discovery_findings(hub: Hub) -> list[Finding]:
@@ -80,7 +98,7 @@ def discovery_findings(hub: Hub) -> list[Finding]:
         message = " ".join(["No base is active here.", *(f"{reason}." for reason in reasons)])
         remedy = "Run `kbhub init` to choose or create a knowledge folder, or `kbhub status` to see where kbhub looked."
         remedy = " ".join([remedy, *outside(hub)])
-        findings.append(Finding(check="base", level="warning", message=message, remedy=remedy))
+        findings.append(bad("base", message, remedy))
     return [*findings, *_empty(hub, discovery)]
 
 
@@ -97,7 +115,7 @@ def _empty(hub: Hub, discovery: Discovery) -> list[Finding]:
     message = f"{project.path} has no documents of its own{also}."
     folder = "the folder and its pointer" if project.origin == "pointer" else "the folder"
     remedy = " ".join([f"Write documents there, or delete {folder}.", *others])
-    return [Finding(check="base", level="warning", subject=project.id, message=message, remedy=remedy)]
+    return [bad("base", message, remedy, project.id)]
 
 
 def _dangling(grant: Grant) -> Finding | None:
@@ -109,15 +127,12 @@ def _dangling(grant: Grant) -> Finding | None:
     else:
         return None
     remedy = f"Run `{shlex.join(['kbhub', 'trust', '--revoke', str(grant.pointer)])}` to remove it."
-    return Finding(check="trust", level="warning", subject=str(grant.pointer), message=f"It {fault}.", remedy=remedy)
+    return bad("trust", f"It {fault}.", remedy, str(grant.pointer))
 
 
-def _finding(check: str, problem: Problem, *, level: str, remedy: str) -> Finding:
-    text = problem.message.removeprefix(f"{problem.subject}: ")
-    message, to_do = _split(text, remedy)
-    return Finding.model_validate(
-        {"check": check, "level": level, "subject": problem.subject, "message": message, "remedy": to_do}
-    )
+def _finding(check: str, problem: Problem, *, level: Literal["warning", "error"], remedy: str) -> Finding:
+    message, to_do = _split(problem.message.removeprefix(f"{problem.subject}: "), remedy)
+    return bad(check, message, to_do, problem.subject, level)
 
 
 def _split(text: str, otherwise: str) -> tuple[str, str]:
@@ -148,7 +163,7 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
     finally:
         index.close()
     counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
-    return [Finding(check="index", level="ok", subject=base.id, message=f"{counts}; intact, up to date")]
+    return [ok("index", f"{counts}; intact, up to date", base.id)]
 
 
 def _lock(base: Base, path: Path) -> list[Finding]:
@@ -157,7 +172,7 @@ def _lock(base: Base, path: Path) -> list[Finding]:
         return []
     message = "Another kbhub process is indexing it, so it was not checked."
     remedy = "Wait until it finishes. If it hangs, end it: the lock goes with it, and nothing is lost."
-    return [Finding(check="lock", level="warning", subject=base.id, message=message, remedy=remedy)]
+    return [bad("lock", message, remedy, base.id)]
 
 
 def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
@@ -181,7 +196,7 @@ def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
         files = behind_of(compare(base, index.path, hub.limits()), index)
     except BaseUnavailable as error:
         remedy = "Give kbhub permission to list it, or fix or remove the base."
-        return [Finding(check="base", level="error", subject=base.id, message=f"{error.reason}.", remedy=remedy)]
+        return [bad("base", f"{error.reason}.", remedy, base.id, level="error")]
     except IndexUnavailable as error:
         return [_broken(base, error.reason)]
     if not files:
@@ -210,23 +225,23 @@ def _files(base: Base, problems: list[tuple[str, str]]) -> list[Finding]:
     for path, message in problems[:LISTED_FILES]:
         text = f"{path}: {message.removeprefix(f'{path}: ').rstrip('.')}."
         remedy = "Fix it, or leave it out with `exclude` or .kbhubignore."
-        findings.append(Finding(check="files", level="warning", subject=base.id, message=text, remedy=remedy))
+        findings.append(bad("files", text, remedy, base.id))
     if (more := len(problems) - LISTED_FILES) > 0:
         text = f"{counted(more, 'more file')} cannot be indexed properly."
         remedy = "`kbhub status` lists more of them, `kbhub status --json` all."
-        findings.append(Finding(check="files", level="warning", subject=base.id, message=text, remedy=remedy))
+        findings.append(bad("files", text, remedy, base.id))
     return findings
 
 
 def _behind(base: Base, message: str, check: str = "freshness") -> Finding:
     remedy = f"Run {_index_command(base)} or `kbhub doctor --fix` to bring it up to date."
-    return Finding(check=check, level="warning", subject=base.id, message=message, remedy=remedy, fixable=True)
+    return bad(check, message, remedy, base.id, fixable=True)
 
 
 def _broken(base: Base, reason: str) -> Finding:
     message = f"Its index cannot be used: {reason}."
     remedy = "Run `kbhub doctor --fix` to move it aside and rebuild it from the documents."
-    return Finding(check="index", level="error", subject=base.id, message=message, remedy=remedy, fixable=True)
+    return bad("index", message, remedy, base.id, level="error", fixable=True)
 
 
 def _index_command(base: Base) -> str:
@@ -243,34 +258,26 @@ def shared_findings(hub: Hub, base: Base) -> list[Finding]:
     try:
         session = index.server.session()
     except EngineUnavailable as error:
-        return [_shared_finding(base, "engine", "error", f"{error.name}: {error.reason}.", error.remedy)]
+        return [bad("engine", f"{error.name}: {error.reason}.", error.remedy, base.id, "error")]
     encrypted = session.tls or ("no network between" if session.local else "no TLS")
     who = f"{base.place}: PostgreSQL {session.version}, role {session.role}, {encrypted}"
-    findings = [_shared_finding(base, "engine", "ok", f"{who}; no extension needed")]
+    findings = [ok("engine", f"{who}; no extension needed", base.id)]
     if not session.tls and not session.local:
         remedy = "Take `sslmode` out of the URL, and turn TLS on at the server."
-        findings.append(_shared_finding(base, "tls", "warning", f"{base.place} is read without TLS.", remedy))
+        findings.append(bad("tls", f"{base.place} is read without TLS.", remedy, base.id))
     skew = session.now - time.time()
     if abs(skew) > MOST_SKEW_SECONDS:
         remedy = "Correct the clock of one of the two machines."
-        findings.append(
-            _shared_finding(base, "clock", "warning", f"Its clock differs from this one's by {skew:+.0f} s.", remedy)
-        )
+        findings.append(bad("clock", f"Its clock differs from this one's by {skew:+.0f} s.", remedy, base.id))
     try:
         with index.snapshot():
             faults, (documents, chunks, vectors) = index.faults(), index.counts()
             synced = index.meta("synced")
     except IndexUnavailable as error:
         remedy = f"Run `kbhub publish --status --to {base.engine}` to list the bases that you may read."
-        return [*findings, _shared_finding(base, "rights", "error", f"{error.reason}.", remedy)]
+        return [*findings, bad("rights", f"{error.reason}.", remedy, base.id, "error")]
     if faults:
         remedy = "Its publisher can rebuild it with `kbhub publish --full`."
-        return [*findings, _shared_finding(base, "index", "error", f"{'; '.join(faults)}.", remedy)]
+        return [*findings, bad("index", f"{'; '.join(faults)}.", remedy, base.id, "error")]
     counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
-    return [*findings, _shared_finding(base, "index", "ok", f"{counts}; intact, published {synced}")]
-
-
-def _shared_finding(
-    base: Base, check: str, level: Literal["ok", "warning", "error"], message: str, remedy: str = ""
-) -> Finding:
-    return Finding(check=check, level=level, subject=base.id, message=message, remedy=remedy)
+    return [*findings, ok("index", f"{counts}; intact, published {synced}", base.id)]

@@ -1,0 +1,351 @@
+"""kbhub's own files: which they are, which nobody needs any more, and deleting those.
+
+Indexes whose lock is held are left alone, and so is anything but regular files with names that kbhub uses. Nothing
+outside the cache directory is ever deleted: retained texts of deleted documents whose base is gone are only reported,
+since they may be the last copies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock, Timeout
+from pydantic import Field
+
+from kbhub.documents.walk import KEPT
+from kbhub.errors import ConfigError, IndexUnavailable
+from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.index.side_files import SUFFIX as TRANSFORMER
+from kbhub.index.sqlite import SqliteIndex
+from kbhub.index.sqlite.schema import DAMAGED
+from kbhub.models.ollama import FOLDER as ANSWERS
+from kbhub.sync.deleted_texts import ABOUT, SUFFIX
+from kbhub.types import Base, Problem
+from kbhub.workspace.discovery import discover
+from kbhub.workspace.files import is_directory, read_regular
+from kbhub.workspace.trust import TRUST_NAME
+
+BASES, EVALUATIONS = "bases", "eval"
+"""Folders in the cache directory: of the indexes, and of the corpora of `kbhub eval`."""
+
+FILE_MODE = 0o600
+
+JOURNALS = ("-wal", "-shm", DAMAGED, TRANSFORMER, f"{TRANSFORMER}-journal", f"{TRANSFORMER}.lock")
+"""Suffixes of the files beside an index: SQLite's, the marker of a damaged one, and transformer vectors."""
+
+RESTING_SECONDS = 3600
+"""Age at which an unchanged corpus counts as unused; building the largest one takes minutes."""
+
+_OURS = re.compile(r".+-[0-9a-f]{12}(\.aside(-\d+)?)?\.db(-wal|-shm|\.lock|\.damaged|\.minilm(-journal|\.lock)?)?")
+"""File names from `index.index_path`, `index.set_aside`, SQLite and the lock."""
+
+_ASIDE = re.compile(r"\.aside(-\d+)?(?=\.db$)")
+"""The part that `index.set_aside` inserts into a file name."""
+
+_INDEX = re.compile(r".+-[0-9a-f]{12}\.db")
+"""File name from `index.index_path`."""
+
+_CORPUS = re.compile(r"[0-9a-f]{8,64}")
+"""Name of a corpus: the digest of its data set."""
+
+_ANSWER = re.compile(r"[0-9a-f]{40}\.json")
+"""File name from `inference.stored.StoredAnswers`."""
+
+_ABOUT_BYTES = 64 << 10
+"""Limit for the metadata file of retained texts: a path, and patterns from a config."""
+
+
+def own_places(hub: Hub, bases: Sequence[Base]) -> list[Path]:
+    """Return the folders and files that kbhub created, without following symlinks.
+
+    A folder is included only while it holds nothing else, since the user may have chosen one with other contents. The
+    indexes of `bases` may be outside the cache directory.
+    """
+    data, indexes = Path(os.path.realpath(hub.trust.path.parent)), hub.cache / BASES
+    trust_files = [path for path in _listed(data) if path.name.lstrip(".").startswith(TRUST_NAME)]
+    places = [data] if trust_files and set(trust_files) == set(_listed(data)) else []
+    if (index_files := _indexes_in(indexes)) and index_files == _listed(indexes):
+        places += [hub.cache, indexes] if _listed(hub.cache) == [indexes] else [indexes]
+    places += index_files
+    for base in bases:
+        index = hub.index(base).path
+        places += [
+            Path(f"{path}{suffix}") for path in (index, *_set_aside_from(index)) for suffix in ("", ".lock", *JOURNALS)
+        ]
+    # Only regular files and the folders themselves: a folder among the indexes is not kbhub's.
+    kinds = {path: state.st_mode for path in dict.fromkeys([*places, *trust_files]) if (state := state_of(path))}
+    folders = (data, hub.cache, indexes)
+    return [path for path, kind in kinds.items() if stat.S_ISREG(kind) or (stat.S_ISDIR(kind) and path in folders)]
+
+
+def too_open(places: Iterable[Path]) -> list[Path]:
+    """Return the places that other users may read or change."""
+    return [path for path in places if (state := state_of(path)) and state.st_mode & 0o077]
+
+
+def leftovers(hub: Hub, bases: Sequence[Base]) -> list[Path]:
+    """Return files that are no longer needed: indexes set aside, and journals without an index."""
+    paths = _indexes_in(hub.cache / BASES)
+    for base in bases:
+        paths += _set_aside_from(hub.index(base).path)
+    return sorted({path for path in paths if os.path.lexists(path) and is_leftover(path)})
+
+
+def is_leftover(path: Path) -> bool:
+    """Return whether a file in a folder of indexes is no longer needed. A journal is needed while its index exists."""
+    suffix = next((suffix for suffix in JOURNALS if path.name.endswith(suffix)), "")
+    if not suffix:
+        return bool(_ASIDE.search(path.name))
+    return not os.path.lexists(path.with_name(path.name.removesuffix(suffix)))
+
+
+def index_of(leftover: Path) -> Path:
+    """Return the index that a leftover belonged to, whose lock protects its deletion."""
+    name = leftover.name
+    for journal in JOURNALS:
+        name = name.removesuffix(journal)
+    return leftover.with_name(_ASIDE.sub("", name))
+
+
+def _indexes_in(folder: Path) -> list[Path]:
+    return [path for path in _listed(folder) if _OURS.fullmatch(path.name)]
+
+
+def _set_aside_from(index: Path) -> list[Path]:
+    return sorted(index.parent.glob(f"{index.stem}.aside*.db"))
+
+
+def delete_index(path: Path) -> None:
+    """Delete an index, or what is left of one, with its journals and lock; `Timeout` if the lock is held."""
+    index = index_of(path)
+    with FileLock(f"{index}.lock", timeout=0, mode=FILE_MODE):
+        for suffix in ("", *JOURNALS):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+        if not os.path.lexists(index) and os.name != "nt":
+            # A process waiting for the lock notices that the file is gone, and creates a new one.
+            Path(f"{index}.lock").unlink(missing_ok=True)
+
+
+class Removable(Model):
+    """Something that nothing needs, or that is recreated when needed."""
+
+    path: Path = Field(description="The file or folder.")
+    kind: Literal["index", "leftover", "corpus", "lock", "answers"] = Field(description="What it is.")
+    base: Path | None = Field(None, description="Folder that an index is of.")
+    reason: str = Field(description="Why it can go.")
+    bytes: int = Field(description="What deleting it frees.")
+    age: float = Field(description="Seconds since it was last changed.")
+
+
+class Spared(Model):
+    """Texts of deleted documents whose base is no longer configured; reported, never deleted."""
+
+    path: Path = Field(description="The folder.")
+    base: Path | None = Field(None, description="Folder that the documents were in.")
+    reason: str = Field(description="Why their base counts as unknown.")
+    bytes: int = Field(description="What they take.")
+    age: float = Field(description="Seconds since they were last changed.")
+
+
+class Cleanup(Model):
+    """Result of `kbhub cleanup`."""
+
+    cache: Path = Field(description="kbhub's cache directory.")
+    found: tuple[Removable, ...] = Field((), description="What can go.")
+    bytes: int = Field(0, description="What all of it takes.")
+    deleted: tuple[Path, ...] = Field((), description="What was deleted.")
+    freed: int = Field(0, description="Bytes that were freed.")
+    kept: tuple[Problem, ...] = Field((), description="What was left alone, and why.")
+    spared: tuple[Spared, ...] = Field((), description="What belongs to no base and cannot be recreated.")
+
+
+def examine_cache(hub: Hub) -> Cleanup:
+    """Find what can be deleted, without deleting anything.
+
+    Raises `ConfigError` if the global config is invalid, as the bases in use are unknown then.
+    """
+    bases = _known_bases(hub)
+    found = (*_unused_indexes(hub, bases), *_rebuildable_caches(hub))
+    return Cleanup(
+        cache=hub.cache, found=found, bytes=sum(one.bytes for one in found), spared=tuple(_spared(hub, bases))
+    )
+
+
+def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
+    """Delete what `examine_cache` found, and nothing else, unless it came into use since."""
+    deleted, kept, freed = list[Path](), list[Problem](), 0
+    still = {one.path for one in examine_cache(hub).found}
+    for one in cleanup.found:
+        try:
+            if one.path not in still:
+                continue
+            if one.kind == "corpus":
+                shutil.rmtree(one.path)
+            elif one.kind == "answers":
+                for answer in _answers(one.path):
+                    answer.unlink(missing_ok=True)
+                if not _listed(one.path):
+                    one.path.rmdir()
+            else:
+                delete_index(one.path.with_name(one.path.name.removesuffix(".lock")))
+        except Timeout:
+            kept.append(Problem(subject=str(one.path), message="Another kbhub process is using it; try again later."))
+        except OSError as error:
+            kept.append(Problem(subject=str(one.path), message=f"It cannot be deleted: {error.strerror or error}."))
+        else:
+            deleted.append(one.path)
+            freed += one.bytes
+    return cleanup.model_copy(update={"deleted": tuple(deleted), "freed": freed, "kept": tuple(kept)})
+
+
+def _unused_indexes(hub: Hub, bases: Sequence[Base]) -> Iterator[Removable]:
+    in_use = {hub.index(base).path for base in bases}
+    for path in _files(hub.cache / BASES):
+        facts = _facts(Path(f"{path}{suffix}") for suffix in ("", *JOURNALS))
+        lock_of = path.with_name(path.name.removesuffix(".lock"))
+        if is_leftover(path):
+            what = "a journal without its index" if path.name.endswith(JOURNALS) else "an index that was moved aside"
+            yield Removable(path=path, kind="leftover", reason=what, **facts)
+        elif _INDEX.fullmatch(path.name) and path not in in_use:
+            base = _base_of(path)
+            if reason := _why_orphaned(hub, path, base):
+                yield Removable(path=path, kind="index", base=base, reason=reason, **facts)
+        elif lock_of != path and _INDEX.fullmatch(lock_of.name) and not ({lock_of} & in_use or lock_of.exists()):
+            yield Removable(path=path, kind="lock", reason="a lock without its index", **facts)
+
+
+def _rebuildable_caches(hub: Hub) -> Iterator[Removable]:
+    """Yield what is rebuilt on demand: corpora not changed lately, and answers of models."""
+    for path in _listed(hub.cache / EVALUATIONS):
+        facts = _facts(Path(folder, name) for folder, _, names in os.walk(path) for name in names)
+        if _is_folder(path) and _CORPUS.fullmatch(path.name) and facts["age"] > RESTING_SECONDS:
+            yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub eval`", **facts)
+    folder = hub.cache / ANSWERS
+    if answers := _answers(folder):
+        reason = f"cached model answers ({len(answers)}), requested again when needed"
+        yield Removable(path=folder, kind="answers", reason=reason, **_facts(answers))
+
+
+def _answers(folder: Path) -> list[Path]:
+    return [path for path in _files(folder) if _ANSWER.fullmatch(path.name)]
+
+
+def _spared(hub: Hub, bases: Sequence[Base]) -> Iterator[Spared]:
+    """Yield the folders of retained texts whose base is gone or no longer configured."""
+    for folder in _listed(hub.data / KEPT):
+        texts, base = [path for path in _files(folder) if path.name.endswith(SUFFIX)], _base_of_texts(folder)
+        reason: str | None = "they belong to an unknown base"
+        if base is not None:
+            known = is_directory(base) and any(one.path == base for one in bases)
+            reason = None if known else _why_unknown(hub, base, partial(_is_at, base))
+        if texts and reason:
+            yield Spared(path=folder, base=base, reason=reason, **_facts(texts))
+
+
+def _is_at(path: Path, base: Base) -> bool:
+    return base.path == path
+
+
+def _base_of_texts(folder: Path) -> Path | None:
+    try:
+        base = json.loads(read_regular(folder / ABOUT, _ABOUT_BYTES, follow=False))["base"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Path(base) if isinstance(base, str) and base else None
+
+
+def _known_bases(hub: Hub) -> tuple[Base, ...]:
+    """Return the bases active here and all bases of the global config, whatever its `repos` say."""
+    everywhere = Hub(replace(hub.options, every_base=True)).discovery()
+    return (*hub.discovery().bases, *everywhere.bases)
+
+
+def _base_of(path: Path) -> Path | None:
+    """Return the folder recorded in an index, or None if the index is unreadable or unfinished."""
+    index = SqliteIndex(path, path.stem)
+    try:
+        with index.snapshot():
+            folder = index.meta("base")
+    except IndexUnavailable:
+        return None
+    finally:
+        index.close()
+    return Path(folder) if isinstance(folder, str) and folder else None
+
+
+def _why_orphaned(hub: Hub, path: Path, base: Path | None) -> str | None:
+    if base is None:
+        return "no known base uses it, and it is incomplete, damaged or of another version"
+    return _why_unknown(hub, base, lambda candidate: hub.index(candidate).path == path)
+
+
+def _why_unknown(hub: Hub, folder: Path, matches: Callable[[Base], bool]) -> str | None:
+    """Return why a folder is not a base of the user, a project or memories, or None if it is one."""
+    if not is_directory(folder):
+        return f"its folder {folder} is gone"
+    memories = Path(os.path.realpath(hub.trust.path.parent))
+    if folder.is_relative_to(memories) or any(map(matches, _project_bases(hub, folder))):
+        return None
+    return f"no known base is {folder}"
+
+
+def _project_bases(hub: Hub, folder: Path) -> Iterator[Base]:
+    """Yield the bases of all projects that might use a folder as their knowledge."""
+    grants = [grant.pointer.parent for grant in hub.trust.entries() if grant.target == folder]
+    sibling = folder.with_name(folder.name.removesuffix(".knowledge"))
+    for directory in dict.fromkeys((folder, folder.parent, sibling, *grants)):
+        if is_directory(directory):
+            yield from _bases_for(hub, directory)
+
+
+def _bases_for(hub: Hub, directory: Path) -> tuple[Base, ...]:
+    """Return the bases that would be active in a directory."""
+    options = replace(hub.options, root=directory)
+    workspace = Hub(options).discovery().workspace
+    try:
+        return discover(workspace, hub.config(), hub.trust, env=options.env, home=options.home).bases
+    except ConfigError:  # that project's own
+        return ()
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the regular files of a folder, which must not be a symlink."""
+    return [path for path in _listed(folder) if (state := state_of(path)) and stat.S_ISREG(state.st_mode)]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir()) if _is_folder(folder) else []
+    except OSError:
+        return []
+
+
+def _is_folder(path: Path) -> bool:
+    state = state_of(path)
+    return state is not None and stat.S_ISDIR(state.st_mode)
+
+
+def state_of(path: Path) -> os.stat_result | None:
+    """Return the status of a path, without following links, or None if there is nothing."""
+    try:
+        return path.lstat()
+    except OSError:
+        return None
+
+
+def _facts(paths: Iterable[Path]) -> dict[str, Any]:
+    """Return the size of some files, and the age of the newest."""
+    states = [state for path in paths if (state := state_of(path))]
+    changed = max((state.st_mtime for state in states), default=0.0)
+    return {"bytes": sum(state.st_size for state in states), "age": max(0.0, time.time() - changed)}
