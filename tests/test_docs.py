@@ -88,7 +88,8 @@ def test_every_check_of_doctor_is_explained():
     source = "\n".join(
         path.read_text("utf-8") for path in sorted((ROOT / "src" / "kbhub" / "setup" / "doctor").glob("*.py"))
     )
-    checks = set(re.findall(r'\b(?:check|CHECK)(?:: str)? ?= ?"([a-z-]+)"', source))
+    named = r'(?:\b(?:check|CHECK)(?:: str)? ?= ?|\b(?:ok|bad|_finding|_directory)\(\s*)"([a-z-]+)"'
+    checks = set(re.findall(named, source))
     listed = TROUBLESHOOTING.read_text("utf-8").partition("## What doctor checks")[2]
 
     assert len(checks) > 15
