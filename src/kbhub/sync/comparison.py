@@ -92,7 +92,7 @@ PASSED_OVER = "passed_over"
 """`meta` key: `Scan.passed_over` of the last sync that looked at all files, as JSON."""
 
 IN_STEP = "in_step"
-"""`meta` key: the `InStep` after the last sync that looked at all files, if each is in the index as it was then."""
+"""`meta` key: `Difference.in_step` after the last sync that looked at all files, if each is in the index as it was."""
 
 
 class SyncReport(Value):
@@ -153,51 +153,33 @@ class Difference:
         return len(self.suspects) + len(self.gone)
 
     @property
-    def certain(self) -> int:
-        """Number of files that certainly changed."""
-        return len(self) - self.young
+    def in_step(self) -> str | None:
+        """The generation of the index and the digest of its files; None if anything differs."""
+        differs = self.new_index or len(self) or self.unreadable
+        return None if differs else f"{self.generation} {self.digest}"
 
 
-@struct
-class InStep:
-    """A compact record that an index and its files were in sync."""
-
-    generation: int
-    """Generation of the index."""
-    digest: str
-    """`digest_of` the files."""
-
-    def __str__(self) -> str:
-        return f"{self.generation} {self.digest}"
-
-
-def in_step_of(found: Difference) -> InStep | None:
-    """Return the in-sync state that a full comparison found, or None if anything differs."""
-    if found.new_index or len(found) or found.unreadable:
-        return None
-    return InStep(found.generation, found.digest)
-
-
-def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index] | None = None) -> Difference:
+def compare(
+    base: Base, path: Path, limits: Limits, in_step: str | None = None, known: Index | None = None
+) -> Difference:
     """Find what `sync_base` would have to do; only stats files.
 
-    If nothing changed since the state `in_step`, the index is not read. Raises `BaseUnavailable` if the base's folder
-    is gone.
+    If nothing changed since the state `in_step`, only the generation of the index is read, from `known`. Raises
+    `BaseUnavailable` if the base's folder is gone.
     """
     keeping = DeletedTexts(limits.kept, base)
     scan = scan_base(base, keeping, limits)
     if noted_damage(path) is not None:
         return _from_nothing(scan)
     digest = "" if keeping.rules else digest_of(scan)
-    if in_step and digest:
-        state, known = in_step
+    if in_step and digest and known:
         with suppress(IndexUnavailable), known.snapshot():
-            if state == InStep(known.generation(), digest):
-                return Difference(scan, (), (), new_index=False, generation=state.generation, digest=digest)
+            if in_step == f"{known.generation()} {digest}":
+                return Difference(scan, (), (), new_index=False, generation=known.generation(), digest=digest)
     index = SqliteIndex(path, base.id)
     try:
         with index.snapshot():
-            if digest and index.meta(IN_STEP) == str(InStep(index.generation(), digest)):
+            if digest and index.meta(IN_STEP) == f"{index.generation()} {digest}":
                 return Difference(scan, (), (), new_index=False, generation=index.generation(), digest=digest)
             (differ, young, absent), generation = differing(index, scan.files), index.generation()
             differ += young
@@ -210,7 +192,8 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
     finally:
         index.close()
     # Files that still cannot be read are no work, or every search would retry them.
-    unreadable = _unreadable(base, keeping, limits, [entry for entry in different if entry.path in failed])
+    again = [entry for entry in different if entry.path in failed]
+    unreadable = _unreadable(base, keeping, limits, again) if again else ()
     return Difference(
         scan,
         tuple(entry for entry in different if entry not in unreadable) if unreadable else tuple(different),
@@ -233,8 +216,6 @@ def scan_base(base: Base, keeping: DeletedTexts, limits: Limits, paths: Collecti
 
 
 def _unreadable(base: Base, keeping: DeletedTexts, limits: Limits, failed: list[FileEntry]) -> tuple[FileEntry, ...]:
-    if not failed:
-        return ()
     # Parsers take 50 ms to load, and a search of unchanged bases reads no document.
     from kbhub.sync.indexer import DocumentReader  # noqa: PLC0415
 

@@ -20,11 +20,9 @@ from kbhub.sync.comparison import (
     PROGRESS,
     SYNCED,
     Difference,
-    InStep,
     SyncReport,
     compare,
     compare_some,
-    in_step_of,
     is_being_indexed,
 )
 from kbhub.types import Base
@@ -84,8 +82,8 @@ class FileComparison:
     """CPU seconds it took."""
     frame: object
     """See `Scan.frame`."""
-    in_step: InStep | None
-    """The state that was compared, if nothing differed."""
+    in_step: str | None
+    """See `Difference.in_step`."""
     passed_over: Mapping[str, int]
     """See `Scan.passed_over`."""
 
@@ -111,7 +109,7 @@ class Freshness:
         """Index file → lock held while its base is compared."""
         self.comparing: dict[Path, float] = {}
         """Index files of bases being compared → start time, as in `FileComparison.began`."""
-        self._elsewhere: set[Path] = set()
+        self.elsewhere: set[Path] = set()
         """Index files last seen locked by another process."""
 
     def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
@@ -137,18 +135,11 @@ class Freshness:
     def is_elsewhere(self, index: Path) -> bool:
         """Return whether another process is writing an index; if so, the next comparison starts from scratch."""
         if is_being_indexed(index):
-            self._elsewhere.add(index)
+            self.elsewhere.add(index)
             self.forget(index)
             return True
-        self._elsewhere.discard(index)
+        self.elsewhere.discard(index)
         return False
-
-    def still_elsewhere(self, index: Path) -> bool:
-        """Like `is_elsewhere`, but only re-checks indexes last seen locked.
-
-        Avoids comparing files while another process indexes, and otherwise the 10 ms to import the lock library.
-        """
-        return index in self._elsewhere and self.is_elsewhere(index)
 
     def forget(self, index: Path) -> None:
         """Make the next comparison of a base due and complete."""
@@ -177,16 +168,14 @@ class Freshness:
                 if partial is not None:
                     return partial
             began, started = time.perf_counter(), time.thread_time()
-            in_step = last.in_step if last else None
             self.comparing[index.path] = began
             try:
-                difference = compare(base, index.path, limits, (in_step, index) if in_step else None)
+                difference = compare(base, index.path, limits, last.in_step if last else None, index)
             finally:
                 self.comparing.pop(index.path, None)
-            in_step = in_step_of(difference)
-            cost = time.thread_time() - started
+            cost, scan = time.thread_time() - started, difference.scan
             self.last[index.path] = FileComparison(
-                began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over
+                began, time.monotonic(), cost, scan.frame, difference.in_step, scan.passed_over
             )
             return difference
 
@@ -246,7 +235,7 @@ def freshen(
         if paths is None and not due():
             behind += unindexed
             continue
-        if state.still_elsewhere(index.path):
+        if index.path in state.elsewhere and state.is_elsewhere(index.path):
             behind.append(StaleBase(base.id, 0, not indexed, busy=True))
             continue
         try:
@@ -258,7 +247,11 @@ def freshen(
                 state.failed.pop(base.id, None)
             elif state.is_elsewhere(index.path):
                 behind.append(StaleBase(base.id, 0, not indexed, busy=True))
-            elif difference.new_index or difference.certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
+            elif (
+                difference.new_index
+                or len(difference) - difference.young > FRESHEN_CHANGES
+                or difference.young > FRESHEN_YOUNG
+            ):
                 behind.append(StaleBase(base.id, len(difference), difference.new_index))
             else:
                 _sync(hub, base, progress=progress, difference=difference)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, BinaryIO, Self
 
@@ -46,10 +47,6 @@ LEFT_OUT = (
     "credential, publish with `--allow-secret`."
 )
 """Why a document is not published; takes the line and the kind."""
-
-_BLOCK = 1 << 20
-"""Bytes hashed at a time."""
-
 
 NOTHING: Mapping[str, tuple[int, int, bytes]] = MappingProxyType({})
 """The known files of an index that does not exist yet."""
@@ -130,20 +127,23 @@ class DocumentReader:
         `folder` is that of the file before.
         """
         try:
+            with suppress(OSError):  # harmless: only the date is unknown then
+                self.keeping.note(entry.path, gone=entry.size < 0)
             if entry.size < 0:
-                self._note(entry.path, gone=True)
                 return self._kept(entry, known)
-            self._note(entry.path, gone=False)
             if reason := why_unreadable(self.base, entry.path):
                 self._fail(entry, reason)
                 return None
             kind = kind_of(self.base, entry.path)
             limit = byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes)
             with open_contained(self.base, entry.path, folder) as opened:
-                # Text is read once. A converted file may be large, and is often only hashed.
-                file = opened if is_converted(kind) else io.BytesIO(_read(opened, entry.size, limit))
+                file: Any = opened
+                if not is_converted(kind):  # text is read once; a converted file may be large, and is often only hashed
+                    data = opened.read(entry.size + 1)  # memory is taken for its size, unless it has grown
+                    more = b"" if len(data) <= entry.size else opened.read(max(0, limit - entry.size))
+                    file = io.BytesIO(data + more)
                 # If it grows meanwhile, the hash covers less than was parsed, and the next sync reads it again.
-                digest = _digest(file)
+                digest = hashlib.file_digest(file, "sha256").digest()
                 if digest == known and not self.keeping.lacks(entry.path):
                     return None
                 file.seek(0)
@@ -199,10 +199,6 @@ class DocumentReader:
         if kept.digest == known:
             return None
         return new_document(self.base, entry, kept.document, kept.kind, kept.digest)
-
-    def _note(self, path: str, *, gone: bool) -> None:
-        with suppress(OSError):  # harmless: only the date is unknown then
-            self.keeping.note(path, gone=gone)
 
     def _fail(self, entry: FileEntry, message: str) -> None:
         self.unread.add(entry.path)
@@ -267,19 +263,6 @@ def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, by
     }
 
 
-def _read(file: BinaryIO, size: int, limit: int) -> bytes:
-    """Read a file up to its limit and one byte; memory is taken for its size, unless it has grown."""
-    data = file.read(size + 1)
-    return data if len(data) <= size else data + file.read(max(0, limit - size))
-
-
-def _digest(file: BinaryIO) -> bytes:
-    digest = hashlib.sha256()
-    while block := file.read(_BLOCK):
-        digest.update(block)
-    return digest.digest()
-
-
 def trusted_time(entry: FileEntry) -> int:
     """Return the time to store for a file, negated if the file may still change within the same tick."""
     racy = entry.size >= 0 and abs(time.time_ns() - entry.mtime_ns) < RACY_NS
@@ -335,7 +318,7 @@ class Job:
 
 def worth(entries: Sequence[FileEntry]) -> int:
     """Return how many workers are worthwhile for reading some files; 0 if this process should read them."""
-    if len(entries) < LARGE_FILES and sum(entry.size for entry in entries) < LARGE_BYTES:
+    if len(entries) < LARGE_FILES and sum(map(attrgetter("size"), entries)) < LARGE_BYTES:
         return 0
     count = min(MOST_WORKERS, cores(), sum(1 for _ in batches(entries, PART_FILES, PART_BYTES)))
     return count if count > 1 and sys.executable else 0

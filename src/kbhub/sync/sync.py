@@ -27,7 +27,6 @@ from kbhub.sync.comparison import (
     PROGRESS,
     SYNCED,
     Difference,
-    InStep,
     SyncReport,
     compare,
     gone,
@@ -217,7 +216,11 @@ class Run:
                 if self.progress:
                     self.progress(self.base.id, files_done, len(suspects))
         # Removed last, so that a renamed document can reuse its vectors.
-        self._remove(removed)
+        for first in range(0, len(removed), BATCH_FILES):
+            with self.writer.transaction():
+                for path in removed[first : first + BATCH_FILES]:
+                    self.writer.remove(path)
+        self.removed = len(removed)
         self._fill_vectors()
         self._finish(looked=bool(suspects or removed))
 
@@ -303,15 +306,12 @@ class Run:
             for document in read.documents:
                 self.writer.put(document, vectors)
                 self.written += len(document.chunks)
-                self._settle(document.path, document.size, document.mtime_ns)
+                self.settled &= self.scan.files.get(document.path) == (document.size, document.mtime_ns)
             for entry in read.same:
                 moment = trusted_time(entry)
                 self.writer.touch(entry.path, entry.size, moment)
-                self._settle(entry.path, entry.size, moment)
+                self.settled &= self.scan.files.get(entry.path) == (entry.size, moment)
             self.writer.set_meta({PROGRESS: f"{files_done} {self.scan.count}"})
-
-    def _settle(self, path: str, size: int, moment: int) -> None:
-        self.settled &= self.scan.files.get(path) == (size, moment)
 
     def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
         """Return the vectors of texts by key, from the index or computed."""
@@ -336,13 +336,6 @@ class Run:
         self.embedder = None
         self.notes.append(f"{error} Documents were indexed for keyword search; vectors follow once the embedder loads.")
 
-    def _remove(self, paths: Sequence[str]) -> None:
-        for batch in (paths[at : at + BATCH_FILES] for at in range(0, len(paths), BATCH_FILES)):
-            with self.writer.transaction():
-                for path in batch:
-                    self.writer.remove(path)
-        self.removed = len(paths)
-
     def _fill_vectors(self) -> None:
         """Compute missing vectors, such as after a change of the embedder."""
         while self.embedder and (chunks := self.writer.without_vector(BATCH_CHUNKS)):
@@ -356,10 +349,21 @@ class Run:
                     self.writer.put_vector(chunk, key, vectors[key])
 
     def _finish(self, *, looked: bool) -> None:
-        self._find_left_out(looked=looked)
+        files, whole = self.files, self.paths is None
+        # If no file was looked at, nothing is indexed of the same files as after the last sync.
+        noted = self.writer.meta(LEFT_OUT) if whole and not looked else None
+        found = self.writer.left_out(self.paths) if noted is None else json.loads(noted)
+        known = self.scan.files
+        self.left_out = {path: why for path, why in found.items() if path in known and path not in files.unread}
+        # What the next comparison may find, so that it need not read the index.
+        sure = (
+            whole and self.settled and not (self.scan.unlisted or files.failed or files.unread or files.keeping.rules)
+        )
+        generation = self.writer.meta("generation") if sure else None
+        in_step = None if generation is None else f"{generation} {self.digest or digest_of(self.scan)}"
         commits = commit_times(self.base, self.writer.meta("head"), self.fresh)
         with self.writer.transaction(content=False):
-            problems = [(p.subject, p.message) for p in (*self.scan.skipped, *self.files.failed)]
+            problems = [(p.subject, p.message) for p in (*self.scan.skipped, *files.failed)]
             self.writer.set_problems(problems, self.paths)
             if commits:
                 self.writer.set_commits(commits.times)
@@ -370,25 +374,9 @@ class Run:
                     "head": commits.head if commits else None,
                     PROGRESS: None,
                     SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),
-                    **({PASSED_OVER: json.dumps(self.scan.passed_over)} if self.paths is None else {}),
-                    LEFT_OUT: json.dumps(self.left_out) if self.paths is None else None,
-                    IN_STEP: self._in_step(),
+                    **({PASSED_OVER: json.dumps(self.scan.passed_over)} if whole else {}),
+                    LEFT_OUT: json.dumps(self.left_out) if whole else None,
+                    IN_STEP: in_step,
                 }
             )
         self.writer.tidy(self.written)
-
-    def _find_left_out(self, *, looked: bool) -> None:
-        """Find the files of which nothing is indexed; if no file was looked at, they are those of the last sync."""
-        noted = None if looked or self.paths is not None else self.writer.meta(LEFT_OUT)
-        found = self.writer.left_out(self.paths) if noted is None else json.loads(noted)
-        known, unread = self.scan.files, self.files.unread
-        self.left_out = {path: why for path, why in found.items() if path in known and path not in unread}
-
-    def _in_step(self) -> str | None:
-        """Return what the next comparison may find, so that it need not read the index; None if it should."""
-        files = self.files
-        doubtful = self.paths is not None or self.scan.unlisted or files.failed or files.unread or files.keeping.rules
-        generation = self.writer.meta("generation")
-        if doubtful or not self.settled or generation is None:
-            return None
-        return str(InStep(generation, self.digest or digest_of(self.scan)))

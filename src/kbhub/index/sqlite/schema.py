@@ -171,8 +171,7 @@ def _opened(path: Path, name: str, flags: int) -> apsw.Connection:
         _prepare(connection)
         if not connection.execute("PRAGMA schema_version").get:
             raise FileNotFoundError(errno.ENOENT, "It is still being made", name)
-        check_version(connection)
-        _check_name(connection, path)
+        _check(connection, path)
     except BaseException:
         connection.close(force=True)
         raise
@@ -198,8 +197,7 @@ def open_writer(path: Path) -> apsw.Connection:
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}").fetchall()
         connection.execute("COMMIT")
     connection.execute("PRAGMA synchronous=NORMAL").fetchall()
-    check_version(connection)
-    _check_name(connection, path)
+    _check(connection, path)
     return connection
 
 
@@ -218,8 +216,8 @@ def open_scratch() -> apsw.Connection:
     return connection
 
 
-def check_version(connection: apsw.Connection) -> None:
-    """Raise ValueError unless a file is an index of this version, with exactly our tables."""
+def _check(connection: apsw.Connection, path: Path) -> None:
+    """Raise ValueError unless a file is an index of this version, with exactly our tables, made under its name."""
     application = connection.execute("PRAGMA application_id").get
     version = connection.execute("PRAGMA user_version").get
     if application != APPLICATION_ID:
@@ -230,10 +228,6 @@ def check_version(connection: apsw.Connection) -> None:
     statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
     if not statements >= _STATEMENTS or not all(sql.startswith(_MADE_BY_SQLITE) for sql in statements - _STATEMENTS):
         raise ValueError("its tables are not those of an index of kbhub")
-
-
-def _check_name(connection: apsw.Connection, path: Path) -> None:
-    """Raise ValueError unless the file was created under its current name."""
     if connection.execute("SELECT value FROM meta WHERE key = ?", (NAME,)).get != path.name:
         raise ValueError(ANOTHERS)
 

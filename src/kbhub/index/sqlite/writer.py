@@ -210,7 +210,7 @@ class IndexWriter:
 
         Vectors are int8 by key; a chunk with a missing key gets its vector later.
         """
-        committed = self._remove(document.path)
+        committed = self.remove(document.path)
         self._connection.execute(
             "INSERT INTO document(path, docid, size, mtime_ns, hash, title, kind, tags, aliases, front_matter, "
             "dated, committed, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -259,11 +259,7 @@ class IndexWriter:
         """Record a new size and time of a file with unchanged content."""
         self._connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE path = ?", (size, mtime_ns, path))
 
-    def remove(self, path: str) -> None:
-        """Remove a document."""
-        self._remove(path)
-
-    def _remove(self, path: str) -> int | None:
+    def remove(self, path: str) -> int | None:
         """Remove a document and return the time of its last commit, if known."""
         document_row: Any = self._connection.execute(
             "SELECT id, committed FROM document WHERE path = ?", (path,)
