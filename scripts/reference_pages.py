@@ -14,13 +14,21 @@ from rich.console import Console
 
 import kbhub
 from kbhub import errors
-from kbhub.cli.app import HelpColumns, _plain, app, load
+from kbhub.cli.app import HelpColumns, _plain, app
 from kbhub.server.definitions import expected
 from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.values import Value
 from kbhub.workspace.tool_names import BY_MODEL, CORE, WRITERS
 
 COMMON = "Common options"
+
+
+def load(group):
+    """Import every command of a group: in a list of commands, cyclopts describes only those that are loaded."""
+    for name, command in group.resolved_commands().items():
+        if not name.startswith("-"):
+            load(command)
+
 
 load(app)
 
@@ -70,20 +78,30 @@ class Page(HelpColumns):
 
 def pages():
     """The help of every command and every command of a group, in the order of the list of commands."""
-    every = []
-    for name in sorted(name for name in app if not name.startswith("-")):
-        inner = {id(app[name][one]): one for one in reversed(list(app[name])) if not one.startswith("-")}
-        every += [(name,), *((name, one) for one in reversed(inner.values()))]
-    return [page_of(words) for words in every]
+    return [page_of(words) for words in _paths(())]
+
+
+def _paths(words):
+    inner = {id(one): name for name, one in reversed(_commands(command(words)).items())}
+    for name in sorted(inner.values()) if not words else reversed(inner.values()):
+        yield (*words, name)
+        yield from _paths((*words, name))
+
+
+def _commands(group):
+    return {name: group[name] for name in group if not name.startswith("-")}
 
 
 def page_of(words):
-    page, before = Page(words), app.help_formatter
-    app.help_formatter = page
+    page, holders = Page(words), [command(words[:depth]) for depth in range(len(words) + 1)]
+    before = [one.help_formatter for one in holders]
+    for one in holders:
+        one.help_formatter = page
     try:
         app.help_print(list(words), console=Console(file=io.StringIO(), width=200))
     finally:
-        app.help_formatter = before
+        for one, formatter in zip(holders, before, strict=True):
+            one.help_formatter = formatter
     return page
 
 

@@ -27,7 +27,9 @@ LINES = {
     "bases --csv": "bases list --csv",
     "--csv bases": "bases list --csv",
     "context": "context list",
-    "log -n 3": "log show -n 3",
+    "log -n 3": "dev log show -n 3",
+    "dev log": "dev log show",
+    "--json schema config": "dev schema --json config",
     "--root /x --help": "--help",
     "--json --version": "--version",
     "help": "--help",
@@ -70,12 +72,26 @@ def test_the_common_options_are_those_of_the_commands():
 
 def test_the_groups_are_those_of_the_application():
     """And each that does nothing by itself has a subcommand that stands for it, but for one that shows its help."""
-    groups = {name: app[name] for name in app if not name.startswith("-") and app[name].default_command is None}
-    subcommands = {name: {one for one in app[name] if not one.startswith("-")} for name in GROUPS}
+    found = {}
+    for words in GROUPS:
+        group = app
+        for word in words.split():
+            group = group[word]
+        found[words] = {one for one in group if not one.startswith("-")}
+        alone = group.default_command is None and words not in ("dev", "team")
+        assert (words in ALONE) == alone
 
-    assert {name: set(known) for name, known in GROUPS.items()} == subcommands
-    assert groups.keys() - {"team"} == ALONE.keys()
+    assert {name: set(known) for name, known in GROUPS.items()} == found
     assert all(meant in GROUPS[name] for name, meant in ALONE.items())
+
+
+@pytest.mark.parametrize("name", ["log", "schema"])
+def test_a_command_that_moved_says_where_to(kbhub, name):
+    """Its old name works until the next release."""
+    old, new = kbhub(name, code=0), kbhub("dev", name, code=0)
+
+    assert old.out == new.out
+    assert f"kbhub: `kbhub {name}` is now `kbhub dev {name}`" in old.err
 
 
 @pytest.mark.parametrize("command", ["search crate", "ls", "bases list"])
@@ -106,11 +122,11 @@ def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, gro
     environment.write(".kbhub.json", '{"contexts": {"": "All about crates"}}')
     kbhub("search", "crate")
 
-    alone, listed = kbhub(group, code=0), kbhub(group, ALONE[group], code=0)
+    alone, listed = kbhub(*group.split(), code=0), kbhub(*group.split(), ALONE[group], code=0)
 
     assert alone.out == listed.out != ""
     assert alone.err == f"{listed.err}kbhub: See `kbhub {group} --help` for more.\n"
-    assert kbhub(group, "--csv", code=0).err == listed.err
+    assert kbhub(*group.split(), "--csv", code=0).err == listed.err
 
 
 def test_a_misspelt_subcommand_is_not_a_list(kbhub):
@@ -123,7 +139,7 @@ def test_a_misspelt_subcommand_is_not_a_list(kbhub):
     [
         ("related", "`kbhub related` requires REF."),
         ("bases show", "`kbhub bases show` requires ID."),
-        ("rerank", "`kbhub rerank` requires QUERY."),
+        ("dev rerank", "`kbhub dev rerank` requires QUERY."),
         ("search x --root", "--root requires a value."),
         ("search x --limit many", 'Invalid value "many" for --limit. Expected a whole number.'),
         ("search x --recency new", 'Invalid value "new" for --recency. Expected a number.'),

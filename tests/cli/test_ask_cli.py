@@ -113,7 +113,7 @@ def test_a_question_is_noted_like_a_search(kbhub):
     """What is asked in vain is missing knowledge; each document that was found is named once."""
     kbhub("ask", QUESTION)
     kbhub("ask", "who won the football world cup in brazil")
-    _, out, _ = kbhub("log", "show", "--json")
+    _, out, _ = kbhub("dev", "log", "show", "--json")
     vain, found = json.loads(out)["queries"]
 
     assert (vain["text"], vain["verdict"]) == ("who won the football world cup in brazil", "none")

@@ -83,7 +83,7 @@ def test_every_listing_is_valid_in_every_format(kbhub, command):
     assert (both.code, both.out) == (2, "")
 
 
-@pytest.mark.parametrize("command", [("gaps",), ("log", "show")])
+@pytest.mark.parametrize("command", [("gaps",), ("dev", "log", "show")])
 def test_files_are_listed_only_by_commands_that_list_files(kbhub, command):
     """What could only fail is not offered."""
     assert "--csv" in kbhub(*command, "--help", code=0).out

@@ -73,10 +73,10 @@ def test_bash_completes_what_is_begun(script, tmp_path, words, expected):
 
 def test_the_command_prints_the_script(script, capsys):
     """For installers as JSON."""
-    assert main(["completion", "fish"]) == 0
+    assert main(["dev", "completion", "fish"]) == 0
     assert capsys.readouterr().out == script(shell="fish")
 
-    assert main(["completion", "fish", "--json"]) == 0
+    assert main(["dev", "completion", "fish", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
 
     assert made["shell"] == "fish"
@@ -85,5 +85,5 @@ def test_the_command_prints_the_script(script, capsys):
 
 def test_an_unknown_shell_is_wrong_usage(capsys):
     """Those that there are, are named."""
-    assert main(["completion", "tcsh"]) == 2
+    assert main(["dev", "completion", "tcsh"]) == 2
     assert '"bash", "zsh", "fish", "powershell"' in capsys.readouterr().err

@@ -53,8 +53,8 @@ def test_a_search_does_not_load_what_only_others_need(environment):
         ("context list", "bases"),
         ("memories", "memories"),
         ("memories export", "memories"),
-        ("log show", "upkeep"),
-        ("schema", "setup"),
+        ("dev log show", "upkeep"),
+        ("dev schema", "setup"),
         ("restore --list", "documents"),
     ],
 )

@@ -33,14 +33,14 @@ def kbhub(kbhub, environment, server, monkeypatch):
 
 def test_files_are_ordered_by_grade(kbhub, server):
     """A tab stands between grade and name; of a long file, the part about the query is judged."""
-    assert kbhub("rerank", "roll back", "lunch.md", "revert.md").out == "3\trevert.md\n0\tlunch.md\n"
+    assert kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md").out == "3\trevert.md\n0\tlunch.md\n"
     assert all(len(body["messages"][1]["content"]) < 2000 for body in server.asked("/api/chat"))
 
 
 def test_grades_are_json_for_programs(kbhub, server):
     """With the model that gave them."""
     server.models["judge"] = "4" * 64
-    out = json.loads(kbhub("rerank", "roll back", "lunch.md", "revert.md", "--model", "judge", "--json").out)
+    out = json.loads(kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md", "--model", "judge", "--json").out)
 
     assert out["model"] == "judge"
     assert out["files"] == [{"file": "revert.md", "grade": 3}, {"file": "lunch.md", "grade": 0}]
@@ -50,7 +50,7 @@ def test_grades_are_json_for_programs(kbhub, server):
 def test_files_without_a_grade_come_last(kbhub, server):
     """And standard error says why."""
     server.say = lambda body: '{"grade": 0}' if "image" in body["messages"][1]["content"] else "no"
-    shown = kbhub("rerank", "roll back", "lunch.md", "revert.md")
+    shown = kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md")
 
     assert shown.out == "0\trevert.md\n-\tlunch.md\n"
     assert "1 of 2 files graded" in shown.err
@@ -59,14 +59,14 @@ def test_files_without_a_grade_come_last(kbhub, server):
 def test_reranking_without_a_model_fails_with_what_to_do(kbhub, server):
     """One line, exit code 1; a missing file is wrong usage."""
     server.models.clear()
-    assert "`ollama pull qwen3:0.6b`" in kbhub("rerank", "x", "lunch.md", code=1).err
-    assert "Cannot read gone.md" in kbhub("rerank", "x", "gone.md", code=2).err
-    assert "Nothing to rerank" in kbhub("rerank", "x", code=2).err
+    assert "`ollama pull qwen3:0.6b`" in kbhub("dev", "rerank", "x", "lunch.md", code=1).err
+    assert "Cannot read gone.md" in kbhub("dev", "rerank", "x", "gone.md", code=2).err
+    assert "Nothing to rerank" in kbhub("dev", "rerank", "x", code=2).err
 
 
 def test_a_text_has_a_vector(kbhub):
     """One JSON list per text, that of the packaged model unless the config names another."""
-    lines = kbhub("embed", "roll back", "lunch").out.splitlines()
+    lines = kbhub("dev", "embed", "roll back", "lunch").out.splitlines()
 
     expected = packaged_embedder().embed(["roll back", "lunch"])
     assert np.allclose([json.loads(line) for line in lines], expected, atol=1e-5)
@@ -75,7 +75,7 @@ def test_a_text_has_a_vector(kbhub):
 def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
     """As the model wants them."""
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "ollama/embeddinggemma")
-    out = json.loads(kbhub("embed", "--query", "roll back", "--json").out)
+    out = json.loads(kbhub("dev", "embed", "--query", "roll back", "--json").out)
 
     assert out["embedder"] == "ollama/embeddinggemma"
     assert out["dimensions"] == DIMENSIONS == len(out["vectors"][0])
@@ -85,13 +85,13 @@ def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
 def test_standard_input_is_one_text(kbhub, monkeypatch):
     """Nothing there is wrong usage."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"roll\nback\n")))
-    assert kbhub("embed").out.count("\n") == 1
+    assert kbhub("dev", "embed").out.count("\n") == 1
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
-    assert "No text to embed" in kbhub("embed", code=2).err
+    assert "No text to embed" in kbhub("dev", "embed", code=2).err
 
 
 def test_without_an_embedder_there_is_no_vector(kbhub, monkeypatch):
     """And words that the model does not know are said to have none."""
-    assert "knows none of its words" in kbhub("embed", "كتاب").err
+    assert "knows none of its words" in kbhub("dev", "embed", "كتاب").err
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
-    assert "No embedder" in kbhub("embed", "x", code=2).err
+    assert "No embedder" in kbhub("dev", "embed", "x", code=2).err

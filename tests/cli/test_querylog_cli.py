@@ -44,20 +44,20 @@ def ask_often(environment, text):
 
 def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
     """A line per query, the newest first, with what was read; then nothing."""
-    assert kbhub("log", "show") == (0, "", "kbhub: No queries logged yet.\n")
+    assert kbhub("dev", "log", "show") == (0, "", "kbhub: No queries logged yet.\n")
     kbhub("search", "how long are sessions kept")
     kbhub("search", "zebras")
     kbhub("read", "cache.md:1:2")
-    code, out, err = kbhub("log", "show")
+    code, out, err = kbhub("dev", "log", "show")
     assert (code, err) == (0, "")
     assert re.fullmatch(
         r"\S+  none    user  zebras\n\S+  (strong|weak  )  user  how long are sessions kept\n    read cache\.md\n", out
     )
-    shown = json.loads(kbhub("log", "show", "--json", "-n", "1")[1])
+    shown = json.loads(kbhub("dev", "log", "show", "--json", "-n", "1")[1])
     assert (shown["total"], [one["text"] for one in shown["queries"]]) == (2, ["zebras"])
-    assert kbhub("log", "show", "--csv")[1].startswith('"asked","verdict","score",')
-    assert kbhub("log", "clear") == (0, "Deleted 2 queries from the log, and their gaps.\n", "")
-    assert json.loads(kbhub("log", "clear", "--all", "--json")[1])["queries"] == 0
+    assert kbhub("dev", "log", "show", "--csv")[1].startswith('"asked","verdict","score",')
+    assert kbhub("dev", "log", "clear") == (0, "Deleted 2 queries from the log, and their gaps.\n", "")
+    assert json.loads(kbhub("dev", "log", "clear", "--all", "--json")[1])["queries"] == 0
 
 
 def test_unanswered_questions_are_shown_before_they_are_gaps(kbhub, environment):
@@ -108,8 +108,8 @@ def test_index_looks_after_the_log(kbhub, environment):
     [
         (("index",), 0o500, 0),
         (("gaps", "--all"), 0o500, 1),
-        (("log", "show"), 0, 1),
-        (("log", "clear", "--all"), 0, 1),
+        (("dev", "log", "show"), 0, 1),
+        (("dev", "log", "clear", "--all"), 0, 1),
         (("index",), 0, 0),
         (("status",), 0, 0),
     ],
@@ -117,7 +117,7 @@ def test_index_looks_after_the_log(kbhub, environment):
 def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environment, command, mode, code):
     """In one sentence, and whatever needs no log is done."""
     kbhub("search", "how long are sessions kept")
-    kbhub("log", "show")  # which writes what was noted
+    kbhub("dev", "log", "show")  # which writes what was noted
     closed(environment.home.parent / "data/queries", mode)
 
     done = bound(*command)
@@ -136,7 +136,7 @@ def test_switched_off_it_says_so(kbhub, monkeypatch):
     monkeypatch.setenv("KBHUB_LOG__QUERIES", "off")
     kbhub("search", COFFEE)
 
-    assert kbhub("log", "show") == (0, "", "kbhub: The query log is off: `log.queries` is false.\n")
+    assert kbhub("dev", "log", "show") == (0, "", "kbhub: The query log is off: `log.queries` is false.\n")
     assert kbhub("gaps") == (0, "", "kbhub: The query log is off: `log.queries` is false.\n")
 
 
@@ -144,7 +144,7 @@ def test_what_was_asked_cannot_act_on_a_terminal(kbhub):
     """Control characters of a query are shown and not obeyed."""
     kbhub("search", "red \x1b[31m alert")
 
-    assert "\x1b" not in kbhub("log", "show")[1]
+    assert "\x1b" not in kbhub("dev", "log", "show")[1]
 
 
 def test_search_is_measured_on_what_was_asked(kbhub):

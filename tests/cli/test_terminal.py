@@ -26,7 +26,15 @@ QUESTION = "how do I deploy a release to production"
 SHORT = (["search", "deploy"], ["ask", QUESTION], ["read", "runbooks/incident.md"], ["status"])
 OTHERS = (
     *(["bases", "list"], ["ls"], ["related", "runbooks/deploy.md"], ["tags"], ["memories"], ["recall", "deploys"]),
-    *(["audit"], ["context", "list"], ["log"], ["gaps"], ["cleanup", "--dry-run"], ["doctor"], ["trust", "--list"]),
+    *(
+        ["audit"],
+        ["context", "list"],
+        ["dev", "log"],
+        ["gaps"],
+        ["cleanup", "--dry-run"],
+        ["doctor"],
+        ["trust", "--list"],
+    ),
     *(
         ["search", "deploy", "-C", "1", "--line-numbers"],
         ["search", "deploy", "--explain"],

@@ -69,7 +69,9 @@ def test_how_long_a_search_took_is_noted(hub, kbhub):
 
     assert [query.seconds for query in show_log(hub).queries] == [None, 0.0123]
     kbhub("search", "sessions", code=0)
-    (asked,) = [one for one in kbhub("log", "show", "--json", code=0).json["queries"] if one["text"] == "sessions"]
+    (asked,) = [
+        one for one in kbhub("dev", "log", "show", "--json", code=0).json["queries"] if one["text"] == "sessions"
+    ]
     assert asked["seconds"] > 0
 
 

@@ -189,24 +189,24 @@ def test_the_wheel_contains_them(tmp_path):
 
 def test_the_command_prints_a_schema_or_its_path(capsys):
     """An editor is given the path, a validator the text."""
-    assert main(["schema", "pointer"]) == 0
+    assert main(["dev", "schema", "pointer"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Pointer"
 
-    assert main(["schema", "pointer", "--path"]) == 0
+    assert main(["dev", "schema", "pointer", "--path"]) == 0
     assert Path(capsys.readouterr().out.strip()) == SCHEMAS / "pointer.schema.json"
 
-    assert main(["schema", "pointer", "--path", "--json"]) == 0
+    assert main(["dev", "schema", "pointer", "--path", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["path"] == str(SCHEMAS / "pointer.schema.json")
 
 
 def test_the_command_lists_what_there_is(capsys):
     """Names, with what each is about; for programs, with their paths."""
-    assert main(["schema"]) == 0
+    assert main(["dev", "schema"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(schema_files())
     assert lines[0].startswith("config ")
 
-    assert main(["schema", "--json"]) == 0
+    assert main(["dev", "schema", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["schemas"]
     assert [one["name"] for one in listed] == list(schema_files())
     assert all(Path(one["path"]).is_file() and one["description"] for one in listed)
@@ -214,13 +214,13 @@ def test_the_command_lists_what_there_is(capsys):
 
 def test_an_unknown_schema_is_wrong_usage(capsys):
     """The names that there are, are named."""
-    assert main(["schema", "poiner"]) == 2
+    assert main(["dev", "schema", "poiner"]) == 2
     assert "No schema 'poiner'. Schemas: config, memory, pointer, " in capsys.readouterr().err
 
 
 def test_a_config_may_name_the_installed_schema(environment, capsys):
     """What `--path` prints is a value of `$schema` that is no unknown field and is there."""
-    main(["schema", "config", "--path"])
+    main(["dev", "schema", "config", "--path"])
     path = capsys.readouterr().out.strip()
     environment.write(f"{environment.home}/.kbhub.json", json.dumps({"$schema": path}))
 

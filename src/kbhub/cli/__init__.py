@@ -20,14 +20,18 @@ FLAGS = frozenset(("--verbose", "--json", "--csv", "--md", "--xml", "--files", "
 GROUPS = {
     "bases": ("add", "list", "remove", "rename", "show"),
     "context": ("add", "list", "remove", "rm"),
-    "log": ("clear", "show"),
+    "dev": ("completion", "embed", "log", "rerank", "schema"),
+    "dev log": ("clear", "show"),
     "memories": ("export", "import", "inbox", "move", "restore"),
     "team": ("grant", "init", "list", "revoke"),
 }
 """Command → its subcommands."""
 
-ALONE = {"bases": "list", "context": "list", "log": "show"}
+ALONE = {"bases": "list", "context": "list", "dev log": "show"}
 """Command → its default subcommand; `memories` also works without one."""
+
+MOVED = GROUPS["dev"]
+"""Commands whose names of before, without `dev`, work until the next release."""
 
 _HELP = ("--help", "-h")
 _NO_COMMAND = (*_HELP, "--version")
@@ -45,13 +49,15 @@ def arranged(given: Sequence[str]) -> list[str]:
         return [*rest[1:], option]
     if not rest or rest[0].startswith("-"):
         return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)
-    command, rest = rest[:1], rest[1:]
-    if subcommands := GROUPS.get(command[0]):
+    command, rest = (["dev"] if rest[0] in MOVED else rest[:1]), rest[rest[0] not in MOVED :]
+    while subcommands := GROUPS.get(" ".join(command)):
         more, after = _leading(rest)
         if after and after[0] in subcommands:
             common, command, rest = common + more, [*command, after[0]], after[1:]
-        elif (meant := ALONE.get(command[0])) and (not after or _is_option(after[0])):
+            continue
+        if (meant := ALONE.get(" ".join(command))) and (not after or _is_option(after[0])):
             command = [*command, meant]
+        break
     return [*command, *common, *rest]
 
 

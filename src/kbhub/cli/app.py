@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import (
@@ -23,7 +22,7 @@ from cyclopts import (
 )
 
 from kbhub import __version__
-from kbhub.cli import FLAGS, GROUPS, VALUES
+from kbhub.cli import FLAGS, VALUES
 from kbhub.cli.console import complain
 from kbhub.errors import KbhubError, UsageError
 
@@ -47,10 +46,10 @@ UNBROKEN = 10_000
 
 
 class HelpColumns:
-    """Help formatter for cyclopts; `summary` returns that of a command whose module is not loaded."""
+    """Help formatter for cyclopts, of a group of commands whose modules need not be loaded."""
 
-    def __init__(self, summary: Callable[[str], str]) -> None:
-        self._summary = summary
+    def __init__(self, group: str = "") -> None:
+        self._group = group
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:  # noqa: ARG002
         """Print a group of commands, arguments or options."""
@@ -58,6 +57,10 @@ class HelpColumns:
             entries = [(_names(entry), _description(console, entry)) for entry in panel.entries]
             entries = [(names, about or self._summary(names)) for names, about in entries]
             _print(console, _panel_text(str(panel.title), entries, console.width))
+
+    def _summary(self, names: str) -> str:
+        paths = (f"{self._group} {name}".strip() for name in names.split(", "))
+        return next((COMMANDS[path][2] for path in paths if path in COMMANDS), "")
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:  # noqa: ARG002
         """Print the usage line."""
@@ -117,66 +120,114 @@ def _panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str
     return "\n".join(lines) + "\n"
 
 
+_TABLE = """\
+ask | basics:ask | [OPTIONS] QUESTION…
+    Answer a question from the documents, with a citation for every sentence.
+audit | upkeep:audit | [OPTIONS] [BASE…]
+    Find problems in documents: broken links and refs, duplicates, stale documents, inconsistent tags and more.
+bases list | bases:list_ | [OPTIONS]
+    List all your bases, and any others that are active here.
+bases add | bases:add | [OPTIONS] PATH|ID=PATH
+    Add a folder of Markdown files as a base.
+bases remove | bases:remove | [OPTIONS] ID
+    Remove a base from ~/.kbhub.json. Its documents are not touched.
+bases rename | bases:rename | [OPTIONS] OLD NEW
+    Change the id of a base. Its folder and index stay the same.
+bases show | bases:show | [OPTIONS] ID
+    Show the details of a base.
+context add | bases:add_context | [OPTIONS] [BASE[/PATH]] TEXT
+    Describe a base, or a path in a base.
+context list | bases:list_contexts | [OPTIONS] [BASE[/PATH]]
+    List the descriptions of bases and paths.
+context rm | bases:remove_context | [OPTIONS] [BASE[/PATH]]
+    Remove the description of a base or path.
+ls | bases:ls | [OPTIONS] [BASE[/PATH]]
+    List documents with their docids, titles, dates and tags.
+cleanup | bases:cleanup | [OPTIONS]
+    Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub eval`, cached answers.
+search | search:search | [OPTIONS] QUERY…
+    Search all active bases.
+read | basics:read | [OPTIONS] REF…
+    Print documents, or parts of them, as they are on disk.
+index | upkeep:index | [OPTIONS] [BASE…]
+    Sync the indexes of bases with their files.
+ui | ui:ui | [OPTIONS]
+    Open kbhub in the browser: search with explanations, answers, documents and their graph, memories, gaps, health.
+status | basics:status | [OPTIONS]
+    Show the workspace, its bases and indexes, and any problems.
+doctor | upkeep:doctor | [OPTIONS]
+    Check that everything works, and say how to fix what does not.
+init | basics:init | [OPTIONS]
+    Choose what kbhub searches here, or create a knowledge/ folder.
+trust | basics:trust | [OPTIONS] [POINTER]
+    Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
+serve | daemon:serve | [OPTIONS]
+    Run the MCP server on standard input and output, for a coding agent.
+stop | daemon:stop | [OPTIONS]
+    Stop the shared daemon.
+write | documents:write | [OPTIONS] REF
+    Create or change a document, leaving the rest of it byte for byte the same.
+delete | documents:delete | [OPTIONS] REF
+    Move a document to kbhub's trash, and list the links this breaks.
+restore | documents:restore | [OPTIONS] [NAME]
+    Restore a deleted document. Never overwrites a file.
+rename | documents:rename | [OPTIONS] REF NEW
+    Move a document to another path in its base, and list the links this breaks.
+eval | evaluation:evaluate | [OPTIONS] [DATASET…]
+    Measure search on data sets with known answers.
+related | documents:related | [OPTIONS] REF
+    Show documents related to one: by links, backlinks, `related` in front matter, shared tags, or meaning.
+tags | documents:tags | [OPTIONS] [TAG…]
+    List all tags with their number of documents, or the documents with any of the given tags.
+remember | memories:remember | [OPTIONS] TEXT… | -
+    Remember something for this project, or change or confirm a memory.
+recall | memories:recall | [OPTIONS] QUERY…
+    Print the best matching memories in full.
+forget | memories:forget | [OPTIONS] [ID…]
+    Forget memories, by id or by filter. Their files stay in the trash for a while.
+hooks | memories:hooks | [OPTIONS]
+    Show which clients run hooks, whether this project allows them, and what they delivered.
+hook | memories:hook | EVENT --client NAME
+    Answer a hook of a coding agent. Clients run this; for a summary, run `kbhub hooks`.
+gaps | upkeep:gaps | [OPTIONS]
+    List the questions that are asked repeatedly and that no document answers.
+publish | team:publish | [OPTIONS] BASE --to URL
+    Publish a base to a team's PostgreSQL database, or sync it there.
+pull | team:pull | [OPTIONS] URL BASE DIR
+    Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
+team init | team:team_init | [OPTIONS] [URL]
+    Create kbhub's schema in a database, or upgrade it to this version.
+team grant | team:team_grant | [OPTIONS] URL ROLE RIGHTS
+    Allow a role of the database to read, write or administer a base.
+team revoke | team:team_revoke | [OPTIONS] URL ROLE
+    Revoke a role's rights on a base, from its next query on.
+team list | team:team_list | [OPTIONS] URL
+    List the rights of all roles on a base. Only its admins can.
+setup | setup:setup | [OPTIONS]
+    Register kbhub with the coding agents and other MCP clients on this machine.
+distil | documents:distil | [OPTIONS] MODEL [TEXT]
+    Save a chat answer as a document, with links to documents similar in meaning.
+dev embed | evaluation:embed | [OPTIONS] TEXT…
+    Print the vector of each text, one JSON list per line.
+dev rerank | evaluation:rerank | [OPTIONS] QUERY FILE…
+    Order text files by how well they answer a query, using an Ollama model.
+dev schema | setup:schema | [OPTIONS] [NAME]
+    Print the JSON Schema of the global config, a pointer, a memory, or the input or output of a tool.
+dev completion | setup:completion | [OPTIONS] SHELL
+    Print the shell completion script for bash, zsh or fish.
+dev log show | upkeep:show | [OPTIONS]
+    Show the queries of this project, yours and those of agents, newest first.
+dev log clear | upkeep:clear | [OPTIONS]
+    Delete the query log of this project, and its gaps.
+"""
+"""Name, function in `commands`, usage after the name, and the first sentence of the help: for lists of commands, as a
+function is imported only when it runs."""
+
 COMMANDS = {
-    "ask": ("basics:ask", "[OPTIONS] QUESTION…"),
-    "audit": ("upkeep:audit", "[OPTIONS] [BASE…]"),
-    "bases list": ("bases:list_", "[OPTIONS]"),
-    "bases add": ("bases:add", "[OPTIONS] PATH|ID=PATH"),
-    "bases remove": ("bases:remove", "[OPTIONS] ID"),
-    "bases rename": ("bases:rename", "[OPTIONS] OLD NEW"),
-    "bases show": ("bases:show", "[OPTIONS] ID"),
-    "context add": ("bases:add_context", "[OPTIONS] [BASE[/PATH]] TEXT"),
-    "context list": ("bases:list_contexts", "[OPTIONS] [BASE[/PATH]]"),
-    "context rm": ("bases:remove_context", "[OPTIONS] [BASE[/PATH]]"),
-    "ls": ("bases:ls", "[OPTIONS] [BASE[/PATH]]"),
-    "cleanup": ("bases:cleanup", "[OPTIONS]"),
-    "search": ("search:search", "[OPTIONS] QUERY…"),
-    "read": ("basics:read", "[OPTIONS] REF…"),
-    "index": ("upkeep:index", "[OPTIONS] [BASE…]"),
-    "ui": ("ui:ui", "[OPTIONS]"),
-    "status": ("basics:status", "[OPTIONS]"),
-    "doctor": ("upkeep:doctor", "[OPTIONS]"),
-    "init": ("basics:init", "[OPTIONS]"),
-    "trust": ("basics:trust", "[OPTIONS] [POINTER]"),
-    "serve": ("daemon:serve", "[OPTIONS]"),
-    "stop": ("daemon:stop", "[OPTIONS]"),
-    "write": ("documents:write", "[OPTIONS] REF"),
-    "delete": ("documents:delete", "[OPTIONS] REF"),
-    "restore": ("documents:restore", "[OPTIONS] [NAME]"),
-    "rename": ("documents:rename", "[OPTIONS] REF NEW"),
-    "eval": ("evaluation:evaluate", "[OPTIONS] [DATASET…]"),
-    "related": ("documents:related", "[OPTIONS] REF"),
-    "tags": ("documents:tags", "[OPTIONS] [TAG…]"),
-    "remember": ("memories:remember", "[OPTIONS] TEXT… | -"),
-    "recall": ("memories:recall", "[OPTIONS] QUERY…"),
-    "forget": ("memories:forget", "[OPTIONS] [ID…]"),
-    "hooks": ("memories:hooks", "[OPTIONS]"),
-    "hook": ("memories:hook", "EVENT --client NAME"),
-    "rerank": ("evaluation:rerank", "[OPTIONS] QUERY FILE…"),
-    "embed": ("evaluation:embed", "[OPTIONS] TEXT…"),
-    "log show": ("upkeep:show", "[OPTIONS]"),
-    "log clear": ("upkeep:clear", "[OPTIONS]"),
-    "gaps": ("upkeep:gaps", "[OPTIONS]"),
-    "publish": ("team:publish", "[OPTIONS] BASE --to URL"),
-    "pull": ("team:pull", "[OPTIONS] URL BASE DIR"),
-    "team init": ("team:team_init", "[OPTIONS] [URL]"),
-    "team grant": ("team:team_grant", "[OPTIONS] URL ROLE RIGHTS"),
-    "team revoke": ("team:team_revoke", "[OPTIONS] URL ROLE"),
-    "team list": ("team:team_list", "[OPTIONS] URL"),
-    "setup": ("setup:setup", "[OPTIONS]"),
-    "completion": ("setup:completion", "[OPTIONS] SHELL"),
-    "schema": ("setup:schema", "[OPTIONS] [NAME]"),
-    "distil": ("documents:distil", "[OPTIONS] MODEL [TEXT]"),
+    head.split(" | ")[0]: (*head.split(" | ", 2)[1:], summary)
+    for head, summary in re.findall(r"^(\S.*)\n +(.*)$", _TABLE, re.MULTILINE)
 }
-"""Command → the function in `commands` that runs it, imported only then, and its usage after the name."""
-
-
-def _summary(command: str) -> str:
-    """Return the first sentence of a command's docstring without importing its module, which would load the search."""
-    module, _, function = COMMANDS[command][0].partition(":")
-    source = Path(__file__).parent.joinpath("commands", f"{module}.py").read_text("utf-8")
-    found = re.search(rf'^def {function}\(.*?"""(.+?)(?:\n\n|""")', source, re.MULTILINE | re.DOTALL)
-    return " ".join(found[1].split()) if found else ""
+"""Command → function, usage, summary."""
 
 
 app = App(
@@ -187,7 +238,7 @@ app = App(
     group_parameters=Group("Options", sort_key=1),
     version=__version__,
     help_format="plaintext",
-    help_formatter=HelpColumns(_summary),
+    help_formatter=HelpColumns(),
     # No `--no-json` and the like: leaving the option out does the same.
     default_parameter=Parameter(negative=(), show_default=False),
     exit_on_error=False,
@@ -195,31 +246,32 @@ app = App(
     suppress_keyboard_interrupt=False,
     result_action="return_value",
 )
-_ABOUT = {
-    "bases": ("List, add, remove and rename your bases, in ~/.kbhub.json.\n\nWithout a command, `list`.", "[COMMAND]"),
-    "context": ("Describe what is where, for people and agents.\n\nWithout a command, `list`.", "[COMMAND]"),
-    "log": (
-        "Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
-        "[COMMAND]",
-    ),
+_GROUPS = {
+    "bases": ("[COMMAND]", "List, add, remove and rename your bases, in ~/.kbhub.json.\n\nWithout a command, `list`."),
+    "context": ("[COMMAND]", "Describe what is where, for people and agents.\n\nWithout a command, `list`."),
     "team": (
-        "Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
         "COMMAND",
+        "Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
+    ),
+    "dev": ("COMMAND", "For scripts and the curious: vectors, grades, schemas, shell completion, the query log."),
+    "dev log": (
+        "[COMMAND]",
+        "Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
     ),
 }
-"""Group of commands → its help, and its usage after the name."""
+"""Group of commands → its usage after the name, and its help."""
 
 
 def _register() -> None:
-    groups = {
-        name: App(name=name, help=about, usage=f"kbhub {name} {usage}") for name, (about, usage) in _ABOUT.items()
-    }
-    for words, (function, usage) in COMMANDS.items():
+    groups = {"": app}
+    for words, (usage, about) in _GROUPS.items():
         parent, _, name = words.rpartition(" ")
-        if parent and parent not in app:
-            app.command(groups[parent])
+        groups[words] = App(name=name, help=about, usage=f"kbhub {words} {usage}", help_formatter=HelpColumns(words))
+        groups[parent].command(groups[words])
+    for words, (function, usage, _) in COMMANDS.items():
+        parent, _, name = words.rpartition(" ")
         names = ("rm", "remove") if words == "context rm" else name
-        groups.get(parent, app).command(f"kbhub.cli.commands.{function}", name=names, usage=f"kbhub {words} {usage}")
+        groups[parent].command(f"kbhub.cli.commands.{function}", name=names, usage=f"kbhub {words} {usage}")
     app.command(
         "kbhub.cli.commands.memories:memories_app",
         name="memories",
@@ -239,19 +291,9 @@ _NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
 """Type of an option → what it takes, in words."""
 
 
-def load(group: App) -> None:
-    """Import every command of a group: in a list of commands, cyclopts describes only those that are loaded."""
-    for name, command in group.resolved_commands().items():
-        if not name.startswith("-"):
-            load(command)
-
-
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code; expected errors are printed as one line on standard error."""
     try:
-        words = [word for word in arguments if word not in app.help_flags]
-        if words and words[0] in GROUPS and (words == ["team"] or words != arguments):
-            load(app[words[0]])
         code: int | None = app(arguments)
     except CycloptsError as error:
         complain(_usage_text(error))

@@ -29,10 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (code := _connected(given)) is not None or (code := _served(given)) is not None:
             return code
         code = _run(given)
-        if code == 0 and len(typed) == 1 and typed[0] in ALONE:
-            _write_out()
-            print(f"kbhub: See `kbhub {typed[0]} --help` for more.", file=sys.stderr)  # noqa: T201
         _write_out()
+        if given[:1] == ["dev"] and "dev" not in typed:
+            print(f"kbhub: `kbhub {given[1]}` is now `kbhub dev {given[1]}`; the old name goes.", file=sys.stderr)  # noqa: T201
+        if code == 0 and " ".join(typed) in ALONE:
+            print(f"kbhub: See `kbhub {' '.join(typed)} --help` for more.", file=sys.stderr)  # noqa: T201
         if arguments is None:  # the process is over, and not only a call
             end_frugally()
     except KeyboardInterrupt:

@@ -27,8 +27,8 @@ Format = Literal["text", "json", "csv", "md", "xml", "files"]
 FILE_FIELDS = ("docid", "score", "path", "context")
 """Fields that `--files` prints; the `ref`, if there is one, replaces the path, because `kbhub read` accepts it."""
 
-_FORBIDDEN_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 does not allow, not even escaped (section 2.2)."""
+_FORBIDDEN_IN_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+"""Characters that XML 1.0 does not allow, not even escaped (section 2.2); takes 5 ms to compile."""
 
 _XML_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _ACTIVE_IN_MARKDOWN = re.compile(r"[\\|<\[`]|&(?=#?\w+;)")
@@ -132,7 +132,7 @@ def _xml(listing: Listing) -> str:
 
 
 def _xml_text(value: Scalar) -> str:
-    return _FORBIDDEN_IN_XML.sub("\ufffd", _text(value, ""))
+    return re.sub(_FORBIDDEN_IN_XML, "\ufffd", _text(value, ""))
 
 
 def _text(value: Cell, separator: str) -> str:

@@ -48,7 +48,7 @@ class LoggedQueries(Model):
 
 
 class Cleared(Model):
-    """What `kbhub log clear` removed."""
+    """What `kbhub dev log clear` removed."""
 
     queries: int = Field(description="Number of deleted queries.")
     paths: tuple[Path, ...] = Field((), description="The log files.")

@@ -208,8 +208,7 @@ def remove_context(hub: Hub, place: Annotated[str | None, Parameter(metavar="BAS
 
 @command()
 def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Common) -> Reply:
-    """Delete what is no longer needed: indexes without a base, old or damaged indexes, corpora of `kbhub eval`, cached
-    answers.
+    """Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub eval`, cached answers.
 
     Shows what would be freed and asks first. Only files in kbhub's cache directory are deleted, never documents,
     memories or configuration.

@@ -156,7 +156,7 @@ class GradedFile(Model):
 
 
 class RerankResult(Model):
-    """What `kbhub rerank` found."""
+    """What `kbhub dev rerank` found."""
 
     query: str = Field(description="The query.")
     model: str = Field(description="The model.")
@@ -165,7 +165,7 @@ class RerankResult(Model):
 
 
 class EmbedResult(Model):
-    """What `kbhub embed` made."""
+    """What `kbhub dev embed` made."""
 
     embedder: str = Field(description="Name of the model.")
     dimensions: int = Field(description="Length of each vector.")
@@ -187,7 +187,7 @@ def rerank(
     Each file is graded from 0 (off topic) to 3 (answers the query). Of a long file, the part with the most words of the
     query is graded. Files of equal grade keep their order.
 
-    Example: kbhub rerank "how do we roll back" runbooks/*.md
+    Example: kbhub dev rerank "how do we roll back" runbooks/*.md
 
     Args:
         query: The query.
@@ -199,7 +199,7 @@ def rerank(
         The exit code: 1 if none was graded.
     """
     if not files:
-        raise UsageError("Nothing to rerank. Usage: kbhub rerank QUERY FILE…")
+        raise UsageError("Nothing to rerank. Usage: kbhub dev rerank QUERY FILE…")
     settings = hub.config().settings
     wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
     passages = [_passage(file, query, settings.limits.file_bytes) for file in files]
@@ -228,7 +228,7 @@ def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
 
     Uses the embedder set in the config. Without TEXT, all of standard input is one text.
 
-    Example: kbhub embed --query "how do we roll back"
+    Example: kbhub dev embed --query "how do we roll back"
 
     Args:
         texts: Texts to embed.
@@ -271,7 +271,7 @@ def _passage(file: Path, query: str, limit: int) -> str:
 def _standard_input(limit: int) -> str:
     data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read(limit + 1)
     if not data.strip():
-        raise UsageError('No text to embed. Give it as an argument or on standard input: kbhub embed "TEXT"')
+        raise UsageError('No text to embed. Give it as an argument or on standard input: kbhub dev embed "TEXT"')
     if len(data) > limit:
         raise UsageError(f"Standard input is larger than {limit} bytes (`limits.fileBytes`).")
     return data.decode("utf-8", "replace")

@@ -370,8 +370,8 @@ def inbox(
 
 
 memories_app.default(memories)
-memories_app.command(f"{__name__}:export", name="export", usage="kbhub memories export [OPTIONS]")
-memories_app.command(f"{__name__}:import_", name="import", usage="kbhub memories import [OPTIONS] PATH | -")
-memories_app.command(f"{__name__}:move", name="move", usage="kbhub memories move [OPTIONS] OLD")
-memories_app.command(f"{__name__}:inbox", name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
-memories_app.command(f"{__name__}:restore", name="restore", usage="kbhub memories restore [OPTIONS] [ID]")
+memories_app.command(export, name="export", usage="kbhub memories export [OPTIONS]")
+memories_app.command(import_, name="import", usage="kbhub memories import [OPTIONS] PATH | -")
+memories_app.command(move, name="move", usage="kbhub memories move [OPTIONS] OLD")
+memories_app.command(inbox, name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
+memories_app.command(restore, name="restore", usage="kbhub memories restore [OPTIONS] [ID]")

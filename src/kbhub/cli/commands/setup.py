@@ -149,7 +149,7 @@ def _reply(report: SetupReport) -> Reply:
 
 
 class CompletionResult(Model):
-    """What `kbhub completion` made."""
+    """What `kbhub dev completion` made."""
 
     shell: str = Field(description="Which shell it is for.")
     script: str = Field(description="The script.")
@@ -178,7 +178,7 @@ def completion(
     Save it where the shell looks for completions: for bash, ~/.local/share/bash-completion/completions/kbhub; for zsh,
     _kbhub in a folder of fpath; for fish, ~/.config/fish/completions/kbhub.fish. Regenerate it after an upgrade.
 
-    Example: kbhub completion bash
+    Example: kbhub dev completion bash
 
     Args:
         shell: The shell.
@@ -193,7 +193,7 @@ def schema(name: str | None = None, /, *, path: bool = False) -> Reply:
     Without NAME, list the schemas. Use the path that --path prints as "$schema" in a config, so that editors complete
     and check it offline.
 
-    Example: kbhub schema config --path
+    Example: kbhub dev schema config --path
 
     Args:
         name: config, pointer, memory, or a tool with .input or .output, such as search.input.

@@ -294,7 +294,7 @@ def show(
 ) -> Reply:
     """Show the queries of this project, yours and those of agents, newest first.
 
-    Example: kbhub log show --limit 100
+    Example: kbhub dev log show --limit 100
 
     Args:
         limit: Queries to show (20).
@@ -310,7 +310,7 @@ def show(
 def clear(hub: Hub, *, all_: Annotated[bool, Parameter(name="--all")] = False) -> Cleared:
     """Delete the query log of this project, and its gaps.
 
-    Example: kbhub log clear
+    Example: kbhub dev log clear
 
     Args:
         all_: Delete those of every project.
