@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kbhub.workspace.config import load_config
 from kbhub.workspace.discovery import discover, find_workspace
-from kbhub.workspace.trust import TrustStore
+from kbhub.workspace.project import TrustStore
 
 LEVELS = 40
 """Folders between the root of the tree and the working directory; product.md asks for under 5 ms in a deep one."""

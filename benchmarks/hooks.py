@@ -33,7 +33,7 @@ from hook_events import CLIENTS, EDITS, READS, sent
 from kbhub.api import Hub
 from kbhub.hooks.sessions import let_speak
 from kbhub.hub import HubOptions
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from kbhub.server.daemon.launch import begin, running, stop
 from kbhub.server.daemon.protocol import DaemonFolder
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from bench.common import environment
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.memory.changes import forget
+from kbhub.memory.changes import forget, ids_of, remember
 from kbhub.memory.files import new_file, slug
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import ids_of, remember
 from kbhub.search.memory_boost import timestamp
 from kbhub.types import Query
 

@@ -237,7 +237,7 @@ def _memory(pid: int, what: str) -> float:
 
 def build(work: Path, names: list[str]) -> dict[str, Any]:
     """Make an index as `kbhub index` does, and note when which phase began."""
-    from kbhub.index.sqlite import writer
+    from kbhub.index.sqlite import index
 
     hub = _hub(work, names)
     hub.embedder().embed(["warm"])
@@ -266,8 +266,8 @@ def build(work: Path, names: list[str]) -> dict[str, Any]:
 
         return wrapped
 
-    writer.pack = named("packing", writer.pack)
-    writer.IndexWriter.tidy = named("finishing", writer.IndexWriter.tidy)
+    index.pack = named("packing", index.pack)
+    index.IndexWriter.tidy = named("finishing", index.IndexWriter.tidy)
     (report,) = hub.sync(progress=progress)
     wall, cpu = time.perf_counter() - started, cpu_seconds() - began
     note("end")

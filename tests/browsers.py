@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from faults import environment as child_environment
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Pairs of sentences to judge likeness by: what `kbhub.memory.remember` says of them is measured with these."""
+"""Pairs of sentences to judge likeness by: what `kbhub.memory.changes` says of them is measured with these."""
 
 from __future__ import annotations
 

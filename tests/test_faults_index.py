@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 import faults
-import kbhub.index.sqlite.writer
+import kbhub.index.sqlite.index
 import kbhub.sync.sync
 from kbhub.errors import IndexUnavailable
 from kbhub.index.sqlite.schema import SCHEMA_VERSION
@@ -354,7 +354,7 @@ def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
 
 def test_noise_in_what_is_packed_is_noticed(shop, monkeypatch):
     """Any bytes could stand there; their sum tells."""
-    monkeypatch.setattr(kbhub.index.sqlite.writer, "PACKED_FROM", 10)
+    monkeypatch.setattr(kbhub.index.sqlite.index, "PACKED_FROM", 10)
     edit(shop, 60)
     hub = shop.hub()
     hub.sync()

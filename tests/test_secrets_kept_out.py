@@ -11,8 +11,8 @@ from kbhub.documents.sources.source import parse_source
 from kbhub.editing.audit import audit
 from kbhub.editing.intake import distil
 from kbhub.errors import SecretFound
+from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.memory.transfer import export, import_
 from kbhub.sync.freshness import sync
 from kbhub.types import Base

@@ -10,9 +10,8 @@ from functools import partial
 from kbhub.editing import delete_document, rename, write_document
 from kbhub.editing.audit import audit
 from kbhub.errors import KbhubError
-from kbhub.memory.changes import forget
+from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import related, tags
 from kbhub.types import Query

@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from kbhub.answers.question import ask
     from kbhub.api import Hub
     from kbhub.errors import KbhubError
-    from kbhub.memory.changes import forget
+    from kbhub.memory.changes import forget, remember
     from kbhub.memory.lists import memories
-    from kbhub.memory.remember import remember
     from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered
     from kbhub.reading.read import ReadOptions
     from kbhub.reading.reports import Reading, ReadResult, Status
@@ -50,10 +49,9 @@ _PLACES = {
     "answers.answer": ("Answer", "AskOptions"),
     "errors": ("KbhubError",),
     "api": ("Hub",),
-    "memory.changes": ("forget",),
+    "memory.changes": ("forget", "remember"),
     "memory.lists": ("memories",),
     "memory.results": ("Forgotten", "Memory", "MemoryList", "Remembered"),
-    "memory.remember": ("remember",),
     "reading.read": ("ReadOptions",),
     "reading.reports": ("ReadResult", "Reading", "Status"),
     "sync.comparison": ("SyncReport",),

@@ -17,15 +17,15 @@ from kbhub.errors import BaseNotFound
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
-from kbhub.models.embedding import Embedder, is_remote, open_embedder, own_model
+from kbhub.models.embedding import MINILM, Embedder, installed_model, is_remote, open_embedder, own_model
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
 from kbhub.workspace.memory_folders import with_own
+from kbhub.workspace.project import TrustStore
 from kbhub.workspace.settings import EmbedderSettings
-from kbhub.workspace.trust import TrustStore
 
 if TYPE_CHECKING:
     from kbhub.index.postgres.server import Server
@@ -262,6 +262,11 @@ class Hub:
             if self._embedder is None or self._embedder[0] != settings:
                 self._embedder = (settings, self._shared.embedder(settings, self.options.env))
             return self._embedder[1]
+
+    def reranks(self) -> bool:
+        """Return whether the transformer reranks searches: it is installed, not off, and not the embedder."""
+        settings = self.config().settings
+        return settings.search.second_look and settings.embedder.model != MINILM and installed_model() is not None
 
     def state(self, kind: type[T]) -> T:
         """Return this hub's only instance of a class, created on first use, for what a room keeps between calls."""

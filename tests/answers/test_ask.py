@@ -15,8 +15,8 @@ from kbhub.answers.answer import estimated_tokens
 from kbhub.answers.citations import request_of
 from kbhub.answers.question import NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
 from kbhub.errors import BaseNotFound, UsageError
+from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.render import model, terminal
 from kbhub.render.search import answer_markdown, answer_notes, answer_report
 from ollama_server import running_ollama

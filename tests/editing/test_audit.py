@@ -10,7 +10,7 @@ import pytest
 from kbhub.editing.audit import audit
 from kbhub.editing.findings import CHECKS
 from kbhub.errors import BaseNotFound, UsageError
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from kbhub.render.documents import audit_report
 from kbhub.render.model import FULL_ANSWER_BYTES, answer
 from kbhub.render.terminal import text as text_of

@@ -13,7 +13,7 @@ from kbhub.cli.app import run
 from kbhub.documents.markdown import parse_document
 from kbhub.editing.intake import distil, folder_name, model_name
 from kbhub.errors import BaseNotFound, KbhubError, UsageError, WriteRefused
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from kbhub.types import Query
 
 ANSWER = "# Rolling back\n\nTo roll back a release, start the rollback job and wait until it is done.\n"

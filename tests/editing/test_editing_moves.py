@@ -11,8 +11,7 @@ import pytest
 from conftest import DAY, NOON, synced, write_two_bases
 from kbhub.editing import delete_document, empty_trash, rename, restore, write_document
 from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotContained, UsageError, WriteRefused
-from kbhub.memory.changes import forget
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import forget, remember
 from kbhub.types import Query
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
 from kbhub.workspace.trash import Trash

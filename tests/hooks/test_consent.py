@@ -11,8 +11,7 @@ from hook_events import edit, event, reading
 from kbhub.errors import UsageError
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.sessions import let_speak, may_speak
-from kbhub.memory.changes import forget
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import forget, remember
 
 PITFALL = "Run the tests with make check, never with pytest alone."
 PROMPT = "On which day are refunds booked in the ledger?"

@@ -11,8 +11,7 @@ from hook_events import CLIENTS, EDITS, edit, event, reading
 from kbhub.hooks.delivery import BUDGETS, SESSION_TOKENS, deliver
 from kbhub.hooks.events import tokens
 from kbhub.hooks.sessions import let_speak
-from kbhub.memory.changes import forget
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import forget, remember
 
 REFUND_PROMPT = "On which day are refunds booked in the ledger?"
 

@@ -17,7 +17,7 @@ from daemons import PATIENCE, folder_of, settings, until, windows
 from hook_events import CLIENTS, EDITS, claude_log, sent
 from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.inbox import waiting
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.protocol import DaemonRecord, read_record, running
 

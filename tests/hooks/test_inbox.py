@@ -12,8 +12,8 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.hooks import inbox as inboxes
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.inbox import MOST_WAITING, propose, settle, suggested, waiting
+from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.types import Query
 
 DECISION = "Let's go with PostgreSQL for the ledger, because SQLite locks the whole file."

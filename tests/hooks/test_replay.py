@@ -10,7 +10,7 @@ import pytest
 from hook_events import claude_log, event
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.inbox import waiting
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -13,9 +13,8 @@ from conftest import START
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.sqlite import index_path
 from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
-from kbhub.memory.changes import forget
+from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.memory.transfer import move
 from kbhub.search.memory_boost import standings, uses_of
 from kbhub.types import Query

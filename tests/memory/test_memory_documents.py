@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import UsageError, WriteRefused
+from kbhub.memory.changes import NEAR_SIMILARITY, ids_of, wording
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TEXT_BYTES,
@@ -23,7 +24,6 @@ from kbhub.memory.files import (
     slug,
     title_of,
 )
-from kbhub.memory.remember import NEAR_SIMILARITY, ids_of, wording
 from kbhub.models.embedding import packaged_embedder
 from kbhub.types import Base
 from kbhub.workspace.memory_folders import MemoryFolder

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -21,7 +21,7 @@ AGENT = """
 import sys
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 me, count, shared = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 hub = Hub(HubOptions())
 for number in range(count):
@@ -72,7 +72,7 @@ KILLED = """
 import os, signal, sys
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 hub = Hub(HubOptions())
 remember(hub, "The first one, which is written whole.")
 setattr(os, sys.argv[1], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))

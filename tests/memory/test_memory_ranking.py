@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conftest import DAY, Clock
 from kbhub.memory.catalog import count_refs
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from kbhub.types import Query
 
 NOW = 1_700_000_000.0

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
-from kbhub.memory.changes import forget
+from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.memory.transfer import export, import_, is_memory_graph, memory_graph, move
 
 NOTE = """---

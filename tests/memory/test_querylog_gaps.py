@@ -11,9 +11,8 @@ from conftest import DAY
 from kbhub.errors import UsageError
 from kbhub.index.side_files import ONCE_SECONDS, QueryLog
 from kbhub.memory.catalog import all_known
-from kbhub.memory.changes import forget, rewrite
+from kbhub.memory.changes import forget, remember, rewrite
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.types import Query
 from kbhub.usage import promotion
 from kbhub.usage.gaps import close_gap, list_gaps, maintain, summary

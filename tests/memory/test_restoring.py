@@ -6,9 +6,8 @@ import pytest
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.memory.catalog import all_known
-from kbhub.memory.changes import forget
+from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories, restore, trashed
-from kbhub.memory.remember import remember
 from kbhub.memory.transfer import refile
 from kbhub.search.search import search
 from kbhub.ui.memories import alike

@@ -33,7 +33,7 @@ from kbhub.render.terminal import (
 )
 from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
-from kbhub.workspace.trust import Grant
+from kbhub.workspace.project import Grant
 
 PLAIN, COLOURED = Painter(), Painter(colour=True)
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kbhub.errors import BaseNotFound
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from kbhub.render.search import contribution_of, search_answer
 from kbhub.types import Query, Signal
 

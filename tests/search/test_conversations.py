@@ -9,7 +9,7 @@ import pytest
 
 from conftest import DAY, Clock
 from kbhub.index.engine import ChunkRow, DocumentRow
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from kbhub.search.conversations import AMOUNTS, is_conversation
 from kbhub.search.dates import asked_time, written_day
 from kbhub.types import Query

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from kbhub.server.server import create_server
 from test_server import text_of
 

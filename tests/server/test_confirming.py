@@ -10,8 +10,8 @@ from mcp import Client
 from mcp.types import ElicitResult
 
 import kbhub.server.client
+from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.server.server import create_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient", "no_pause")]

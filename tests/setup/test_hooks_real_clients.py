@@ -15,7 +15,7 @@ import pytest
 
 from daemons import windows
 from kbhub.hooks.inbox import waiting
-from kbhub.memory.remember import remember
+from kbhub.memory.changes import remember
 from model_apis import ModelServer
 from node_packages import PROGRAMS, PYTHON_BIN, node_program
 from setup_machine import Account, make_account

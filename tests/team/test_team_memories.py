@@ -10,9 +10,8 @@ import pytest
 from kbhub.errors import EngineUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.postgres import bases as team
 from kbhub.memory.catalog import all_known
-from kbhub.memory.changes import forget
+from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.search.search import search
 
 FRIDAY = "Never deploy on Fridays: the on-call is alone."

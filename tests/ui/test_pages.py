@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from browsers import Watched, served
+from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.memory.remember import remember
 from kbhub.reading.read import read
 from kbhub.types import Query
 from ollama_server import running_ollama

@@ -18,8 +18,7 @@ from kbhub.errors import ConfigError
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, Trace
 from kbhub.values import struct
 from kbhub.workspace.config import _PLAIN, checked
-from kbhub.workspace.field_checks import in_file, plainly
-from kbhub.workspace.settings import GlobalConfig, Pointer
+from kbhub.workspace.settings import GlobalConfig, Pointer, in_file, plainly
 from kbhub.workspace.validation import validated
 
 TEXTS = st.sampled_from(["", " ", "a", "~/notes", "hybrid", "core", "a\x00b", "é\n", "\ud800", "5", "null"])

@@ -19,8 +19,7 @@ from kbhub.workspace.discovery import (
     trust_pointer,
     workspace_from_roots,
 )
-from kbhub.workspace.project import owned_by_user
-from kbhub.workspace.trust import TrustStore
+from kbhub.workspace.project import TrustStore, owned_by_user
 
 
 class Place:

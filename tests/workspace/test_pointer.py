@@ -8,8 +8,7 @@ import pytest
 
 from kbhub.errors import ConfigError
 from kbhub.workspace.config import read_pointer
-from kbhub.workspace.field_checks import in_file
-from kbhub.workspace.settings import Pointer
+from kbhub.workspace.settings import Pointer, in_file
 
 
 def pointer_file(folder, data):

@@ -19,8 +19,8 @@ import generate
 from kbhub import values
 from kbhub.__main__ import main
 from kbhub.errors import UsageError
+from kbhub.memory.changes import remember
 from kbhub.memory.files import FIELDS
-from kbhub.memory.remember import remember
 from kbhub.types import Query
 from kbhub.values import Value
 from kbhub.workspace import validation as located

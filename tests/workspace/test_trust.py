@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from kbhub.errors import ConfigError
-from kbhub.workspace.trust import TrustStore
+from kbhub.workspace.project import TrustStore
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_the_store_is_versioned_json(store, pointer, tmp_path):
 ADD = """
 import sys
 from pathlib import Path
-from kbhub.workspace.trust import TrustStore
+from kbhub.workspace.project import TrustStore
 store = TrustStore(Path(sys.argv[1]))
 for number in range(15):
     store.add(Path(f"/p/{sys.argv[2]}-{number}"), Path("/t"))

@@ -20,8 +20,7 @@ from kbhub.types import Base, Workspace
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.memory_folders import identify, project_text
-from kbhub.workspace.project import PROJECT_ID
-from kbhub.workspace.trust import Grant
+from kbhub.workspace.project import PROJECT_ID, Grant
 
 
 def project_root(workspace: Workspace) -> Path | None:

@@ -1,14 +1,32 @@
-"""Changes to existing memories: text, tags, usage counts, supersession, and forgetting."""
+"""Remember, change and forget: a new memory is stored, an equal one strengthened, and similar ones are named."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from itertools import chain
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
+from kbhub.documents.chunking import chunk_document
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.secrets import refuse_secrets
+from kbhub.errors import (
+    EmbedderError,
+    IndexUnavailable,
+    KbhubError,
+    MemoriesUnavailable,
+    PathNotContained,
+    UsageError,
+    WriteRefused,
+)
+from kbhub.index.query.parser import normalise, stems
+from kbhub.index.references import embedded_text
 from kbhub.memory.catalog import (
+    active_shelves,
     all_known,
     check_writable,
     count_uses,
@@ -17,28 +35,38 @@ from kbhub.memory.catalog import (
     located,
     matching,
     ref,
+    shelf_to_write,
     shortened,
+    unindexed,
 )
 from kbhub.memory.files import (
     MemoryFile,
     changed_file,
     checked_namespace,
+    checked_tags,
+    checked_text,
     discard,
     files_of,
     locked,
+    new_file,
+    parse_memory,
     read,
+    slug,
+    taken_ids,
     title_of,
+    with_ids,
 )
-from kbhub.memory.results import Did, Forgotten, Memory, Remembered
-from kbhub.search.memory_boost import Facts, timestamp, uses_of
+from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
+from kbhub.search.memory_boost import Facts, Source, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
-from kbhub.workspace.memory_folders import MemoryFolder, Scope
+from kbhub.workspace.git import head_commit
+from kbhub.workspace.memory_folders import MemoryFolder, Scope, project_text
 from kbhub.workspace.trash import Trash
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-
+    from kbhub.models.embedding import Embedder
 
 PROVENANCE = ("by", "source", "session", "project")
 """Fields that say on whose word the text of a memory rests."""
@@ -48,6 +76,264 @@ UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
 
 _ALL = "`everything`, or `--all` on the command line"
 """How to ask for all memories of a scope."""
+
+NEAR_SIMILARITY = 0.65
+"""Cosine from which a memory is reported as near: of the pairs above it finds 19 of 20 with the same meaning, 18 of 20
+that contradict each other, and 1 of 16 about another aspect of the same thing (.23 to .57, one .77)."""
+
+NEAR_SHOWN = 3
+"""Limit of near memories that are reported."""
+
+ID_CHARACTERS = 8
+"""Length of an id: 40 bits, so with 10,000 memories one user in 20,000 has a collision."""
+
+ATTEMPTS = 100
+"""Limit of ids tried; the second is needed if another project has the same text, the third hardly ever."""
+
+_SILENT = frozenset({"a", "an", "the", "is", "are", "was", "were", "be", "been", "it", "its", "that", "this"})
+"""Words without meaning of their own: articles, forms of "be", pronouns."""
+
+_AROUND = "*\"'“”‘’`()"
+_AFTER = ".,;:!?"
+_LIST_MARK = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d+[.)])\s+", re.MULTILINE)
+
+
+COMPARED_CHUNKS = 8
+"""Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
+
+NEIGHBOURS = 20
+"""Chunks considered in each base; more than `NEAR_SHOWN`, as several may belong to one memory or to documents."""
+
+
+def wording(text: str) -> str:
+    """Return the normalised words of a text; memories with equal wording are the same."""
+    plain = normalise(_LIST_MARK.sub("", text)).casefold()
+    words = [word for part in plain.split() if (word := _word(part)) and word not in _SILENT]
+    return " ".join(words) or plain.strip()
+
+
+def ids_of(text: str) -> Iterator[str]:
+    """Derive the ids that a text may have from its wording, so that two agents that remember the same write one file.
+
+    The first is its id, unless another memory has it.
+    """
+    words = wording(text)
+    for attempt in range(ATTEMPTS):
+        digest = hashlib.sha256(f"{words}\0{attempt or ''}".encode("utf-8", "replace")).digest()
+        yield base64.b32encode(digest)[:ID_CHARACTERS].decode("ascii").lower()
+
+
+def filed(shelf: MemoryFolder, text: str) -> MemoryFile | None:
+    """Return the memory of a folder with the wording of a text under one of its ids, or None; needs no index."""
+    words = wording(text)
+    return next((one for one in with_ids(shelf, set(ids_of(text))) if wording(one.body) == words), None)
+
+
+def _word(part: str) -> str:
+    word = part.strip(_AROUND).rstrip(_AFTER).strip(_AROUND)
+    # Identifiers, paths, numbers and operators must match exactly.
+    return " ".join(stems(word)) if word.isalpha() and word.isascii() else word
+
+
+def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float]]:
+    """Return the stored memories near to a new file, with cosine similarity, best first and without superseded ones."""
+    document = parse_document(name, text.encode())
+    texts = [
+        embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunk_document(document)
+    ]
+    matches: dict[tuple[str, str], tuple[MemoryFile, float]] = {}
+    try:
+        embedder = hub.embedder()
+        if embedder is None or not texts:
+            return []
+        for shelf in shelves:
+            for path, similarity in sorted(_near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items()):
+                with suppress(PathNotContained):
+                    if (stored := read(shelf, path)) and not stored.facts.superseded_by:
+                        matches[stored.key] = stored, similarity
+    except EmbedderError:  # remembering works without a model; searches report what is wrong with it
+        return []
+    return sorted(matches.values(), key=lambda match: -match[1])
+
+
+def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
+    index = hub.index(shelf.base)
+    best: dict[str, float] = {}
+    try:
+        with index.snapshot():
+            if index.meta("embedder") != embedder.fingerprint:
+                return {}
+            for vector in embedder.embed(texts):
+                near = {
+                    chunk: similarity
+                    for chunk, similarity in index.semantic(vector, NEIGHBOURS)
+                    if vector.any() and similarity >= NEAR_SIMILARITY
+                }
+                rows = index.chunks(list(near))
+                documents = index.documents([row.document_id for row in rows.values()])
+                for chunk, row in rows.items():
+                    path = documents[row.document_id].path
+                    if path.startswith(shelf.prefix):
+                        best[path] = max(best.get(path, 0.0), near[chunk])
+    except IndexUnavailable:  # not indexed yet
+        return {}
+    return best
+
+
+def remember(
+    hub: Hub,
+    text: str | None = None,
+    *,
+    tags: Iterable[str] = (),
+    scope: Scope | None = None,
+    about: Iterable[str] = (),
+    id: str | None = None,  # noqa: A002 - the name that agents and people use
+    supersedes: Iterable[str] = (),
+    namespace: str | None = None,
+    client: str | None = None,
+    source: Source | None = None,
+    origin: str | None = None,
+    refers: str | None = None,
+    session: str | None = None,
+    allow_secret: bool = False,
+) -> Remembered:
+    """Remember something, or change or confirm what is remembered.
+
+    A text that an active memory says already, in the same words, strengthens that one. Memories that are near and say
+    something else are named in the answer; what is new is stored in any case.
+
+    Args:
+        hub: what owns the bases.
+        text: what to remember, Markdown. With `id`, the text that takes the place of the old one; none confirms it.
+        tags: with `id`, those that take the place of the old ones; none keeps them.
+        scope: `project` (the default), `user`, `shared` or `team`; with `id`, where to look for it.
+        about: documents (`path.md`, `id@path.md`, with `#Heading`) or code (`file`, `file::symbol`) it is about.
+        id: of a memory to change or confirm; its ref or file name serves, too.
+        supersedes: ids of older memories that this one takes the place of.
+        namespace: where to file it, `a/b`.
+        client: name of the MCP client; none stands for the user.
+        source: on whose word it rests, if that does not follow from `client`.
+        origin: what it was learned from, in words.
+        refers: ref of a document that it follows.
+        session: id of the session in which it was learned.
+        allow_secret: store a text even if it seems to hold a credential; for a person to say.
+
+    Raises:
+        UsageError: the text, a tag, the namespace, a subject or the scope cannot be used; nothing was changed.
+        SecretFound: the text seems to hold a credential.
+        MemoryNotFound: `id` or `supersedes` names none.
+        WriteRefused: the settings allow no writing, or a file cannot be changed without losing something of it.
+        MemoriesUnavailable: it cannot be written.
+    """
+    check_writable(hub)
+    if id is None and text is None:
+        raise UsageError("Nothing to remember. Give a text, or the id of a memory to confirm.")
+    if text is not None and not allow_secret:
+        refuse_secrets("The memory", text)
+    kept, hashes = checked_text(text) if text is not None else "", hashes_of(hub, about)
+    wanted = {
+        "tags": checked_tags(tags),
+        "namespace": checked_namespace(namespace) if namespace else "",
+        "about": tuple(hashes),
+        "about_hash": hashes,
+        "by": client or "user",
+        "source": source or ("agent" if client else "user"),
+        "from": " ".join((origin or "").split()),
+        "refers": " ".join((refers or "").split()),
+        "session": " ".join((session or "").split()),
+        "project": project_text(hub.discovery().workspace),
+    }
+    older = [located(hub, name) for name in dict.fromkeys(supersedes)]
+    if id is not None:
+        return change(hub, located(hub, id, scope), kept, wanted, older)
+    return _new(hub, kept, wanted, older, scope or "project")
+
+
+def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryFile], scope: Scope) -> Remembered:
+    if not hub.config().settings.memory.enabled:
+        raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
+    with locked(hub.data, "folders"):
+        shelf = shelf_to_write(hub, scope)
+    # User and shared memories count in every project, but not the other way round.
+    others = active_shelves(hub) if scope == "project" else []
+    shelves = [shelf, *(other for other in others if other.place != shelf.place)]
+    if same := filed(shelf, text):
+        return strengthen(hub, same, wanted, older)
+    now, git = timestamp(hub.options.clock()), hub.discovery().workspace.git_root
+    fields = {
+        **wanted,
+        "title": title_of(text),
+        "created": now,
+        "updated": now,
+        "commit": head_commit(git) if git else "",
+        "supersedes": tuple(memory.facts.id for memory in older),
+    }
+    if shelf.files:
+        fields["author"] = shelf.files.author()
+        if PurePath(wanted["project"]).is_absolute():  # a folder of this machine says nothing to others
+            fields["project"] = ""
+    near = nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
+    words = wording(text)
+    for other in shelves:
+        if same := filed(other, text):
+            return strengthen(hub, same, wanted, older)
+        indexed = (memory for memory, _ in near if memory.shelf.place == other.place)
+        for memory in chain(indexed, unindexed(hub, other)):
+            if wording(memory.body) == words:
+                return strengthen(hub, memory, wanted, older)
+    stored, is_new = _store(hub, shelves, text, fields)
+    # If it is not new, another process has just stored the same.
+    return _stored(hub, stored, older, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted, older)
+
+
+def _stored(
+    hub: Hub, stored: MemoryFile, older: Sequence[MemoryFile], near: Sequence[tuple[MemoryFile, float]]
+) -> Remembered:
+    """Build the result for a new memory, with the near memories that it may replace."""
+    name = stored.facts.id
+    superseded, unmarked = supersede(hub, older, name)
+    sync_written(hub, stored.shelf.base)
+    replaced = {memory.key for memory in older}
+    offered = [
+        Near(id=one.facts.id, ref=ref(hub, one), text=shortened(one.body), similarity=round(similarity, 3))
+        for one, similarity in near
+        if one.key not in replaced
+    ]
+    advice: tuple[str, ...] = ()
+    if offered:
+        others = ", ".join(other.id for other in offered)
+        advice = (
+            f'Similar but different: {others}. If it replaces one of them: remember(id="{name}", '
+            f'options={{"supersedes": ["{offered[0].id}"]}}); if it only repeats it: forget(ids=["{name}"]).',
+        )
+    return Remembered(
+        memory=as_it_is(hub, stored.shelf, stored.path),
+        did="stored",
+        near=tuple(offered),
+        superseded=superseded,
+        notes=(*advice, *unmarked),
+    )
+
+
+def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping[str, Any]) -> tuple[MemoryFile, bool]:
+    """Write a new file to the first folder, unless a process has just written the same; return whether it is new."""
+    shelf = shelves[0]
+    # The lock of all folders, since no two may give the same id.
+    with locked(hub.data, "folders"), locked(hub.data, shelf.place):
+        if same := next(filter(None, (filed(other, text) for other in shelves)), None):
+            return same, False
+        taken = taken_ids(hub.data, active_shelves(hub))
+        for name in ids_of(text):
+            if name in taken:
+                continue
+            whole = new_file({**fields, "id": name}, text)
+            try:
+                path = f"{shelf.prefix}{slug(text)}-{name}.md"
+                files_of(shelf).create(path, whole.encode())
+            except FileExistsError:
+                continue
+            return parse_memory(shelf, path, whole.encode(), hub.options.clock()), True
+    raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
 
 
 def change(hub: Hub, old: MemoryFile, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryFile]) -> Remembered:

@@ -19,7 +19,7 @@ from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
 from kbhub.index.side_files import Use
 from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, public_facts, shelf_to_write
-from kbhub.memory.changes import as_it_is, edit
+from kbhub.memory.changes import ID_CHARACTERS, as_it_is, edit, filed, ids_of, wording
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TAG_CHARACTERS,
@@ -38,12 +38,10 @@ from kbhub.memory.files import (
     title_of,
     with_id,
 )
-from kbhub.memory.remember import ID_CHARACTERS, filed, ids_of, wording
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base, Problem
-from kbhub.workspace.field_checks import first_error
 from kbhub.workspace.files import expand
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import git_root
@@ -58,6 +56,7 @@ from kbhub.workspace.memory_folders import (
     project_folders,
     shelf_for_writing,
 )
+from kbhub.workspace.settings import first_error
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

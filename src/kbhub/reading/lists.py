@@ -18,9 +18,9 @@ from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnav
 from kbhub.frozen import Model
 from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.references import DOCID_DIGITS, ref_of
-from kbhub.index.sqlite.reader import NOT_THERE
+from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
-from kbhub.sync.background import embedded, is_used
+from kbhub.sync.background import embedded
 from kbhub.sync.freshness import Freshness, passed_over
 from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.workspace.discovery import covers, matching, plain
@@ -77,7 +77,7 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
         documents=documents,
         chunks=chunks,
         vectors=vectors,
-        reranked=embedded(hub, base) if is_used(hub) else None,
+        reranked=embedded(hub, base) if hub.reranks() else None,
         index=None if base.engine else index.path,
         index_bytes=index_bytes,
         synced=synced,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kbhub.setup.contexts import Context
     from kbhub.setup.init import Initialised
     from kbhub.sync.comparison import SyncReport
-    from kbhub.workspace.trust import Grant
+    from kbhub.workspace.project import Grant
 
 PROBLEM_BYTES = 4 * LINE_BYTES
 """UTF-8 bytes shown to a model of a problem: it ends with the command to run, after up to three paths."""

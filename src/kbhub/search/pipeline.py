@@ -21,7 +21,7 @@ from kbhub.index.engine import Selection
 from kbhub.index.matches import NO_CHUNKS, Ranking, known_keys, newest, paths_of, select
 from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
-from kbhub.index.sqlite.reader import NOT_THERE
+from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.models.embedding import Embedder
 from kbhub.search import conversations, dates, evidence, memory_boost, names, transformer
 from kbhub.search.hits import Remaining, described, grouped

@@ -11,7 +11,6 @@ from kbhub.index.signatures import quantise, similarity
 from kbhub.models.embedding import minilm
 from kbhub.search.names import is_name
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
-from kbhub.sync.background import is_used
 
 SECOND_LOOK = "second_look"
 
@@ -34,7 +33,7 @@ def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
     The model does not know names of programs, so a query with one is left alone.
     """
-    if not is_used(bases.hub) or any(is_name(term.text) for term in plan.parsed.terms):
+    if not bases.hub.reranks() or any(is_name(term.text) for term in plan.parsed.terms):
         return
     model = minilm()
     wanted = [hit.key for hit in hits if any(part.rank and part.rank <= CANDIDATES for part in hit.parts)]

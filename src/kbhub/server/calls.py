@@ -21,7 +21,7 @@ from kbhub.render.report import LINE_BYTES
 from kbhub.render.terminal import warnings_text
 from kbhub.server.client import RootsQuestion, TrustQuestion
 from kbhub.sync import base_suggestions
-from kbhub.sync.background import Background, embed_ahead, is_used
+from kbhub.sync.background import Background, embed_ahead
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
 from kbhub.sync.watch import Changes, Watcher
 from kbhub.types import Discovery, Problem
@@ -214,7 +214,7 @@ class Calls:
 
     def _embed_ahead(self, go_on: Callable[[], bool]) -> bool:
         """Compute transformer vectors, where they are used."""
-        return not is_used(self.hub) or embed_ahead(self.hub, self.hub.discovery().bases, go_on)
+        return not self.hub.reranks() or embed_ahead(self.hub, self.hub.discovery().bases, go_on)
 
     def _follows(self, base: str) -> bool:
         """Return whether events report what changes in a base, and all that they reported is indexed."""

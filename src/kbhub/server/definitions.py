@@ -26,7 +26,7 @@ from pydantic import (
 from kbhub.errors import UsageError
 from kbhub.server.frames import too_much
 from kbhub.values import Value
-from kbhub.workspace.field_checks import nearest, shown
+from kbhub.workspace.settings import nearest, shown
 from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, DOCUMENT_WRITERS, MEANT, MEMORY_TOOLS, WRITERS, ToolName
 
 if TYPE_CHECKING:

@@ -31,10 +31,9 @@ from kbhub.workspace.config import (
     split_engine_url,
 )
 from kbhub.workspace.discovery import EVERYWHERE
-from kbhub.workspace.field_checks import nearest
 from kbhub.workspace.files import expand, is_directory, why_no_directory
 from kbhub.workspace.jsonc import add_item, alone, edit_file, remove_value, rename_key, set_value
-from kbhub.workspace.settings import BaseEntry, GlobalConfig
+from kbhub.workspace.settings import BaseEntry, GlobalConfig, nearest
 from kbhub.workspace.validation import adapter
 
 

@@ -34,7 +34,7 @@ from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Base, Problem
 from kbhub.workspace.discovery import discover
 from kbhub.workspace.files import is_directory, read_regular
-from kbhub.workspace.trust import TRUST_NAME
+from kbhub.workspace.project import TRUST_NAME
 
 BASES, EVALUATIONS = "bases", "eval"
 """Folders in the cache directory: of the indexes, and of the corpora of `kbhub eval`."""

@@ -18,7 +18,7 @@ from kbhub.workspace.files import expand, is_directory
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, trust_pointer
 
 if TYPE_CHECKING:
-    from kbhub.workspace.trust import TrustStore
+    from kbhub.workspace.project import TrustStore
 
 STARTER = """\
 ---

@@ -17,7 +17,7 @@ from kbhub.errors import BaseNotFound, IndexUnavailable, KbhubError
 from kbhub.index.engine import Index, title_above
 from kbhub.index.references import embedded_text
 from kbhub.index.side_files import TransformerVectors
-from kbhub.models.embedding import MINILM, installed_model, minilm
+from kbhub.models.embedding import minilm
 from kbhub.sync.freshness import Freshness, StaleBase, freshen, sync
 from kbhub.types import Base, Problem
 
@@ -31,12 +31,6 @@ BATCH = 16
 
 POWER = Path("/sys/class/power_supply")
 """On Linux, the power supplies (kernel ABI, `sysfs-class-power`)."""
-
-
-def is_used(hub: Hub) -> bool:
-    """Return whether searches are reranked by the transformer: it is installed, not off, and not the embedder."""
-    settings = hub.config().settings
-    return settings.search.second_look and settings.embedder.model != MINILM and installed_model() is not None
 
 
 def machine_is_free(power: Path = POWER) -> bool:

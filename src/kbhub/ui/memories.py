@@ -17,10 +17,9 @@ from kbhub.editing.paths import why_not_writable
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.catalog import active_shelves, all_known, described, located, matching, subjects_changed
 from kbhub.memory.catalog import ref as ref_of_known
-from kbhub.memory.changes import forget
+from kbhub.memory.changes import NEAR_SHOWN, NEAR_SIMILARITY, forget, nearest, remember
 from kbhub.memory.files import MemoryFile, read, slug
 from kbhub.memory.lists import memories, restore, trashed
-from kbhub.memory.remember import NEAR_SHOWN, NEAR_SIMILARITY, nearest, remember
 from kbhub.memory.results import ChangedSubject
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_in, vector_of

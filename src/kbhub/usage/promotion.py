@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.side_files import QueryLog, State, Topic
 from kbhub.memory.catalog import active_shelves, known
-from kbhub.memory.changes import forget, rewrite
+from kbhub.memory.changes import forget, remember, rewrite
 from kbhub.memory.files import MemoryFile, read
-from kbhub.memory.remember import remember
 from kbhub.sync.freshness import sync_written
 from kbhub.usage.log import key_of
 from kbhub.usage.questions import (

@@ -16,7 +16,17 @@ from urllib.parse import unquote, urlsplit
 from kbhub.errors import ConfigError
 from kbhub.types import Mode, Problem
 from kbhub.values import struct
-from kbhub.workspace.field_checks import (
+from kbhub.workspace.files import data_dir, expand, probe
+from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.settings import (
+    ENV_PREFIX,
+    MAX_RULES,
+    OTHER_VARIABLES,
+    RESERVED_IDS,
+    BaseEntry,
+    BaseFields,
+    GlobalConfig,
+    Pointer,
     choice,
     cut,
     few,
@@ -31,21 +41,9 @@ from kbhub.workspace.field_checks import (
     shown,
     unknown_fields,
 )
-from kbhub.workspace.files import data_dir, expand, probe
-from kbhub.workspace.jsonc import read_jsonc
-from kbhub.workspace.settings import (
-    ENV_PREFIX,
-    MAX_RULES,
-    OTHER_VARIABLES,
-    RESERVED_IDS,
-    BaseEntry,
-    BaseFields,
-    GlobalConfig,
-    Pointer,
-)
 
 if TYPE_CHECKING:
-    from kbhub.workspace.field_checks import Converter
+    from kbhub.workspace.settings import Converter
 
 SCHEMES = ("postgresql", "postgres")
 

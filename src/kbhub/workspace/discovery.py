@@ -38,7 +38,7 @@ from kbhub.workspace.project import (
 from kbhub.workspace.settings import BaseEntry
 
 if TYPE_CHECKING:
-    from kbhub.workspace.trust import TrustStore
+    from kbhub.workspace.project import TrustStore
 
 
 FROM_ROOTS = "the client's root"

@@ -15,8 +15,7 @@ from pydantic_settings.exceptions import SettingsError
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Mode
-from kbhub.workspace.field_checks import first_error, in_file, path_text
-from kbhub.workspace.settings import ENV_PREFIX, RESERVED_IDS, BaseEntry, Settings
+from kbhub.workspace.settings import ENV_PREFIX, RESERVED_IDS, BaseEntry, Settings, first_error, in_file, path_text
 from kbhub.workspace.tool_names import ToolName
 
 T = TypeVar("T")

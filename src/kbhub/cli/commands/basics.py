@@ -60,8 +60,7 @@ from kbhub.usage.gaps import summary
 from kbhub.usage.log import USER, flush, note_read
 from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
-from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
-from kbhub.workspace.trust import Grant, TrustStore, identity
+from kbhub.workspace.project import PROJECT_ID, Grant, TrustStore, find_pointer, identity, trust_pointer
 
 EVERYTHING_READ = sys.maxsize
 """Characters that `read` prints: a shell has no window of tokens to fit."""

@@ -28,11 +28,11 @@ from kbhub.hooks.inbox import Inbox, settle, waiting
 from kbhub.hooks.sessions import HooksState
 from kbhub.hub import Hub
 from kbhub.memory.changes import forget as forget_memories
+from kbhub.memory.changes import remember as remember_text
 from kbhub.memory.files import MAX_TEXT_BYTES
 from kbhub.memory.lists import LISTED, trashed
 from kbhub.memory.lists import memories as list_memories
 from kbhub.memory.lists import restore as restore_memory
-from kbhub.memory.remember import remember as remember_text
 from kbhub.memory.results import Exported, Forgotten, Moved, Remembered, TrashedList
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories

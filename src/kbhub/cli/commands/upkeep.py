@@ -38,7 +38,7 @@ from kbhub.render.setup import diagnosis_text
 from kbhub.render.terminal import notes
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.doctor import examine, repair
-from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead, is_used
+from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead
 from kbhub.sync.comparison import SyncReport
 from kbhub.sync.deleted_texts import change_keeping
 from kbhub.sync.freshness import sync
@@ -274,7 +274,7 @@ def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
 
 def _embed_ahead(hub: Hub, names: list[str]) -> None:
     """Compute the transformer vectors of bases, or say why searches do not use any."""
-    if not is_used(hub):
+    if not hub.reranks():
         complain("No vectors to compute: `search.secondLook` is off, or the extra kbhub[onnx] is not installed.")
         return
     with progress_bars("reading ") as progress:

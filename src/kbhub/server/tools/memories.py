@@ -12,10 +12,10 @@ from pydantic import BeforeValidator, Field
 from kbhub.errors import WriteRefused
 from kbhub.frozen import Model
 from kbhub.memory.changes import forget as forget_memories
+from kbhub.memory.changes import remember as save_memory
 from kbhub.memory.changes import to_forget
 from kbhub.memory.lists import LISTED
 from kbhub.memory.lists import memories as list_memories
-from kbhub.memory.remember import remember as save_memory
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render import model
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report

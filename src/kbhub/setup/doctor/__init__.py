@@ -35,7 +35,7 @@ from kbhub.setup.cache import (
 from kbhub.setup.doctor.bases import bad, base_findings, config_findings, discovery_findings, ok, trust_findings
 from kbhub.setup.plan import Registration
 from kbhub.setup.registration import registrations, unregistered
-from kbhub.sync.background import embedded, is_used
+from kbhub.sync.background import embedded
 from kbhub.sync.freshness import sync
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
 from kbhub.types import Base
@@ -220,7 +220,7 @@ def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
     """Report whether a transformer reranks searches, and how many of its vectors are ready."""
     if not hub.config().settings.search.second_look:
         return [ok("reranking", "Disabled by `search.secondLook`.")]
-    if not is_used(hub):
+    if not hub.reranks():
         message = "Not used: the extra `kbhub[onnx]` is not installed, or its model is the embedder already."
         return [ok("reranking", message)]
     try:

@@ -23,7 +23,7 @@ from kbhub.workspace.project import PROJECT_ID
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.index.postgres import PostgresIndex
-    from kbhub.workspace.trust import Grant, TrustStore
+    from kbhub.workspace.project import Grant, TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")
 """Splits a problem's message into what happened and what to do about it."""
