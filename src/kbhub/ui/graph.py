@@ -26,47 +26,11 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
 
-ROUNDS = 50
-"""Steps of the layout; after them it hardly moves."""
-
-CELLS = 16
-"""Cells along a side of the grid: points in other cells repel from the cell's middle, as in the Barnes–Hut method."""
-
 NEAR_EACH = 3
 """Documents nearest in meaning to which each is joined."""
 
 AT_ONCE = 1_000
 """Documents compared at once with all others: 20 MB for 5,000."""
-
-SEED = 7
-"""Of the layout, so that a picture is the same tomorrow."""
-
-
-def positions(
-    hub: Hub, graph: Graph, nodes: Sequence[Node], links: Sequence[tuple[int, int]]
-) -> list[tuple[float, float]]:
-    """Return a place for each document, within a circle of radius 1; `links` are pairs of indexes of `nodes`.
-
-    The start is the plane in which the documents' meanings differ most; then links attract and all repel, as
-    Fruchterman and Reingold do ("Graph Drawing by Force-directed Placement", 1991), with less and less force.
-    """
-    if not nodes:
-        return []
-    places = _by_meaning(_vectors(hub, graph, nodes))
-    ends = np.array(links, np.int64).reshape(-1, 2)
-    distance = 1.6 / np.sqrt(len(nodes))
-    for number in range(ROUNDS):
-        moves = _repelled(places, distance)
-        pulled = places[ends[:, 0]] - places[ends[:, 1]]
-        force = pulled * (np.linalg.norm(pulled, axis=1, keepdims=True) / distance)
-        np.add.at(moves, ends[:, 0], -force)
-        np.add.at(moves, ends[:, 1], force)
-        moves -= places * 0.6
-        length = np.maximum(np.linalg.norm(moves, axis=1, keepdims=True), 1e-9)
-        places += moves / length * np.minimum(length, 0.15 * (1 - number / ROUNDS))
-    places -= places.mean(axis=0)
-    places /= max(float(np.abs(places).max()), 1e-9)
-    return [(round(float(x), 4), round(float(y), 4)) for x, y in places]
 
 
 def near_pairs(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int]]:
@@ -98,32 +62,6 @@ def _vectors(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> NDArray[np.float3
     width = max((len(vector) for vector in found if vector is not None), default=2)
     nothing = np.zeros(width, np.float32)
     return np.stack([nothing if vector is None or len(vector) != width else vector for vector in found])
-
-
-def _by_meaning(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Project vectors onto the two directions in which they differ most, with a little noise between equals."""
-    noise = np.random.default_rng(SEED).normal(0, 0.05, (len(vectors), 2))
-    centred = vectors - vectors.mean(axis=0)
-    _, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64))
-    flat = centred @ directions[:, -2:]
-    scale = float(np.abs(flat).max())
-    return (flat / scale if scale > 1e-6 else np.zeros((len(vectors), 2))) + noise
-
-
-def _repelled(places: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
-    """Return how far each place is pushed by all others."""
-    low, high = places.min(axis=0), places.max(axis=0)
-    cell = np.minimum(((places - low) / np.maximum(high - low, 1e-9) * CELLS).astype(np.int64), CELLS - 1)
-    _, member = np.unique(cell[:, 0] * CELLS + cell[:, 1], return_inverse=True)
-    mass = np.bincount(member).astype(np.float32)
-    x, y = places.T.astype(np.float32)
-    right = x[:, None] - np.bincount(member, x).astype(np.float32) / mass
-    up = y[:, None] - np.bincount(member, y).astype(np.float32) / mass
-    weight = np.broadcast_to(mass, right.shape).copy()
-    weight[np.arange(len(places)), member] -= 1  # nothing repels itself
-    weight *= distance**2 / np.maximum(right * right + up * up, (distance / 4) ** 2)
-    pushed = [np.einsum("ij,ij->i", apart, weight) for apart in (right, up)]
-    return np.stack(pushed, axis=1).astype(np.float64)
 
 
 MOST_NODES = 5_000
@@ -189,7 +127,7 @@ def graph_page(request: Request) -> Response:
 
 
 def graph_data(request: Request) -> Response:
-    """Return the nodes with their places, and the edges, for the browser to draw."""
+    """Return the nodes and the edges, for the browser to place and draw."""
     site, chosen = site_of(request), _chosen(request)
     graph = graph_of(site.hub)
     nodes = _most_linked(graph, _nodes(site, graph, chosen))
@@ -203,7 +141,6 @@ def graph_data(request: Request) -> Response:
         }
     )
     near = near_pairs(site.hub, graph, nodes) if chosen.near else []
-    places = positions(site.hub, graph, nodes, links)
     groups = _groups(graph, nodes, chosen.color)
     names = [name for name, _ in Counter(filter(None, groups)).most_common(GROUPS)]
     degrees = Counter(at for link in links for at in link)
@@ -211,14 +148,12 @@ def graph_data(request: Request) -> Response:
         "groups": names,
         "nodes": [
             {
-                "x": x,
-                "y": y,
                 "label": graph.document(node).title,
                 "ref": graph.ref(node),
                 "group": names.index(group) if group in names else -1,
                 "links": degrees[at],
             }
-            for at, (node, (x, y), group) in enumerate(zip(nodes, places, groups, strict=True))
+            for at, (node, group) in enumerate(zip(nodes, groups, strict=True))
         ],
         "links": links,
         "near": near,

@@ -2,6 +2,8 @@
 "use strict";
 
 const GROUPS = 8;
+const ROUNDS = 50; // of the layout; after them it hardly moves
+const CELLS = 16; // of the layout's grid, along a side
 const MANY_EDGES = 2000; // more are left out while the picture moves, so that it moves without a graphics card, too
 
 async function draw(place) {
@@ -18,10 +20,11 @@ async function draw(place) {
   const colors = [...Array(GROUPS).keys()].map((number) => color(`group-${number}`));
   const grey = color("verdict-unjudged");
   const graph = new graphology.Graph();
+  const places = placed(data.nodes.length, data.links);
   data.nodes.forEach((node, at) =>
     graph.addNode(at, {
-      x: node.x,
-      y: -node.y,
+      x: places.x[at],
+      y: places.y[at],
       label: node.label,
       ref: node.ref,
       size: 3 + Math.min(9, Math.sqrt(node.links)),
@@ -55,6 +58,54 @@ async function draw(place) {
   });
   place.dataset.drawn = String(graph.order);
   note.textContent = "Drag to move, scroll to zoom, click to open.";
+}
+
+// Places nodes as Fruchterman and Reingold do ("Graph Drawing by Force-directed Placement", 1991): links attract, all
+// repel, with less and less force. They start on a spiral, in the order of their paths, so a picture is the same again.
+function placed(count, links) {
+  const x = new Float64Array(count), y = new Float64Array(count);
+  const distance = 1.6 / Math.sqrt(count);
+  for (let at = 0; at < count; at++) {
+    const radius = 0.2 + 0.8 * ((at * 0.618034) % 1);
+    x[at] = radius * Math.cos((2 * Math.PI * at) / count);
+    y[at] = radius * Math.sin((2 * Math.PI * at) / count);
+  }
+  for (let round = 0; round < ROUNDS; round++) {
+    const [dx, dy] = repelled(x, y, distance);
+    for (const [from, to] of links) {
+      const right = x[from] - x[to], up = y[from] - y[to], force = Math.hypot(right, up) / distance;
+      dx[from] -= right * force; dy[from] -= up * force;
+      dx[to] += right * force; dy[to] += up * force;
+    }
+    for (let at = 0; at < count; at++) {
+      const right = dx[at] - 0.6 * x[at], up = dy[at] - 0.6 * y[at], length = Math.hypot(right, up) || 1;
+      const step = Math.min(length, 0.15 * (1 - round / ROUNDS)) / length;
+      x[at] += right * step; y[at] += up * step;
+    }
+  }
+  return { x, y };
+}
+
+// How far each node is pushed by all others: those of a cell of a grid from their middle, as in the Barnes-Hut method.
+function repelled(x, y, distance) {
+  const low = [Math.min(...x), Math.min(...y)];
+  const side = Math.max(Math.max(...x) - low[0], Math.max(...y) - low[1], 1e-9) / CELLS;
+  const cells = new Map();
+  const cellOf = Array.from(x, (_, at) => Math.floor((x[at] - low[0]) / side) * (CELLS + 1) + Math.floor((y[at] - low[1]) / side));
+  cellOf.forEach((key, at) => {
+    const cell = cells.get(key) || { mass: 0, x: 0, y: 0 };
+    cells.set(key, { mass: cell.mass + 1, x: cell.x + x[at], y: cell.y + y[at] });
+  });
+  const dx = new Float64Array(x.length), dy = new Float64Array(x.length);
+  for (const [key, cell] of cells) {
+    for (let at = 0; at < x.length; at++) {
+      const right = x[at] - cell.x / cell.mass, up = y[at] - cell.y / cell.mass;
+      const mass = cell.mass - (cellOf[at] === key); // nothing repels itself
+      const weight = (mass * distance ** 2) / Math.max(right ** 2 + up ** 2, (distance / 4) ** 2);
+      dx[at] += right * weight; dy[at] += up * weight;
+    }
+  }
+  return [dx, dy];
 }
 
 // sigma takes colours as hexadecimal or rgb(); the style sheet has pairs for light and dark.
