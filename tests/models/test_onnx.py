@@ -18,7 +18,7 @@ from kbhub.errors import EmbedderError
 from kbhub.index.side_files import TransformerVectors
 from kbhub.models.embedding import MiniLMEmbedder, installed_model, minilm, open_embedder, own_model, packaged_embedder
 from kbhub.search.plan import Candidate, SignalPart
-from kbhub.search.transformer import SECOND_LOOK, mix, share
+from kbhub.search.retrieval import SECOND_LOOK, mix, share
 from kbhub.sync.background import Background, embed_ahead, embedded, machine_is_free
 from kbhub.types import Query
 

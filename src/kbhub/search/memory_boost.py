@@ -142,8 +142,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    values = value if isinstance(value, list) else [value]
-    return tuple(text for text in map(_text, values) if text)
+    return tuple(filter(None, map(_text, value if isinstance(value, list) else [value])))
 
 
 def _moment(value: Any) -> float | None:

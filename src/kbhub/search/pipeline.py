@@ -23,7 +23,7 @@ from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
 from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.models.embedding import Embedder
-from kbhub.search import conversations, dates, evidence, memory_boost, names, transformer
+from kbhub.search import conversations, dates, evidence, memory_boost, names, retrieval
 from kbhub.search.hits import Remaining, described, grouped
 from kbhub.search.judge import (
     ABSENT_NAME,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RANKING_SIGNALS: tuple[RankingSignal, ...] = (
-    transformer.SIGNAL,
+    retrieval.SECOND_LOOK_SIGNAL,
     names.SIGNAL,
     dates.SIGNAL,
     memory_boost.SIGNAL,

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -105,7 +105,7 @@ class SqliteIndex(Index):
         return found
 
     def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
-        found: Signatures = _arrays().signatures(before, columns, self.rows, self._vectors)
+        found: Signatures = _arrays().signatures(before, columns, self.rows, partial(stored_vectors, self.rows))
         return found
 
     def _read_postings(self, term: Term, columns: Columns) -> Postings:
@@ -134,7 +134,7 @@ class SqliteIndex(Index):
             self._compares = has_vector_functions(self._local.seen.connection)
         pairs: tuple[NDArray[np.int64], NDArray[np.float64]]
         if not self._compares:
-            pairs = _arrays().compared(self._vectors(chunks), vector)
+            pairs = _arrays().compared(stored_vectors(self.rows, chunks), vector)
             return pairs
         pairs = _arrays().paired(
             self.rows(
@@ -151,9 +151,6 @@ class SqliteIndex(Index):
         if problems := faults(self.rows):
             self._note_damage("; ".join(problems))
         return problems
-
-    def _vectors(self, chunks: Sequence[int] | NDArray[np.signedinteger]) -> list[tuple[int, bytes]]:
-        return stored_vectors(self.rows, chunks)
 
     def damaged(self, what: str) -> IndexUnavailable:
         """Return the error for damaged content, and record it so that the next writer rebuilds the index."""
