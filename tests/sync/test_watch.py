@@ -251,6 +251,18 @@ def test_a_base_that_another_process_indexes_is_not_looked_at(shop):
     assert behind.busy
 
 
+def test_a_base_whose_lock_another_took_first_is_looked_at_again(shop, monkeypatch):
+    """Between the comparison and the lock, another window may begin to index the same change."""
+    hub = shop.hub()
+    hub.sync()
+    shop.write("knowledge/new.md", "# New\n")
+    monkeypatch.setattr(kbhub.sync.freshness.Freshness, "is_elsewhere", lambda *_: False)
+    with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):
+        (behind,) = hub.freshen(max_age=0)
+
+    assert behind.busy
+
+
 def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
     """That its writer has nothing to write is seen from the files; when it had, they are soon compared again."""
     monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 0.0)

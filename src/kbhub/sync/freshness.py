@@ -253,8 +253,8 @@ def freshen(
                 or difference.young > FRESHEN_YOUNG
             ):
                 behind.append(StaleBase(base.id, len(difference), difference.new_index))
-            else:
-                _sync(hub, base, progress=progress, difference=difference)
+            elif _sync(hub, base, progress=progress, difference=difference).busy:
+                behind.append(StaleBase(base.id, 0, not indexed, busy=True))
         except (BaseUnavailable, IndexUnavailable) as error:
             state.failed[base.id] = str(error)  # named by the search and by `status`
     return tuple(behind)
