@@ -48,8 +48,8 @@ def test_removing_tells_where_to_delete_it(account):
 
     assert code == 0
     assert out == (
-        "delete      JetBrains AI Assistant\n"
-        "            in Settings | Tools | AI Assistant | Model Context Protocol (MCP), the server `kbhub`\n"
+        "delete  JetBrains AI Assistant\n"
+        "    in Settings | Tools | AI Assistant | Model Context Protocol (MCP), the server `kbhub`\n"
     )
 
 

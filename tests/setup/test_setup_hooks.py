@@ -282,7 +282,7 @@ def test_hooks_that_run_twice_are_told(account, kbhub):
 
     out = kbhub("hooks", code=0).out
     assert "Claude Code, Claude Code (plugin)\n" in out
-    assert "twice     Claude Code runs every hook twice" in out
+    assert "twice      Claude Code runs every hook twice" in out
     account.run("--client", "claude-code", "--remove", "--yes")
     assert "twice" not in kbhub("hooks", code=0).out
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.hooks.events import BY_PLUGIN
-from kbhub.render.terminal import Painter, table, visible_line
+from kbhub.render.report import Item, Line, Report, Text
+from kbhub.render.terminal import table, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -27,86 +27,50 @@ if TYPE_CHECKING:
     from kbhub.reading.reports import Diagnosis
     from kbhub.setup.plan import Paste, Step
 
-WIDTH = 80
-"""Columns of a line; longer words are not broken."""
-
-_LEVELS = {"ok": "32", "warning": "33", "error": "1;31"}
-"""SGR parameters (ECMA-48): green, yellow, bold red."""
-
 _PLANNED = {"register": "register", "update": "update", "remove": "remove", "write": "write", "delete": "remove"}
 _DONE = {"register": "registered", "update": "updated", "remove": "removed", "write": "written", "delete": "removed"}
 
-_WORD = 12
-"""Columns of the first word of a step, such as `registered`."""
 
-
-def diagnosis_text(diagnosis: Diagnosis, paint: Painter) -> str:
+def diagnosis_report(diagnosis: Diagnosis) -> Report:
     """Return the repairs, the findings with their remedies, and a summary."""
-    column = max(len(finding.check) for finding in diagnosis.findings)
-    repairs = [_filled("fixed", "ok", "", text, paint) for text in diagnosis.fixed]
-    repairs += [_filled("failed", "error", "", text, paint) for text in diagnosis.failed]
-    lines = []
+    repairs = [Item(label="fixed", title=Line(text)) for text in diagnosis.fixed]
+    repairs += [Item(label="failed", title=Line(text)) for text in diagnosis.failed]
+    items = []
     for finding in diagnosis.findings:
         message = f"{finding.subject}: {finding.message}" if finding.subject else finding.message
-        lines.append(_filled(finding.level, finding.level, f"{finding.check:<{column}}  ", message, paint))
-        if finding.remedy:
-            lines.append(_filled("", "", f"{'':<{column}}  → ", finding.remedy, paint))
+        items.append(Item(label=finding.level, title=finding.check, marks=(Line(message),), row=True))
+        items += [Item(marks=(Line(f"→ {finding.remedy}"),), row=True)] if finding.remedy else []
     levels = [finding.level for finding in diagnosis.findings]
     counts = [(levels.count(level), level) for level in ("error", "warning") if level in levels]
     fixable = sum(finding.fixable for finding in diagnosis.findings)
     summary = f"{', '.join(counted(*count) for count in counts)}." if counts else "No problems found."
     summary += f" `kbhub doctor --fix` can fix {fixable}." if counts and fixable else ""
-    return "\n\n".join([*(["\n".join(repairs)] if repairs else []), "\n".join(lines), summary])
+    return Report(parts=[*repairs, *([""] if repairs else []), *items], foot=summary)
 
 
-def _filled(label: str, level: str, middle: str, text: str, paint: Painter) -> str:
-    head = f"{label:<7}  {middle}"
-    filled = textwrap.fill(
-        visible_line(text),
-        WIDTH,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return paint(label, _LEVELS.get(level, "")) + filled[len(label) :]
-
-
-def plan_text(steps: Sequence[Step], home: Path, paint: Painter, *, done: bool = False) -> str:
-    """Return a paragraph for each step, planned or done, with the home directory as `~`."""
-    return "\n".join(_paragraph(step, _DONE if done else _PLANNED, home, paint) for step in steps)
-
-
-def pastes_text(pastes: Sequence[Paste], paint: Painter) -> str:
-    """Return a paragraph for each settings dialog, with what to paste there on lines of its own."""
-    lines = []
+def setup_report(steps: Sequence[Step], pastes: Sequence[Paste], home: Path, *, done: bool = False) -> Report:
+    """Return each step, planned or done, with the home directory as `~`, and what to paste into settings dialogs."""
+    parts: list[Text | Item] = [_step(step, _DONE if done else _PLANNED, home) for step in steps]
     for paste in pastes:
         word, where = ("paste", ", Add:") if paste.entry else ("delete", ", the server `kbhub`")
-        lines += [_labelled(word, _LEVELS["warning"], paste.title, paint), f"{' ' * _WORD}in {paste.where}{where}"]
-        lines += [*paste.entry.splitlines(), *(f"{' ' * _WORD}{visible_line(note)}" for note in paste.notes)]
-    return "\n".join(lines)
+        parts.append(Item(label=word, title=Line(paste.title), lines=(Line(f"in {paste.where}{where}"),)))
+        parts += [*map(Line, paste.entry.splitlines()), *(Line(f"    {note}") for note in paste.notes)]
+    return Report(parts=parts)
 
 
-def _labelled(word: str, colour: str, title: str, paint: Painter) -> str:
-    return f"{paint(word, colour) if colour else word}{' ' * (_WORD - len(word))}{title}"
-
-
-def _paragraph(step: Step, words: dict[str, str], home: Path, paint: Painter) -> str:
+def _step(step: Step, words: dict[str, str], home: Path) -> Item:
     unchanged = "unchanged" if step.command or step.subject in ("skill", "agents-md", "hooks") else "not found"
-    word = words.get(step.action, unchanged)
-    colour = _LEVELS["ok"] if word in _DONE.values() else ""
-    if step.state == "failed":
-        word, colour = "failed", _LEVELS["error"]
     changed = step.action == "update"
     details = [
-        ("old command", shlex.join(step.before) if step.before and changed else ""),
-        ("new command" if changed else "command", shlex.join(step.command) if step.command else ""),
+        ("old command", shlex.join(step.before) if changed else ""),
+        ("new command" if changed else "command", shlex.join(step.command)),
         ("file", _short(step.file, home)),
         ("backup", _short(step.backup, home) if step.backup else ""),
     ]
-    lines = [f"{label:<11}  {text}" for label, text in details if text and step.state != "failed"]
-    indented = (f"{' ' * _WORD}{visible_line(line)}" for line in (*lines, *step.notes))
-    return "\n".join([_labelled(word, colour, step.title, paint), *indented])
+    failed = step.state == "failed"
+    lines = [Line(f"{label:<11}  {text}") for label, text in details if text and not failed]
+    word = "failed" if failed else words.get(step.action, unchanged)
+    return Item(label=word, title=Line(step.title), lines=(*lines, *map(Line, step.notes)))
 
 
 def _short(path: Path, home: Path) -> str:
@@ -119,21 +83,21 @@ def question(steps: Sequence[Step]) -> str:
     return f"Make {'this' if number == 1 else 'these'} {counted(number, 'change')}?"
 
 
-def state_text(state: HooksState) -> str:
+def state_report(state: HooksState) -> Report:
     """Return the state of the hooks in a project."""
-    clients = ", ".join(state.clients) or "none; register them with `kbhub setup --hooks`"
-    speaks = "yes" if state.allowed else "only memories that you wrote; allow the rest with `kbhub trust --documents`"
-    lines = [f"clients   {visible_line(clients)}", f"allowed   {speaks}", f"delivered {summary_line(state)}"]
-    lines += (
-        f"twice     {visible_line(one)} runs every hook twice; remove the plugin, or what `kbhub setup` registered "
-        "(`kbhub setup --remove`)"
-        for one in state.clients
-        if f"{one}{BY_PLUGIN}" in state.clients
-    )
-    if state.proposals:
-        lines.append(f"inbox     {counted(state.proposals, 'proposed memory', 'proposed memories')}; list them "
-                     "with `kbhub memories inbox`")  # fmt: skip
-    return "\n".join(lines)
+    twice = "runs every hook twice; remove the plugin, or what `kbhub setup` registered (`kbhub setup --remove`)"
+    waiting = counted(state.proposals, "proposed memory", "proposed memories")
+    facts = [
+        ("clients", ", ".join(state.clients) or "none; register them with `kbhub setup --hooks`"),
+        (
+            "allowed",
+            "yes" if state.allowed else "only memories that you wrote; allow the rest with `kbhub trust --documents`",
+        ),
+        ("delivered", summary_line(state)),
+        *(("twice", f"{one} {twice}") for one in state.clients if f"{one}{BY_PLUGIN}" in state.clients),
+        *([("inbox", f"{waiting}; list them with `kbhub memories inbox`")] if state.proposals else []),
+    ]
+    return Report(parts=[Item(label=name, title=Line(value), row=True) for name, value in facts])
 
 
 def summary_line(state: HooksState) -> str:
@@ -145,24 +109,19 @@ def summary_line(state: HooksState) -> str:
     return f"{named} in {sessions} of the last {state.days} days, {state.read} read afterwards; {state.tokens:,} tokens"
 
 
-def inbox_text(inbox: Inbox) -> str:
+def inbox_report(inbox: Inbox) -> Report:
     """Return the proposals with the calls that settle them."""
-    blocks = []
-    for one in inbox.proposals:
-        said = textwrap.fill(visible_line(one.text), WIDTH, initial_indent="  ", subsequent_indent="  ")
-        blocks.append(f"{one.id}  {visible_line(one.origin)}\n{said}")
-    last = "Accept with `kbhub memories inbox --accept ID…` (or `all`); dismiss with `--dismiss ID…`."
-    return "\n\n".join([*blocks, last])
+    items = [Item(label=one.id, title=Line(one.origin), lines=(Line(one.text),)) for one in inbox.proposals]
+    foot = "Accept with `kbhub memories inbox --accept ID…` (or `all`); dismiss with `--dismiss ID…`."
+    return Report(parts=items, foot=foot if items else "")
 
 
-def settled_text(done: Settled) -> str:
+def settled_report(done: Settled) -> Report:
     """Return the outcome of proposals."""
-    lines = [f"Remembered {one.memory.ref}: {visible_line(one.memory.title)}" for one in done.accepted]
-    if done.dismissed:
-        lines.append(f"Dismissed {', '.join(done.dismissed)}")
-    if done.left:
-        lines.append(f"{done.left} left in the inbox")
-    return "\n".join(lines)
+    lines = [f"Remembered {one.memory.ref}: {one.memory.title}" for one in done.accepted]
+    lines += [f"Dismissed {', '.join(done.dismissed)}"] if done.dismissed else []
+    lines += [f"{done.left} left in the inbox"] if done.left else []
+    return Report(parts=[*map(Line, lines)])
 
 
 HEADS = {

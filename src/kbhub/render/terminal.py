@@ -26,6 +26,13 @@ TITLE_CHARACTERS = 60
 _BOLD, _DIM, _REF, _TERM, _WARNING = "1", "2", "1;36", "1;33", "33"
 """SGR parameters (ECMA-48): bold, faint, bold cyan, bold yellow, yellow."""
 
+_LABELS = {
+    **dict.fromkeys(("ok", "fixed", "registered", "updated", "removed", "written"), "32"),
+    **dict.fromkeys(("warning", "paste", "delete"), "33"),
+    **dict.fromkeys(("error", "failed"), "1;31"),
+}
+"""Label of an item → SGR parameters: green, yellow, bold red."""
+
 _GUTTER = "  │ "
 _INDENT = "      "
 
@@ -37,8 +44,8 @@ class Painter:
     colour: bool = False
 
     def __call__(self, text: str, parameters: str) -> str:
-        """Return a text with SGR parameters applied, or unchanged without colours."""
-        return f"\x1b[{parameters}m{text}\x1b[0m" if self.colour and text else text
+        """Return a text with SGR parameters applied, or unchanged without colours or parameters."""
+        return f"\x1b[{parameters}m{text}\x1b[0m" if self.colour and text and parameters else text
 
 
 PLAIN = Painter()
@@ -63,7 +70,8 @@ def text(
     for in_table, parts in groupby(report.parts, key=lambda part: isinstance(part, Item) and part.row):
         if in_table:
             items = [part for part in parts if isinstance(part, Item)]
-            lines += [indent + row for row in _table(items, width and width - len(indent))]
+            rows = _table(items, width and width - len(indent))
+            lines += [indent + _LABEL.sub(partial(_coloured, paint), row, 1) for row in rows]
             continue
         for part in parts:
             if isinstance(part, str):
@@ -108,7 +116,7 @@ def _lines(part: Text | Item, paint: Painter, draw: Callable[..., str] | None, *
     ref = [paint(line(part.ref), _REF), paint(part.ref.docid, _DIM)] if part.ref else []
     title, marks, details = line(part.title), [*map(line, part.marks)], [*map(line, part.details)]
     label, warning = line(part.label), paint(line(part.warning), _WARNING)
-    named = " ".join(filter(None, (label, *ref[:1])))
+    named = " ".join(filter(None, (paint(label, _LABELS.get(label, "")), *ref[:1])))
     if part.quote is None:
         return [
             _joined(part.score, named, *ref[1:], title, *marks, *details, warning),
@@ -118,6 +126,10 @@ def _lines(part: Text | Item, paint: Painter, draw: Callable[..., str] | None, *
     lines += [_INDENT + line for line in (paint(title, _BOLD), visible_line(part.trace)) if line]
     lines += [f"{paint(_GUTTER, _DIM)}{line}".rstrip() for line in _quote_lines(part.quote, paint, draw, whole=whole)]
     return [*lines, *(_INDENT + paint(detail, _DIM) for detail in details)]
+
+
+def _coloured(paint: Painter, label: re.Match[str]) -> str:
+    return paint(label[0], _LABELS.get(label[0], ""))
 
 
 def _joined(*cells: str) -> str:
@@ -254,6 +266,7 @@ _STYLE = re.compile("\x1b\\[[0-9;]*m")
 """SGR sequences, the only escape sequences that kbhub writes."""
 
 _RESET = "\x1b[0m"
+_LABEL = re.compile(r"^[a-z]+(?=  |$)")
 _SEPARATORS = "/\\"
 _PIECE = re.compile(r"[^\s/\\]+[/\\]*|[/\\]+")
 """A piece that is kept whole if it fits: a word or a part of a path."""
@@ -365,10 +378,13 @@ def _slices(text: str, width: int, first: int) -> Iterator[tuple[int, int]]:
 
 
 def _word_end(text: str, start: int, end: int) -> int:
-    """Return where a line of text[start:end] breaks: before a space, after a slash, or at `end`."""
+    """Return where a line of text[start:end] breaks: between marks, before a space, after a slash, or at `end`."""
+    word = start + len(text[start:end]) - len(text[start:end].lstrip(" "))
+    between = text.rfind(" " * BETWEEN, word, end + BETWEEN)
+    if between > (start + end) // 2:
+        return len(text[:between].rstrip(" "))
     if text[end] == " ":
         return start + len(text[start:end].rstrip(" ")) or end
-    word = start + len(text[start:end]) - len(text[start:end].lstrip(" "))
     space = text.rfind(" ", word, end)
     if space > word:
         return len(text[:space].rstrip(" "))

@@ -39,7 +39,7 @@ from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.memory.transfer import move as move_memories
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report, transfer_report, trashed_report
-from kbhub.render.setup import inbox_text, settled_text, state_text
+from kbhub.render.setup import inbox_report, settled_report, state_report
 from kbhub.render.terminal import json_escaped
 from kbhub.render.terminal import text as text_of
 from kbhub.server.daemon.launch import run_hook
@@ -320,7 +320,7 @@ def hook(
     return run_hook(event, client, os.environ)
 
 
-@command(state_text)
+@command(state_report)
 def hooks(hub: Hub) -> HooksState:
     """Show which clients run hooks, whether this project allows them, and what they delivered.
 
@@ -359,14 +359,10 @@ def inbox(
         if ids:
             raise UsageError("Say what to do with these proposals: --accept or --dismiss.")
         found = Inbox(proposals=waiting(hub))
-        empty = "The inbox is empty: no proposals are waiting for you."
-        return Reply(
-            found,
-            inbox_text(found) if found.proposals else "",
-            notes=() if found.proposals else (empty,),
-        )
+        empty = () if found.proposals else ("The inbox is empty: no proposals are waiting for you.",)
+        return Reply(found, inbox_report(found), notes=empty)
     done = settle(hub, ids, accept=accept)
-    return Reply(done, settled_text(done))
+    return Reply(done, settled_report(done))
 
 
 memories_app.default(memories)

@@ -14,11 +14,12 @@ from pydantic import Field
 
 from kbhub.cli.app import app
 from kbhub.cli.console import confirmed, show_text, wants_colour
-from kbhub.cli.options import Common, Exact, Reply, command, painter
+from kbhub.cli.options import Common, Exact, Reply, command
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.render.setup import pastes_text, plan_text, question
+from kbhub.render.setup import question, setup_report
 from kbhub.render.terminal import Painter, json_escaped
+from kbhub.render.terminal import text as text_of
 from kbhub.setup.clients import CLIENTS, Client, Machine, this_platform
 from kbhub.setup.instructions import HOOKED, agents_tasks, hooks_tasks, skill_tasks
 from kbhub.setup.plan import AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
@@ -33,7 +34,7 @@ SPEAK = "Hooks deliver only memories that you wrote, until you allow a project's
 HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
 
 
-@command()
+@command(colour=True)
 def setup(
     *,
     client: Annotated[tuple[AnyName, ...], Parameter(metavar="NAME")] = (),
@@ -131,7 +132,7 @@ def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
     Raises:
         UsageError: there is nobody to ask.
     """
-    text = plan_text(steps, Path.home(), Painter(wants_colour(sys.stderr, os.environ)))
+    text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr, os.environ)))
     if not sys.stdin.isatty():
         if not json:
             show_text(text)
@@ -141,11 +142,9 @@ def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
 
 def _reply(report: SetupReport) -> Reply:
     """Return what was done, or would be, with the exit code."""
-    paint = painter()
-    steps = plan_text(report.steps, Path.home(), paint, done=not report.dry_run)
-    parts = (steps, pastes_text(report.pastes, paint))
+    said = setup_report(report.steps, report.pastes, Path.home(), done=not report.dry_run)
     failed = any(step.state == "failed" for step in report.steps) or not (report.steps or report.pastes)
-    return Reply(report, "\n".join(filter(None, parts)), notes=report.notes, code=1 if failed else 0)
+    return Reply(report, said, notes=report.notes, code=1 if failed else 0)
 
 
 class CompletionResult(Model):

@@ -23,7 +23,6 @@ from kbhub.cli.options import (
     complain_all,
     hub_options,
     nothing_active,
-    painter,
     problem_lines,
 )
 from kbhub.editing.audit import audit as audit_documents
@@ -34,7 +33,7 @@ from kbhub.hub import Hub
 from kbhub.render.bases import sync_report
 from kbhub.render.documents import audit_report
 from kbhub.render.memories import gaps_report, maintained_lines, queries_report
-from kbhub.render.setup import diagnosis_text
+from kbhub.render.setup import diagnosis_report
 from kbhub.render.terminal import notes
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.doctor import examine, repair
@@ -228,7 +227,7 @@ def audit(
     return Reply(shown, notes=said, code=1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0)
 
 
-@command(lambda diagnosis: diagnosis_text(diagnosis, painter()))
+@command(diagnosis_report, colour=True)
 def doctor(*, fix: bool = False, common: Common) -> Reply:
     """Check that everything works, and say how to fix what does not.
 
