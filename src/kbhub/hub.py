@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -252,7 +253,7 @@ class Hub:
     @property
     def readers(self) -> threading.BoundedSemaphore:
         """The semaphore that limits concurrent searches and reads of the process; hold it meanwhile."""
-        on_server = [base for base in self.discovery().bases if base.engine]
+        on_server = any(map(attrgetter("engine"), self.discovery().bases))
         return self._shared.waiting if on_server else self._shared.readers
 
     def embedder(self) -> Embedder | None:

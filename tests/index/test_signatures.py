@@ -7,6 +7,7 @@ import pytest
 
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.index.signatures import BITS, LEAST_COMPARED, Signatures, bits_of, likely, quantise, sign, similarity
+from kbhub.index.sqlite.schema import stored_vectors
 
 
 def vectors(count: int, seed: int = 1) -> np.ndarray:
@@ -168,7 +169,7 @@ def test_the_extension_and_numpy_agree(tmp_path):
     vector = EMBEDDER.embed(["deploy a release"])[0]
     with index.snapshot():
         found = dict(index.semantic(vector, 100))
-        blobs = dict(index._vectors(list(found)))
+        blobs = dict(stored_vectors(index.rows, list(found)))
         compared = dict(zip(*index.similarities(quantise(vector), list(found)), strict=True))
     by_numpy = similarity([blobs[one] for one in found], quantise(vector))
 

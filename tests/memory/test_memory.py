@@ -16,7 +16,7 @@ from kbhub.memory.catalog import count_read, count_refs, definition, subjects_ch
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories
 from kbhub.memory.transfer import move
-from kbhub.search.memory_boost import standings, uses_of
+from kbhub.search.memory_boost import SUPERSEDED_FACTOR, factors_of, uses_of
 from kbhub.types import Query
 from kbhub.workspace.memory_folders import memory_bases, project_folders
 
@@ -201,10 +201,9 @@ def test_what_is_superseded_is_kept_marked_and_ranked_below(environment, hub):
     index = hub.index(base)
     hub.sync()
     with index.snapshot():
-        found = standings(index, base, uses_of(hub), index.paths(), START)
-    by_id = {standing.id: standing for standing in found.values()}
-    assert by_id[old.id].factor < by_id[new.memory.id].factor
-    assert by_id[old.id].superseded
+        factors = factors_of(index, base, uses_of(hub), index.paths(), START)
+    by_id = {path.removesuffix(".md").rpartition("-")[2]: factor for path, factor in factors.items()}
+    assert by_id[old.id] < SUPERSEDED_FACTOR < by_id[new.memory.id]
 
     forget(hub, [new.memory.id])
     assert memories(hub).memories[0].superseded_by == ()

@@ -155,24 +155,13 @@ def _moment(value: Any) -> float | None:
         return None
 
 
-@struct
-class Standing:
-    """The rank of a memory."""
-
-    strength: float
-    factor: float
-    """Factor on the score of its hits, see `strength_factor`."""
-    superseded: bool
-    id: str
-
-
 def uses_of(hub: Hub) -> UseCounts:
     """Return the counts of uses."""
     return UseCounts(memories_folder(hub.data) / USES_NAME)
 
 
-def standings(index: Index, base: Base, uses: UseCounts, paths: Sequence[str], now: float) -> dict[str, Standing]:
-    """Return path → standing of the memories at some paths; other documents are left out.
+def factors_of(index: Index, base: Base, uses: UseCounts, paths: Sequence[str], now: float) -> dict[str, float]:
+    """Return path → factor on the scores of memories, see `strength_factor`; other documents are left out.
 
     It reads the index, within a snapshot, and the use counts once each. `now` is in seconds since the epoch.
     """
@@ -184,8 +173,7 @@ def standings(index: Index, base: Base, uses: UseCounts, paths: Sequence[str], n
         moments = (use.last if use else None, facts.updated, facts.created)
         last = max((moment for moment in moments if moment is not None), default=row.mtime_ns / 1e9)
         value = strength(facts.source, use.uses if use else 0, last, now)
-        superseded = bool(facts.superseded_by)
-        result[row.path] = Standing(value, strength_factor(value, superseded=superseded), superseded, facts.id)
+        result[row.path] = strength_factor(value, superseded=bool(facts.superseded_by))
     return result
 
 
@@ -213,10 +201,9 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     for number, base in enumerate(() if "strength" in without else bases.open):
         mine = [hit for hit in hits if hit.key[0] == number] if base.base.kind == "memory" else []
         if paths := bases.paths([hit.document_key for hit in mine]):
-            read = standings(base.index, base.base, uses_of(bases.hub), list(paths.values()), bases.now)
+            factors = factors_of(base.index, base.base, uses_of(bases.hub), list(paths.values()), bases.now)
             for hit in mine:
-                if standing := read.get(paths.get(hit.document_key, "")):
-                    hit.multiply("strength", standing.factor)
+                hit.multiply("strength", factors.get(paths.get(hit.document_key, ""), 1.0))
     if plan.query.recency and "recency" not in without:
         rows = bases.documents([hit.document_key for hit in hits])
         for hit in hits:

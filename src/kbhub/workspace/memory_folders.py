@@ -355,7 +355,7 @@ def described(folder: Path) -> Identity | None:
 def project_folders(data: Path) -> list[Path]:
     """Return the folders of all projects, sorted by name."""
     top = memories_folder(data)
-    return [top / name for name in sorted(_folders(top) - {USER_ID})]
+    return [top / name for name in sorted(_folders(top)) if name != USER_ID]
 
 
 def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:

@@ -34,7 +34,6 @@ from kbhub.index.sqlite.schema import (
     PACKED_SUM,
     faults,
     has_vector_functions,
-    listed,
     note_damage,
     open_again,
     open_reader,
@@ -228,7 +227,9 @@ def _written(statement: str) -> str:
 def _bound(value: Any) -> Any:
     if isinstance(value, list):
         return json.dumps(value)
-    return listed(value) if isinstance(value, array) or hasattr(value, "astype") else value
+    if isinstance(value, array) or hasattr(value, "astype"):  # of `numbers`; an empty array cannot be bound
+        return apsw.carray(value if len(value) else array("q", [-1]))
+    return value
 
 
 def _occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from kbhub.index.engine import FTS_COLUMNS
+from kbhub.index.engine import FTS_COLUMNS, numbers
 from kbhub.index.query.parser import TOKENIZER
 from kbhub.types import Base
 from kbhub.values import struct
@@ -277,20 +277,14 @@ def has_vector_functions(connection: apsw.Connection) -> bool:
     return bool(connection.execute("SELECT 1 FROM pragma_function_list WHERE name = 'vec_distance_l2'").get)
 
 
-def listed(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:
-    """Return ids as an argument of the SQL function `carray`; never an empty array."""
-    if not len(ids):
-        return apsw.carray(array("q", [-1]))
-    return apsw.carray(ids.astype("int64", copy=False) if hasattr(ids, "astype") else array("q", ids))
-
-
 def stored_vectors(
     rows: Callable[..., list[Any]], chunks: Sequence[int] | NDArray[np.signedinteger]
 ) -> list[tuple[int, bytes]]:
     """Return (chunk id, int8 vector) of those chunks that have one."""
+    ids = numbers(chunks) if len(chunks) else array("q", [-1])  # an empty array cannot be bound
     return rows(
         "SELECT chunk_id, embedding FROM carray(?) JOIN vector ON chunk_id = carray.value WHERE embedding IS NOT NULL",
-        listed(chunks),
+        apsw.carray(ids),
     )
 
 
