@@ -7,21 +7,17 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from conftest import Environment, make_environment
 from faults import environment as child_environment
 from kbhub.memory.changes import remember
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Environment
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
@@ -151,6 +147,14 @@ def opened(environment) -> Iterator[Opened]:
         yield page
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory) -> Iterator[tuple[Environment, Opened, str]]:
+    """A project, its page and the cookie of its session, for the tests of a module that change nothing."""
+    environment = with_documents(make_environment(tmp_path_factory.mktemp("shared")))
+    with served(environment) as page:
+        yield environment, page, page.enter()
+
+
 class Watched:
     """A tab, with all that it complained about or asked for."""
 
@@ -163,9 +167,14 @@ class Watched:
         self.asked: list[str] = []
         self.dialogs: list[str] = []
         self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.tab.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.tab.on("console", self._said)
         self.tab.on("request", lambda request: self.asked.append(request.url))
         self.tab.on("dialog", self._dialog)
+
+    def _said(self, said) -> None:
+        # htmx calls it an error when typing on ends a request before its answer.
+        if said.type == "error" and not said.text.startswith(("htmx:afterRequest", "htmx:sendAbort")):
+            self.complaints.append(said.text)
 
     def _dialog(self, dialog) -> None:
         self.dialogs.append(dialog.message)
@@ -192,9 +201,25 @@ def tab(chromium, opened):
     watched.context.close()
 
 
+@pytest.fixture(scope="module")
+def shared_tab(chromium, shared):
+    """A tab that has entered the page that a module shares."""
+    _, page, cookie = shared
+    watched = Watched(chromium, page)
+    name, _, value = cookie.partition("=")
+    watched.context.add_cookies([{"name": name, "value": value, "url": page.origin}])
+    yield watched
+    watched.context.close()
+
+
 @pytest.fixture
 def project(environment):
     """A project with linked documents, a picture and two memories."""
+    return with_documents(environment)
+
+
+def with_documents(environment: Environment) -> Environment:
+    """Write linked documents, a picture and two memories into a project."""
     for path, text in DOCUMENTS.items():
         environment.write(path, text)
     environment.write("knowledge/pictures/flow.png", PNG)

@@ -75,7 +75,7 @@ def make_environment(folder: Path) -> Environment:
     home, project = real / "home", real / "work" / "shop"
     home.mkdir()
     project.mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    make_repository(project)
     env = {
         "HOME": str(home),
         "PATH": os.environ["PATH"],
@@ -83,6 +83,14 @@ def make_environment(folder: Path) -> Environment:
         "KBHUB_DATA_DIR": str(real / "data"),
     }
     return Environment(home, project, env)
+
+
+def make_repository(folder: Path) -> None:
+    """Make a git repository without commits, as `git init` does, without a process."""
+    for name in ("objects", "refs"):
+        (folder / ".git" / name).mkdir(parents=True)
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (folder / ".git/config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
 
 
 class Outcome(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from html.parser import HTMLParser
 
@@ -90,20 +89,17 @@ def html(text: str) -> str:
     return str(document_html(document, part_with(document, 1), NOWHERE, [(1, 3)]))
 
 
-@pytest.mark.parametrize("text", SCRIPTS)
-def test_nothing_dangerous_is_left(text):
+def test_nothing_dangerous_is_left():
     """In what the page gets, tags and attributes that do something are gone; their text may stay."""
-    for tag, attributes in Tags(html(f"before\n\n{text}\n\nafter")).found:
-        assert tag in TAGS
-        assert attributes.keys() <= ALLOWED
-        assert all((attributes.get(name) or "https://").startswith(("http://", "https://")) for name in ("href", "src"))
-        assert (attributes.get("id") or "doc-").startswith("doc-")
-        assert not {"top", "banner"} & set((attributes.get("class") or "").split())
-
-
-def test_images_of_other_sites_are_not_fetched():
-    """Opening a document tells nobody."""
-    assert "evil.example" not in "".join(re.findall(r"<img[^>]*>", html("".join(SCRIPTS))))
+    for text in SCRIPTS:
+        for tag, attributes in Tags(html(f"before\n\n{text}\n\nafter")).found:
+            assert tag in TAGS
+            assert attributes.keys() <= ALLOWED
+            links = (attributes.get(name) or "https://" for name in ("href", "src"))
+            assert all(link.startswith(("http://", "https://")) for link in links)
+            assert (attributes.get("id") or "doc-").startswith("doc-")
+            assert not {"top", "banner"} & set((attributes.get("class") or "").split())
+            assert tag != "img" or "evil.example" not in str(attributes), "opening a document tells nobody"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +113,7 @@ def test_images_of_other_sites_are_not_fetched():
         "<" * 50_000,
         "`" * 20_001,
         "|" * 5_000 + "\n" + "|-" * 5_000,
-        "<div>" * 20_000,
+        "<div>" * 5_000,
         "[[" + "a" * 100_000,
         "[a](" + "(" * 30_000,
         "&" * 50_000,
@@ -130,7 +126,7 @@ def test_a_document_made_to_be_slow_is_not(text):
     began = time.process_time()
     html(text)
 
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 10
 
 
 @pytest.fixture
@@ -142,6 +138,7 @@ def hostile(environment):
     environment.hub().sync()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hostile")
 def test_all_of_it_at_once_in_a_browser(tab):
     """Nothing runs, nothing is asked of another host, and the page's own parts are what they were."""
@@ -169,6 +166,7 @@ def test_all_of_it_at_once_in_a_browser(tab):
     assert tab.dialogs == []
 
 
+@pytest.mark.slow
 def test_a_picture_that_is_a_page_does_nothing(environment, tab):
     """An SVG with a script, opened by itself, is a picture."""
     environment.write(
@@ -189,6 +187,7 @@ def large(environment):
     environment.hub().sync()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 def test_a_large_document_is_shown_in_parts(tab):
     """A megabyte is not one page; the lines that were found are on the one that opens."""

@@ -12,7 +12,6 @@ from browsers import Watched, served
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
 from kbhub.reading.read import read
-from kbhub.types import Query
 from ollama_server import running_ollama
 
 
@@ -24,20 +23,21 @@ def shown(tab, path: str, selector: str) -> None:
     pytest.fail(f"{path} never showed {selector}")
 
 
-def test_search_answers_as_one_types(project, tab):
+def test_search_answers_as_one_types(shared_tab):
     """Without a press of Enter, with the words marked, and the address says what was asked."""
-    page = tab.tab
+    page = shared_tab.go("/")
     page.locator("#q").press_sequentially("rolling back")
 
     expect(page.locator(".hit").first).to_contain_text("Rolling back")
     expect(page.locator("mark").first).to_have_text("Rolling")
-    expect(page).to_have_url(f"{tab.opened.origin}/?q=rolling%20back&mode=hybrid")
-    assert tab.complaints == []
+    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling%20back&mode=hybrid")
+    assert shared_tab.complaints == []
 
 
-def test_filters_are_facets_and_chips(project, tab):
+@pytest.mark.slow
+def test_filters_are_facets_and_chips(shared_tab):
     """A facet adds its word to the query, a chip takes it out again."""
-    page = tab.go("/?q=rollback+deploy")
+    page = shared_tab.go("/?q=rollback+deploy")
     page.locator(".facets").get_by_role("link", name="#ops").click()
     expect(page.locator("#q")).to_have_value("rollback deploy tag:ops")
     expect(page.locator(".hit")).to_have_count(1)
@@ -45,17 +45,19 @@ def test_filters_are_facets_and_chips(project, tab):
     expect(page.locator("#q")).to_have_value("rollback deploy")
 
 
-def test_a_word_that_occurs_nowhere_is_named(project, tab):
+@pytest.mark.slow
+def test_a_word_that_occurs_nowhere_is_named(shared_tab):
     """And the verdict stands beside the hits."""
-    page = tab.go("/?q=rollback+qwertzuiop")
+    page = shared_tab.go("/?q=rollback+qwertzuiop")
 
     expect(page.get_by_text("No document contains")).to_contain_text("qwertzuiop")
     expect(page.locator(".verdict").first).to_be_visible()
 
 
-def test_a_trace_is_a_bar_of_its_parts(project, tab):
+@pytest.mark.slow
+def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     """The parts are as long as what they add, and the table says it in numbers."""
-    page = tab.go("/?q=rollback")
+    page = shared_tab.go("/?q=rollback")
     hit = page.locator(".hit").first
     hit.locator("summary").click()
 
@@ -66,9 +68,10 @@ def test_a_trace_is_a_bar_of_its_parts(project, tab):
     expect(hit.locator(".trace tbody tr").first).to_contain_text("keyword")
 
 
-def test_two_hits_are_compared(project, tab):
+@pytest.mark.slow
+def test_two_hits_are_compared(shared_tab):
     """Choosing the second opens the comparison, which says what decides."""
-    page = tab.go("/?q=rollback+release")
+    page = shared_tab.go("/?q=rollback+release")
     page.locator(".hit input[name=hit]").nth(0).check()
     page.locator(".hit input[name=hit]").nth(1).click()
 
@@ -81,17 +84,18 @@ def test_two_hits_are_compared(project, tab):
     assert any(difference.startswith("+") for difference in differences)
 
 
-def test_everything_is_reached_by_keys(project, tab):
+@pytest.mark.slow
+def test_everything_is_reached_by_keys(shared_tab):
     """/ to the field, j and Enter to a hit, g and a letter to a page, ? for help."""
-    page = tab.go("/memories")
+    page = shared_tab.go("/memories")
     page.keyboard.press("g")
     page.keyboard.press("s")
-    expect(page).to_have_url(f"{tab.opened.origin}/")
+    expect(page).to_have_url(f"{shared_tab.opened.origin}/")
     page.locator("main").click(position={"x": 5, "y": 300})
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("rollback")
-    expect(page).to_have_url(f"{tab.opened.origin}/?q=rollback&mode=hybrid")
+    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rollback&mode=hybrid")
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     page.keyboard.press("j")
@@ -104,9 +108,9 @@ def test_everything_is_reached_by_keys(project, tab):
     expect(page.locator("article.document")).to_be_visible()
 
 
-def test_a_document_is_rendered_with_what_is_around_it(project, tab):
+def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
     """Tables, code, pictures, links that are followed, and those that lead nowhere are no links."""
-    page = tab.go("/read?ref=rollback.md:11-13")
+    page = shared_tab.go("/read?ref=rollback.md:11-13")
 
     expect(page.locator(".body table td").first).to_have_text("it hangs")
     expect(page.locator(".body code .hl-k").first).to_have_text("def")
@@ -123,33 +127,36 @@ def test_a_document_is_rendered_with_what_is_around_it(project, tab):
     page.go_back()
     page.get_by_role("link", name="deploying", exact=True).click()
     expect(page.locator(".found").first).to_have_text("Take it out")
-    assert tab.complaints == []
+    assert shared_tab.complaints == []
 
 
-def test_a_ref_is_copied_and_a_file_opens_in_an_editor(project, tab):
+@pytest.mark.slow
+def test_a_ref_is_copied_and_a_file_opens_in_an_editor(shared, shared_tab):
     """The address is that of the editor that the settings name."""
-    page = tab.go("/read?ref=rollback.md")
+    page = shared_tab.go("/read?ref=rollback.md")
     page.locator("[data-copy]").click()
 
     assert page.evaluate("navigator.clipboard.readText()") == "rollback.md"
-    expected = f"vscode://file{project.project}/knowledge/rollback.md:1"
+    expected = f"vscode://file{shared[0].project}/knowledge/rollback.md:1"
     expect(page.get_by_role("link", name="Open in editor")).to_have_attribute("href", expected)
 
 
-def test_the_graph_is_drawn(project, tab):
+@pytest.mark.slow
+def test_the_graph_is_drawn(shared_tab):
     """Each document is a node; orphans and broken links are also in words."""
-    page = tab.go("/graph?near=1")
+    page = shared_tab.go("/graph?near=1")
 
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "6")
     expect(page.locator("#graph canvas").first).to_be_visible()
     expect(page.get_by_text("1 broken link")).to_be_visible()
     page.get_by_text("Orphans (").click()
     expect(page.get_by_role("link", name="Alone")).to_be_visible()
-    page = tab.go("/graph?around=people/oncall.md")
+    page = shared_tab.go("/graph?around=people/oncall.md")
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "3")
-    assert tab.complaints == []
+    assert shared_tab.complaints == []
 
 
+@pytest.mark.slow
 def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(project, tab):
     """With the same results as by the tools."""
     page = tab.go("/memories")
@@ -191,6 +198,7 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_what_is_done_to_selected_memories_needs_a_selection(project, tab):
     """Nothing is asked about none, and two are needed for one of them."""
     page = tab.go("/memories")
@@ -209,6 +217,7 @@ def test_what_is_done_to_selected_memories_needs_a_selection(project, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
     """They are listed after the others, and lead to what replaced them."""
     hub = project.hub()
@@ -228,6 +237,7 @@ def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
     expect(page.get_by_role("alert")).to_contain_text("was replaced")
 
 
+@pytest.mark.slow
 def test_a_gap_becomes_a_document(project, tab):
     """What is asked in vain is counted; its answer is started on the page, as a file of the base."""
     hub = project.hub()
@@ -246,6 +256,7 @@ def test_a_gap_becomes_a_document(project, tab):
     assert "# Where is the zeppelin moored" in reading.text
 
 
+@pytest.mark.slow
 def test_health_shows_indexing_as_it_happens(project, tab):
     """A new file is taken in while the page is open, without a reload."""
     page = tab.go("/health")
@@ -262,6 +273,7 @@ def test_health_shows_indexing_as_it_happens(project, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_a_long_audit_shows_how_far_it_is(project, tab):
     """Also at the address of its own, and for fixes; the findings take the place of the bar."""
     words = " ".join(f"password{number} = tokens of {number} keys" for number in range(1500))
@@ -281,17 +293,19 @@ def test_a_long_audit_shows_how_far_it_is(project, tab):
     assert tab.complaints == []
 
 
-def test_an_answer_comes_with_its_sources_first(project, tab):
+@pytest.mark.slow
+def test_an_answer_comes_with_its_sources_first(shared_tab):
     """Made of the documents' sentences; a citation opens its passage."""
-    page = tab.go("/ask?q=what+do+I+do+when+the+rollback+hangs")
+    page = shared_tab.go("/ask?q=what+do+I+do+when+the+rollback+hangs")
 
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
     expect(page.locator("#answer .sources li").first).to_be_visible()
     page.locator("#answer .cite").first.click()
     expect(page.locator("article.document")).to_be_visible()
-    assert tab.complaints == []
+    assert shared_tab.complaints == []
 
 
+@pytest.mark.slow
 def test_what_a_model_writes_is_streamed(project, chromium):
     """Piece by piece before the checked answer takes its place."""
     config = project.home / ".kbhub.json"
@@ -317,6 +331,7 @@ def test_what_a_model_writes_is_streamed(project, chromium):
         tab.context.close()
 
 
+@pytest.mark.slow
 def test_a_wrong_config_is_told_on_the_page(project, tab):
     """And a fixed one works without a restart."""
     config = project.home / ".kbhub.json"
@@ -327,11 +342,7 @@ def test_a_wrong_config_is_told_on_the_page(project, tab):
     shown(tab, "/?q=rollback", ".hit")
 
 
-def test_without_knowledge_the_page_says_what_to_do(environment, tab):
-    """As every command does."""
-    expect(tab.tab.locator("main")).to_contain_text("kbhub init")
-
-
+@pytest.mark.slow
 def test_opening_is_noted_as_typing_is_not(project, tab):
     """What one types is no question; what one asks and reads is."""
     page = tab.tab
@@ -345,4 +356,3 @@ def test_opening_is_noted_as_typing_is_not(project, tab):
     expect(cells).to_have_count(1)
     expect(cells.first).to_contain_text("rollback")
     expect(cells.first).to_contain_text("1 of")
-    assert Query(text="rollback").text in cells.first.inner_text()

@@ -14,7 +14,10 @@ from browsers import served
 from daemons import folder_of, pid_of, until, windows
 from kbhub.server.daemon.protocol import running
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals"),
+]
 
 
 def owner(port: int) -> int | None:

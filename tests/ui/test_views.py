@@ -14,6 +14,8 @@ from playwright.sync_api import expect
 from kbhub.memory.lists import memories
 from kbhub.server.server import create_server
 
+pytestmark = pytest.mark.slow
+
 HOST = """<!doctype html><meta charset=utf-8><title>host</title>
 <iframe id=view sandbox=allow-scripts width=800></iframe>
 <script>
