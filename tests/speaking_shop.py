@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from kbhub.hooks.sessions import let_speak
@@ -40,9 +38,6 @@ def shop(environment, clock):
         )
     environment.write("src/pay.py", "def charge(order):\n    return order\n\n\ndef refund(order):\n    return order\n")
     environment.write("src/hooks.py", "def retry(call):\n    return call\n")
-    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(environment.project)]
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-q", "-m", "first"], check=True)
     hub = environment.hub(clock=clock)
     hub.sync()
     let_speak(hub)

@@ -97,35 +97,25 @@ def test_a_prompt_is_told_a_memory(shop, environment):
     assert "hangs for an hour" in text
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "",
-        "yes",
-        "go on",
-        "/compact keep the ledger",
-        "which fonts does the brochure of the summer party use?",
-        "rename the variable foo to bar",
+def test_a_prompt_that_nothing_answers_is_not_answered(shop, environment):
+    for prompt in (
+        *("", "yes", "go on", "/compact keep the ledger", "thanks, that looks good to me", "?" * 5000),
+        *("which fonts does the brochure of the summer party use?", "rename the variable foo to bar"),
         "```\nRefunds are booked in the ledger of the day\n```",
-        "thanks, that looks good to me",
-        "?" * 5000,
-    ],
-)
-def test_a_prompt_that_nothing_answers_is_not_answered(shop, environment, prompt):
-    assert said(shop, event("prompt", environment.project, prompt=prompt)) == ""
+    ):
+        assert said(shop, event("prompt", environment.project, prompt=prompt)) == "", prompt
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
+def test_a_prompt_is_no_query_language_and_pastes_are_left_out(shop, environment):
+    prompts = (
         'is it "refunds" that are booked in the ledger -today or on the day the bank confirms?',
         "refunds:booked on which day in the ledger:day the bank confirms",
         f"{REFUND_PROMPT} <system-reminder>the ide opened cats.md</system-reminder>",
         f"{REFUND_PROMPT}\n```\n" + "Traceback\n" * 500 + "```",
-    ],
-)
-def test_a_prompt_is_no_query_language_and_pastes_are_left_out(shop, environment, prompt):
-    assert "refunds.md" in said(shop, event("prompt", environment.project, prompt=prompt))
+    )
+    for session, prompt in enumerate(prompts):
+        text = said(shop, event("prompt", environment.project, prompt=prompt, session=f"s{session}"))
+        assert "refunds.md" in text, prompt
 
 
 def test_a_superseded_or_forgotten_memory_is_not_told(shop, environment):
@@ -166,25 +156,23 @@ def test_a_prompt_that_names_a_document_by_its_title_brings_it(shop, environment
 # -- a tool
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_file_that_is_worked_on_brings_what_is_about_it(shop, environment, client):
+def test_a_file_that_is_worked_on_brings_what_is_about_it(shop, environment):
     ref = remember(shop, "charge() must not round: cents are integers.", about=["src/pay.py"]).memory.ref
 
-    for what in (edit, reading):
-        text = said(shop, what(environment.project, "src/pay.py", client=client, session=f"{client}{what.__name__}"))
-        assert calls(text) == [ref, "webhooks.md"]
-        assert "cents are integers" in text
+    for client in CLIENTS:
+        for what in (edit, reading):
+            session = f"{client}{what.__name__}"
+            text = said(shop, what(environment.project, "src/pay.py", client=client, session=session))
+            assert calls(text) == [ref, "webhooks.md"]
+            assert "cents are integers" in text
 
 
-@pytest.mark.parametrize("path", ["src/pay.py", "./src/pay.py", "src/../src/pay.py", "{project}/src/pay.py"])
-def test_a_file_is_meant_however_it_is_written(shop, environment, path):
-    text = said(shop, edit(environment.project, path.format(project=environment.project)))
-
-    assert calls(text) == ["webhooks.md"]
-
-
-def test_a_path_is_relative_to_where_the_session_works(shop, environment):
-    assert calls(said(shop, edit(environment.project / "src", "pay.py"))) == ["webhooks.md"]
+def test_a_file_is_meant_however_it_is_written(shop, environment):
+    project = environment.project
+    paths = ("src/pay.py", "./src/pay.py", "src/../src/pay.py", f"{project}/src/pay.py")
+    for session, path in enumerate(paths):
+        assert calls(said(shop, edit(project, path, session=f"s{session}"))) == ["webhooks.md"], path
+    assert calls(said(shop, edit(project / "src", "pay.py", session="below"))) == ["webhooks.md"]
 
 
 def test_a_memory_about_a_symbol_comes_where_the_symbol_is_worked_on(shop, environment):
@@ -214,11 +202,10 @@ def test_a_document_filed_under_the_path_of_a_file_is_about_it(environment, shop
     assert calls(said(shop, edit(environment.project, "src/hooks.py"))) == ["src/hooks.py.md"]
 
 
-@pytest.mark.parametrize(
-    "path", ["src/new.py", "/etc/hosts", "src", "", "\0", "x" * 5000, "~/.ssh/id_rsa", "knowledge/cache.md"]
-)
-def test_what_is_no_file_of_the_project_brings_nothing(shop, environment, path):
-    assert said(shop, edit(environment.project, path)) == ""
+def test_what_is_no_file_of_the_project_brings_nothing(shop, environment):
+    paths = ("src/new.py", "/etc/hosts", "src", "", "\0", "x" * 5000, "~/.ssh/id_rsa", "knowledge/cache.md")
+    for path in paths:
+        assert said(shop, edit(environment.project, path)) == "", path
 
 
 def test_a_link_out_of_the_project_is_not_the_file_that_it_is_named_like(shop, environment):
@@ -231,17 +218,17 @@ def test_a_link_out_of_the_project_is_not_the_file_that_it_is_named_like(shop, e
 # -- once, and little
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_nothing_is_told_twice_in_a_session(shop, environment, client):
-    def events(session):
+def test_nothing_is_told_twice_in_a_session(shop, environment):
+    def events(session, client):
+        session = f"{session}-{client}"
         yield event("prompt", environment.project, prompt=REFUND_PROMPT, session=session, client=client)
         yield event("tool", environment.project, session=session, client=client, tool=EDITS[client]("src/pay.py", "x"))
 
-    for what in events("one"):
-        assert said(shop, what)
-        assert said(shop, what) == ""
-    for what in events("two"):
-        assert said(shop, what)
+    for client in CLIENTS:
+        for what in events("one", client):
+            assert said(shop, what)
+            assert said(shop, what) == ""
+        assert all(said(shop, what) for what in events("two", client))
 
 
 def test_more_memories_than_fit_come_a_few_at_a_time(shop, environment):
@@ -258,7 +245,7 @@ def test_more_memories_than_fit_come_a_few_at_a_time(shop, environment):
     assert said(shop, reading(environment.project, "src/pay.py")) == ""
 
 
-@pytest.mark.parametrize("letters", ["word ", "漢字", "🙂", "a<b<c ", "x" * 40 + " "])
+@pytest.mark.parametrize("letters", ["漢字🙂", "a<b<c "])
 def test_every_event_keeps_its_budget(shop, environment, letters):
     for number in range(12):
         remember(shop, f"{number} {letters * 400}"[:1500], tags=["pitfall"], about=["src/pay.py"])

@@ -18,26 +18,13 @@ from hook_events import CLIENTS, EDITS, claude_log, sent
 from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.inbox import waiting
 from kbhub.memory.changes import remember
+from kbhub.server.daemon import launch
 from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.protocol import DaemonRecord, read_record, running
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
 PROMPT = "On which day are refunds booked in the ledger?"
-
-ALONE = """
-from kbhub.server.daemon import launch
-from kbhub.server.daemon import launch
-launch.begin = lambda *_: None
-"""
-"""`kbhub` that starts no daemon."""
-
-PATIENT = f"""{ALONE}
-launch.HOOK_SECONDS = 60.0
-from kbhub.__main__ import main
-main()
-"""
-"""`kbhub` on a machine that is busy with other tests."""
 
 CUT_SHORT = """
 import sys
@@ -65,11 +52,11 @@ def ending(environment):
     stop(folder_of(environment))
 
 
-def run(environment, name, data, *, client="claude-code", program=("-c", PATIENT), cwd=None):
+def run(environment, name, data, *, client="claude-code", program=("-m", "kbhub")):
     done = subprocess.run(
         [sys.executable, *program, "hook", name, "--client", client],
         input=data,
-        cwd=cwd or environment.project,
+        cwd=environment.project,
         env=settings(environment),
         capture_output=True,
         timeout=PATIENCE,
@@ -79,37 +66,52 @@ def run(environment, name, data, *, client="claude-code", program=("-c", PATIENT
     return done.stdout.decode()
 
 
+@pytest.fixture
+def hook(kbhub, monkeypatch):
+    """Answers an event in this process, which starts no daemon and may take its time."""
+    monkeypatch.setattr(launch, "HOOK_SECONDS", 60.0)
+    monkeypatch.setattr(launch, "begin", lambda *_: None)
+
+    def answer(name, data, client="claude-code"):
+        done = kbhub("hook", name, "--client", client, stdin=data, code=0)
+        assert done.err == ""
+        return done.out
+
+    return answer
+
+
 def told(out):
     return json.loads(out)["hookSpecificOutput"]["additionalContext"] if out else ""
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_the_daemon_answers_a_hook(daemon, environment, client):
-    data = sent(client, "prompt", environment.project, prompt=PROMPT)
+def test_the_daemon_answers_a_hook_of_every_client(daemon, shop, environment, hook):
+    ref = remember(shop, "charge() must not round.", about=["src/pay.py"]).memory.ref
+    for client in CLIENTS:
+        data = sent(client, "prompt", environment.project, prompt=PROMPT, session=client)
+        assert 'read(refs="refunds.md:' in told(hook("prompt", data, client))
+        assert hook("prompt", data, client) == ""
+        tool = sent(client, "tool", environment.project, tool=EDITS[client]("src/pay.py", "x"), session=client)
+        text = told(hook("tool", tool, client))
+        assert "webhooks.md" in text
+        assert ref in text
 
-    assert 'read(refs="refunds.md:' in told(run(environment, "prompt", data, client=client))
-    assert run(environment, "prompt", data, client=client) == ""
-    tool = sent(client, "tool", environment.project, tool=EDITS[client]("src/pay.py", "x"))
-    assert "webhooks.md" in told(run(environment, "tool", tool, client=client))
 
-
-def test_without_a_daemon_the_process_answers_itself(shop, environment):
+def test_without_a_daemon_the_process_answers_itself(shop, environment, hook):
     data = sent("codex", "prompt", environment.project, prompt=PROMPT)
 
-    assert 'read(refs="refunds.md:' in told(run(environment, "prompt", data, client="codex"))
+    assert 'read(refs="refunds.md:' in told(hook("prompt", data, "codex"))
     assert running(folder_of(environment)) is None
 
 
-@pytest.mark.parametrize("name", ["session-start", "prompt", "tool"])
-def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, ending, name):
-    data = sent("claude-code", name, environment.project, prompt=PROMPT, tool=EDITS["claude-code"]("src/pay.py", "x"))
-    run(environment, name, data, program=("-m", "kbhub"))
+def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, ending, hook):
+    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT)
+    run(environment, "prompt", data)
 
     record = until(lambda: running(folder_of(environment)))
     assert record.start["ends"]
     data = sent("claude-code", "prompt", environment.project, prompt=PROMPT, session="s-2")
-    assert told(run(environment, "prompt", data))
-    run(environment, name, data, program=("-m", "kbhub"))
+    assert told(hook("prompt", data))
+    run(environment, "prompt", data)
     assert read_record(folder_of(environment)).pid == record.pid
 
 
@@ -121,10 +123,16 @@ def test_a_hook_that_is_cut_short_has_started_the_daemon(shop, environment, endi
     assert until(lambda: running(folder_of(environment))).start["ends"]
 
 
-def test_the_end_of_a_session_starts_no_daemon(shop, environment, tmp_path):
-    run(environment, "session-end", sent("codex", "session-end", environment.project), program=("-m", "kbhub"))
+def test_only_an_event_that_may_have_a_successor_starts_a_daemon(shop, environment, hook, monkeypatch):
+    begun = []
+    monkeypatch.setattr(launch, "begin", lambda *given: begun.append(given))
 
-    assert not folder_of(environment).crash.exists()
+    hook("session-end", sent("codex", "session-end", environment.project), "codex")
+    assert begun == []
+    for name in ("session-start", "prompt", "tool"):
+        data = sent("codex", name, environment.project, prompt=PROMPT, tool=EDITS["codex"]("src/pay.py", "x"))
+        hook(name, data, "codex")
+    assert len(begun) == 3
 
 
 def test_a_daemon_that_was_just_started_is_not_started_again(shop, environment):
@@ -132,55 +140,35 @@ def test_a_daemon_that_was_just_started_is_not_started_again(shop, environment):
     folder.make()
     folder.crash.write_text("it is about to be there")
 
-    run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT), program=("-m", "kbhub"))
+    run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT))
 
     assert folder.crash.read_text() == "it is about to be there"
 
 
-def test_a_window_and_a_hook_share_the_daemon_and_a_new_memory_is_known(daemon, shop, environment):
-    ref = remember(shop, "charge() must not round.", about=["src/pay.py"]).memory.ref
-    tool = sent("codex", "tool", environment.project, tool=EDITS["codex"]("src/pay.py", "x"))
-
-    assert ref in told(run(environment, "tool", tool, client="codex"))
-
-
-def test_the_daemon_takes_the_directory_from_the_event_and_the_rest_from_the_process(daemon, environment, tmp_path):
-    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT)
-    assert told(run(environment, "prompt", data, cwd=tmp_path))
-    elsewhere = sent("claude-code", "prompt", tmp_path, prompt=PROMPT, session="s-2")
-    assert run(environment, "prompt", elsewhere) == ""
-    gone = sent("claude-code", "prompt", "/nonexistent", prompt=PROMPT, session="s-3")
-    assert told(run(environment, "prompt", gone))
+def test_the_daemon_takes_the_directory_from_the_event_and_the_rest_from_the_process(
+    daemon, environment, tmp_path, hook, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT)))
+    monkeypatch.chdir(environment.project)
+    assert hook("prompt", sent("claude-code", "prompt", tmp_path, prompt=PROMPT, session="s-2")) == ""
+    assert told(hook("prompt", sent("claude-code", "prompt", "/nonexistent", prompt=PROMPT, session="s-3")))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"{",
-        b"null",
-        b"[1]",
-        b'{"session_id": "s"}',
-        b"\xff\xfe",
-        b'{"session_id": "s", "cwd": "\\u0000"}',
-        b"[" * 99_999,
-    ],
-)
-@pytest.mark.parametrize("name", ["session-start", "prompt", "tool", "session-end", "someday"])
-def test_what_a_client_should_not_send_is_answered_with_silence(environment, name, data):
-    assert run(environment, name, data) == ""
+def test_what_a_client_should_not_send_is_answered_with_silence(environment, hook):
+    noise = (b"", b"{", b"null", b"[1]", b"\xff\xfe", b"[" * 99_999)
+    for name in ("session-start", "prompt", "tool", "session-end", "someday"):
+        for data in (*noise, b'{"session_id": "s"}', b'{"session_id": "s", "cwd": "\\u0000"}'):
+            assert hook(name, data) == ""
+    assert hook("prompt", sent("codex", "prompt", environment.project), "someone") == ""
 
 
-def test_an_unknown_client_is_answered_with_silence(environment):
-    assert run(environment, "prompt", sent("codex", "prompt", environment.project), client="someone") == ""
-
-
-def test_a_dead_daemon_is_no_obstacle(shop, environment):
+def test_a_dead_daemon_is_no_obstacle(shop, environment, hook):
     folder = folder_of(environment)
     folder.make()
     folder.record.write_text(json.dumps(asdict(DaemonRecord(999_999, None, "0.1.0", "/gone", None, None))))
 
-    assert told(run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT)))
+    assert told(hook("prompt", sent("codex", "prompt", environment.project, prompt=PROMPT), "codex"))
 
 
 def test_a_daemon_that_hangs_costs_the_time_limit_and_says_nothing(daemon, environment):
@@ -188,7 +176,7 @@ def test_a_daemon_that_hangs_costs_the_time_limit_and_says_nothing(daemon, envir
     data = sent("codex", "prompt", environment.project, prompt=PROMPT)
     os.kill(pid, signal.SIGSTOP)
     try:
-        assert run(environment, "prompt", data, program=("-m", "kbhub")) == ""
+        assert run(environment, "prompt", data) == ""
     finally:
         os.kill(pid, signal.SIGCONT)
 
@@ -211,18 +199,8 @@ def test_an_input_that_never_ends_costs_the_time_limit(environment):
     process.stdout.close()
 
 
-def test_whatever_takes_too_long_ends_with_nothing(shop, environment):
-    slow = (
-        f"{ALONE}\nimport sys, time; from kbhub.server.hook_endpoint import Hooking\n"
-        "Hooking.answered = lambda *_: time.sleep(600)\n"
-        "from kbhub.__main__ import main; sys.exit(main())"
-    )
-
-    assert run(environment, "prompt", sent("codex", "prompt", environment.project), program=("-c", slow)) == ""
-
-
 @pytest.mark.parametrize("fault", ["index", "data", "settings", "knowledge"])
-def test_what_is_missing_or_broken_is_silence(shop, environment, fault):
+def test_what_is_missing_or_broken_is_silence(shop, environment, fault, hook):
     data = Path(environment.env["KBHUB_DATA_DIR"])
     if fault == "index":
         for file in Path(environment.env["KBHUB_CACHE_DIR"]).rglob("*.db*"):
@@ -236,20 +214,18 @@ def test_what_is_missing_or_broken_is_silence(shop, environment, fault):
         (environment.project / "knowledge").rename(environment.project / "moved")
 
     for name in ("session-start", "prompt"):
-        assert run(environment, "prompt", sent("codex", name, environment.project, prompt=PROMPT)) == ""
+        assert hook("prompt", sent("codex", name, environment.project, prompt=PROMPT)) == ""
 
 
-def test_the_end_of_a_session_fills_the_inbox(daemon, shop, environment, tmp_path):
+def test_the_end_of_a_session_fills_the_inbox(shop, environment, tmp_path, hook):
     log = claude_log(tmp_path / "s.jsonl", ("user", "From now on, run make check before every commit in this project."))
 
-    assert (
-        run(environment, "session-end", sent("claude-code", "session-end", environment.project, transcript=log)) == ""
-    )
+    assert hook("session-end", sent("claude-code", "session-end", environment.project, transcript=log)) == ""
     assert [one.why for one in waiting(shop)] == ["asked"]
 
 
-def test_what_was_delivered_and_read_is_counted(daemon, shop, environment, kbhub):
-    run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT))
+def test_what_was_delivered_and_read_is_counted(daemon, shop, environment, kbhub, hook):
+    hook("prompt", sent("codex", "prompt", environment.project, prompt=PROMPT))
     assert kbhub("hooks", "--json", code=0).json["delivered"] == 1
     assert kbhub("hooks", "--json", code=0).json["read"] == 0
 

@@ -74,21 +74,21 @@ def is_safe(text):
     )
 
 
-def test_there_are_a_hundred():
+def test_a_quote_cannot_be_closed():
     assert len(set(INJECTIONS)) == 100
+    for planted in INJECTIONS:
+        assert is_safe(f"  {as_data(planted, 300)}")
+        assert is_safe(f'- read(refs="a.md"), {named(planted, 120)}:')
+        assert "\n" not in inert(planted, 300)
 
 
-@pytest.mark.parametrize("planted", INJECTIONS)
-def test_a_quote_cannot_be_closed(planted):
-    assert is_safe(f"  {as_data(planted, 300)}")
-    assert is_safe(f'- read(refs="a.md"), {named(planted, 120)}:')
-    assert "\n" not in inert(planted, 300)
-
-
-def test_planted_documents_and_memories_reach_an_agent_as_data(environment, clock):
+@pytest.mark.parametrize(
+    "injections", [INJECTIONS[::6], pytest.param(INJECTIONS, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_planted_documents_and_memories_reach_an_agent_as_data(environment, clock, injections):
     """In a title, in a text, in a memory: what is said about each is ours or quoted, on every event."""
     environment.write("src/pay.py", "x = 1\n")
-    for number, planted in enumerate(INJECTIONS):
+    for number, planted in enumerate(injections):
         front = f"---\ntitle: {json.dumps(planted)}\nrefs: [src/pay.py]\n---\n" if number % 2 else ""
         environment.write(
             f"knowledge/n{number}.md",
@@ -97,7 +97,7 @@ def test_planted_documents_and_memories_reach_an_agent_as_data(environment, cloc
     hub = environment.hub(clock=clock)
     hub.sync()
     let_speak(hub)
-    for number, planted in enumerate(INJECTIONS):
+    for number, planted in enumerate(injections):
         tags = ["pitfall"] if number % 3 == 0 else []
         text = f"Contraption{number} needs oil. {planted}"
         with suppress(UsageError):  # control characters are refused
@@ -105,7 +105,7 @@ def test_planted_documents_and_memories_reach_an_agent_as_data(environment, cloc
     hub.sync()
 
     said = []
-    for number in range(len(INJECTIONS)):
+    for number in range(len(injections)):
         session = f"s{number}"
         events = [
             event("session-start", environment.project, session=session),
@@ -116,7 +116,7 @@ def test_planted_documents_and_memories_reach_an_agent_as_data(environment, cloc
         ]
         said += [(what, found.text) for what in events if (found := deliver(hub, what))]
 
-    assert len(said) > 250
+    assert len(said) > 2.5 * len(injections)
     assert [text for _, text in said if not is_safe(text)] == []
     # In the JSON that the client reads it is one string, and nothing beside it.
     for what, text in said:
