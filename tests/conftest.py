@@ -164,9 +164,9 @@ def anyio_backend():
     return "asyncio"
 
 
-@pytest.fixture(params=["auto", "legacy"])
+@pytest.fixture(params=["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 def mode(request):
-    """`auto` lands on 2026-07-28, `legacy` on the handshake of 2025-11-25."""
+    """`auto` lands on 2026-07-28, `legacy` on the handshake of 2025-11-25: the whole matrix is `slow`."""
     return request.param
 
 
