@@ -23,9 +23,6 @@ from kbhub.workspace.tool_names import WRITERS
 LISTEN = "subscriptions/listen"
 """The request whose answer is a stream of notifications, open as long as the client wants."""
 
-SUBSCRIBED = 10_000
-"""Most subscriptions that are restored, the oldest first."""
-
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _LOST = -32000
 """Error code for a request whose server went away; the SDKs use it too."""
@@ -57,7 +54,7 @@ def key_of(identifier: Any) -> str:
     return json.dumps(identifier)
 
 
-@struct
+@struct(frozen=False)
 class Request:
     """A request of the client."""
 
@@ -65,6 +62,8 @@ class Request:
     method: str
     line: bytes
     params: dict[str, Any]
+    acknowledged: bool = False
+    """Whether the client knows that its stream of notifications is open."""
 
     def failure(self) -> bytes:
         """Return an answer on behalf of the daemon: for a tool a result that a model reads, else an error."""
@@ -100,8 +99,6 @@ class Proxy:
         self._pending: dict[str, Request] = {}
         self._asked: dict[str, Any] = {}
         """Request of the daemon: id seen by the client → the daemon's id."""
-        self._acknowledged: set[str] = set()
-        """Notification streams acknowledged to the client."""
         self._daemons = 1
         self._leaving = False
 
@@ -117,32 +114,28 @@ class Proxy:
             self._write(frame.refused)
         if (message := frame.message) is None:
             return
+        method, key = message.get("method"), key_of(message.get("id"))
         with self._state:
-            method, key = message.get("method"), key_of(message.get("id"))
             if not isinstance(method, str):
                 if key in self._asked:  # else it answers a daemon that is gone
                     self._send(_line({**message, "id": self._asked.pop(key)}))
                 return
             params = _inside(message, "params")
-            if "id" not in message:
-                if method == _CANCELLED:
-                    cancelled = key_of(params.get("requestId"))
-                    self._pending.pop(cancelled, None)
-                    self._acknowledged.discard(cancelled)
-                self._note(method, params, message)
-                self._send(frame.line)
-            elif key in self._pending:
+            if "id" in message and key in self._pending:
                 self._write(refusal("A request with this id is already in progress.", message["id"]).refused)
-            else:
-                self._note(method, params, message)
-                request = Request(message["id"], method, frame.line, params)
-                for _ in range(ATTEMPTS):
-                    if not self._connected():
-                        break
-                    if self._send(frame.line):
-                        self._pending[key] = request
-                        return
-                self._write(request.failure())
+                return
+            self._note(method, params, message)
+            if "id" not in message:
+                self._send(frame.line)
+                return
+            request = Request(message["id"], method, frame.line, params)
+            for _ in range(ATTEMPTS):
+                if not self._connected():
+                    break
+                if self._send(frame.line):
+                    self._pending[key] = request
+                    return
+            self._write(request.failure())
 
     def finish(self) -> NoReturn:
         """End the process once the current line is written, or its reader takes too long."""
@@ -179,7 +172,6 @@ class Proxy:
                 if request is None:
                     return  # already answered, cancelled, or a request of our own
                 self._shaken = self._shaken or request.method == "initialize"
-                self._acknowledged.discard(key_of(identifier))
             elif identifier is not None:
                 seen = identifier if self._daemons == 1 else f"kbhub-{self._daemons}-{identifier}"
                 self._asked[key_of(seen)] = identifier
@@ -191,22 +183,25 @@ class Proxy:
                     line = _line({**message, "params": {**params, "requestId": json.loads(seen)}})
             elif method == LISTENING:
                 key = key_of(_inside(_inside(message, "params"), "_meta").get(_SUBSCRIPTION))
-                if key in self._acknowledged:
-                    return
-                self._acknowledged.add(key)
+                if stream := self._pending.get(key):
+                    if stream.acknowledged:
+                        return
+                    stream.acknowledged = True
         self._write(line)
 
     def _note(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
         """Record what a new daemon must be told."""
-        uri = params.get("uri")
+        subscription = f"uri {params.get('uri')}"
         if method == "initialize":
             self._session, self._shaken = {method: message}, False
         elif method in ("notifications/initialized", "logging/setLevel"):
             self._session[method] = message
-        elif method == "resources/subscribe" and isinstance(uri, str) and len(self._session) < SUBSCRIBED:
-            self._session[f"uri {uri}"] = message
+        elif method == "resources/subscribe":
+            self._session[subscription] = message
         elif method == "resources/unsubscribe":
-            self._session.pop(f"uri {uri}", None)
+            self._session.pop(subscription, None)
+        elif method == _CANCELLED:
+            self._pending.pop(key_of(params.get("requestId")), None)
 
     def _listen(self) -> None:
         while True:
