@@ -73,9 +73,6 @@ STOP_SECONDS = 10.0
 SIGNAL_SECONDS = 5.0
 """Time for a daemon to end on a signal."""
 
-STOP_POLL_SECONDS = 0.02
-"""Interval of checks."""
-
 
 class DaemonUnavailable(Exception):
     """Raised when there is no daemon and none can be started; the text says why."""
@@ -105,7 +102,7 @@ def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str
 
     def ready() -> DaemonRecord | None:
         record = read_record(folder)
-        return record if record and is_held(folder.lock) and _answers(folder, record) else None
+        return record if record and is_held(folder.lock) and _told(folder, record, "status") else None
 
     try:
         folder.make()
@@ -176,7 +173,8 @@ def _greeted(folder: DaemonFolder, hello: Mapping[str, Any]) -> DaemonLink | Non
     if newer(__version__, record.version):
         if record.start is None:
             raise Refused("version", f"a daemon of kbhub {record.version} is running in a terminal; stop it there")
-        _send_away(folder, record, token)
+        _told(folder, record, "stop", why="upgrade")
+        _gone(folder, LEAVE_SECONDS)
         return None
     try:
         link = dial(record.link)
@@ -185,36 +183,33 @@ def _greeted(folder: DaemonFolder, hello: Mapping[str, Any]) -> DaemonLink | Non
     try:
         greet(link, "hello", token, version=__version__, **hello)
         return link
-    except OSError:  # it has just ended
+    except (OSError, Refused) as error:
         link.close()
-        return None
+        if isinstance(error, Refused) and error.reason != "leaving":
+            raise
+        return None  # it is ending
+
+
+def _told(folder: DaemonFolder, record: DaemonRecord, kind: str, **said: str) -> bool:
+    """Greet the daemon for something short; return whether it agreed, or is ending already."""
+    try:
+        with dial(record.link) as link:
+            greet(link, kind, read_token(folder) or "", **said)
     except Refused as refusal:
-        link.close()
-        if refusal.reason == "leaving":
-            return None
-        raise
-
-
-def _send_away(folder: DaemonFolder, record: DaemonRecord, token: str) -> None:
-    """Let a daemon of an older version finish, and wait for that."""
-    try:
-        with dial(record.link) as link:
-            greet(link, "stop", token, why="upgrade")
-    except (OSError, Refused):  # it is ending already
-        pass
-    end = time.monotonic() + LEAVE_SECONDS
-    while is_held(folder.lock) and time.monotonic() < end:
-        time.sleep(POLL_SECONDS)
-
-
-def _answers(folder: DaemonFolder, record: DaemonRecord) -> bool:
-    token = read_token(folder)
-    try:
-        with dial(record.link) as link:
-            greet(link, "status", token or "")
-    except (OSError, Refused):
+        return refusal.reason == "leaving"
+    except OSError:
         return False
     return True
+
+
+def _gone(folder: DaemonFolder, seconds: float) -> bool:
+    """Wait until the daemon has ended; return False if it takes longer than some seconds."""
+    end = time.monotonic() + seconds
+    while held := is_held(folder.lock):
+        if time.monotonic() > end:
+            break
+        time.sleep(POLL_SECONDS)
+    return not held
 
 
 def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -271,56 +266,23 @@ def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
             f"A daemon is starting, or holds {folder.lock} without having recorded its process. Try again in a moment."
         )
         return StoppedDaemon(True, False, None, "none", message)
-    if _asked(folder, record) and _gone(folder, seconds):
+    if _told(folder, record, "stop", why="user") and _gone(folder, seconds):
         return StoppedDaemon(True, True, record.pid, "asked", f"Stopped the daemon (process {record.pid}).")
-    if not _is_it(record):
+    if record.mark is None or process_mark(record.pid) != record.mark:
         message = (
             f"The daemon does not answer, and process {record.pid} is not provably the daemon. Stop it by other means."
         )
         return StoppedDaemon(True, False, record.pid, "none", message)
-    for number, how in _signals():
-        try:
+    signals = [(signal.SIGTERM, "killed")]
+    if sys.platform != "win32":
+        signals = [(signal.SIGTERM, "signal"), (signal.SIGKILL, "killed")]
+    for number, how in signals:
+        with suppress(OSError):
             os.kill(record.pid, number)
-        except OSError:
-            pass
         if _gone(folder, SIGNAL_SECONDS):
             message = f"The daemon (process {record.pid}) did not answer and was stopped by a signal."
             return StoppedDaemon(True, True, record.pid, how, message)
     return StoppedDaemon(True, False, record.pid, "killed", f"The daemon (process {record.pid}) does not stop.")
-
-
-def _asked(folder: DaemonFolder, record: DaemonRecord) -> bool:
-    token = read_token(folder)
-    if token is None:
-        return False
-    try:
-        with dial(record.link) as link:
-            greet(link, "stop", token, why="user")
-    except Refused as refusal:
-        return refusal.reason == "leaving"
-    except OSError:
-        return False
-    return True
-
-
-def _gone(folder: DaemonFolder, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while is_held(folder.lock):
-        if time.monotonic() > end:
-            return False
-        time.sleep(STOP_POLL_SECONDS)
-    return True
-
-
-def _is_it(record: DaemonRecord) -> bool:
-    """Whether the process with the recorded id is the recorded one, by its start time."""
-    return record.mark is not None and process_mark(record.pid) == record.mark
-
-
-def _signals() -> list[tuple[signal.Signals, str]]:
-    if sys.platform == "win32":
-        return [(signal.SIGTERM, "killed")]
-    return [(signal.SIGTERM, "signal"), (signal.SIGKILL, "killed")]
 
 
 @struct
@@ -434,7 +396,7 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
         hello = greeting(ConnectOptions(), env, os.getcwd())  # noqa: PTH109 - a string is needed
         try:
             with dial(record.link) as link:
-                link.limit(limit)
+                link.seconds = limit
                 told = {"event": event, "client": client, "data": data.decode("utf-8", "replace")}
                 return str(greet(link, "hook", token, **hello, hook=told)["output"])
         except (OSError, Refused, KeyError):

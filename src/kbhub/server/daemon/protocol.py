@@ -272,8 +272,7 @@ class DaemonLink:
         self._socket = connected
         self._file = connected.makefile("rb")
         self.seconds = GREETING_SECONDS
-        self.version = ""
-        """Version of the daemon's kbhub."""
+        """Timeout of an answer."""
 
     def send(self, line: bytes) -> None:
         """Send a line; on `OSError` the daemon is gone and has not received it.
@@ -281,10 +280,6 @@ class DaemonLink:
         It ignores lines without a newline.
         """
         self._socket.sendall(line if line.endswith(b"\n") else line + b"\n")
-
-    def limit(self, seconds: float) -> None:
-        """Set the timeout in seconds for the next answer."""
-        self.seconds = seconds
 
     def lines(self) -> Iterator[bytes]:
         """Yield the daemon's lines until it is gone."""
@@ -358,5 +353,4 @@ def greet(link: DaemonLink, kind: str, token: str, **said: Any) -> dict[str, Any
         raise Refused(str(answer.get("reason")), message, code if isinstance(code, int) else 0)
     if answer.get(OURS) != kind:
         raise ConnectionError("whatever listens there is not a kbhub daemon")
-    link.version = str(answer.get("version", ""))
     return answer
