@@ -35,6 +35,7 @@ from kbhub.render import formats as listings
 from kbhub.render.formats import Format
 from kbhub.render.report import Listing, Report
 from kbhub.render.terminal import PLAIN, Painter, neutralised, warnings_text
+from kbhub.render.terminal import notes as notes_of
 from kbhub.render.terminal import text as text_of
 from kbhub.sync import base_suggestions
 from kbhub.sync.freshness import Patience, StaleBase, first_indexes, freshen, sync
@@ -401,7 +402,7 @@ class Reply:
     rows: Callable[[], Listing] | None = None
     """Return the result as records, in place of the command's `rows`."""
     notes: Sequence[str] = ()
-    """Printed on standard error after the result, unless that is JSON, which has them."""
+    """Printed on standard error after the result and the notes of a report, unless that is JSON, which has them."""
     hints: Sequence[str] = ()
     """The same in every format."""
     code: int = 0
@@ -458,11 +459,12 @@ def drawn(text: str, **layout: Any) -> str:
 
 def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
     """Print a result in the requested format, and what is said about it."""
-    form, result = common.format(), reply.result
+    form, result, noted = common.format(), reply.result, list[str]()
     if form == "json" and (isinstance(result, str) or hasattr(result, "model_dump_json")):
         show_json(result if isinstance(result, str) else result.model_dump_json(indent=2))
     else:
         said = reply.text() if callable(reply.text) else reply.text
+        noted = [*(notes_of(said) if isinstance(said, Report) else ()), *reply.notes]
         if form != "text" and result is not None:
             rows = said.rows if isinstance(said, Report) else reply.rows
             written = listings.formatted(rows(), form) if rows else ""
@@ -474,4 +476,4 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
             if isinstance(said, Report):
                 said = text_of(said, painter() if colour else PLAIN, width=terminal_width(), draw=drawn)
             page(said, pager=isinstance(common, Tables) and not common.no_pager)
-    complain_all([*(() if form == "json" else reply.notes), *reply.hints])
+    complain_all([*noted, *reply.hints])

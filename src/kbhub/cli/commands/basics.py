@@ -186,11 +186,7 @@ def init(
 
 
 def _chosen(found: Sequence[Suggestion]) -> Suggestion | None:
-    """Ask which folder is to be the project's knowledge; None to change nothing.
-
-    Raises:
-        UsageError: the answer is none of them.
-    """
+    """Ask which folder is to be the project's knowledge; None to change nothing."""
     lines = [f"  {number}  {one.name} ({one.documents})" for number, one in enumerate(found, 1)]
     listed = "\n".join(["This project has Markdown already. What should kbhub search?", *lines])
     sys.stderr.write(f"{listed}\nType a number, or Enter to change nothing: ")
@@ -247,11 +243,7 @@ def trust(
 
 
 def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
-    """Return the pointer of the workspace if it asks for something that is not allowed yet.
-
-    Raises:
-        UsageError: it does not, or there is none.
-    """
+    """Return the pointer of the workspace if it asks for something that is not allowed yet."""
     discovery = hub.discovery()
     home = Path(os.path.realpath(hub.options.home))
     found = find_pointer(discovery.workspace, home, config=hub.config().path)
@@ -341,7 +333,7 @@ def ask(
     useful = answer.outcome == "written" or (answer.outcome == "passages" and answer.passages)
     return Reply(
         answer,
-        _markdown(answer) if md else answer_report(answer, terms=terms, whole=False),
+        _markdown(answer) if md else replace(answer_report(answer, terms=terms, whole=False), notes=()),
         notes=answer_notes(answer),
         code=0 if useful else 1,
     )

@@ -151,11 +151,7 @@ def _check(ways: Ways, protocol: str | None) -> None:
 
 
 def _make_way(folder: DaemonFolder, start: Start) -> None:
-    """End a daemon that serves no HTTP, where one is wanted that does: its clients go on with the new one.
-
-    Raises:
-        DaemonFault: there is one that must not be ended.
-    """
+    """End a daemon that serves no HTTP, where one is wanted that does: its clients go on with the new one."""
     there = running(folder)
     if there is None:
         return

@@ -24,6 +24,7 @@ from kbhub.cli.options import (
     standard_input,
     without_bases,
 )
+from kbhub.editing import Deleted, Written
 from kbhub.editing.intake import distil as save_answer
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
@@ -32,7 +33,6 @@ from kbhub.reading import neighbours
 from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
 from kbhub.reading.reports import EDGE_KINDS
 from kbhub.render.documents import edit_report, related_report, tags_report, trash_report
-from kbhub.render.terminal import notes
 from kbhub.workspace.trash import Trash, TrashEntry
 
 
@@ -43,7 +43,7 @@ class TrashResult(Model):
     removed: tuple[TrashEntry, ...] = Field((), description="What was deleted for good.")
 
 
-@command()
+@command(edit_report)
 def write(
     hub: Hub,
     ref: str,
@@ -56,7 +56,7 @@ def write(
     set_: Annotated[tuple[str, ...], Parameter(name="--set", metavar="KEY=VALUE")] = (),
     unset: Annotated[tuple[str, ...], Parameter(name="--unset", metavar="KEY")] = (),
     based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
-) -> Reply:
+) -> Written:
     """Create or change a document, leaving the rest of it byte for byte the same.
 
     REF is a path in the project base, ID@PATH in another writable base, or a path from the working directory into the
@@ -77,7 +77,7 @@ def write(
     """
     if stdin and text is not None:
         raise UsageError("--text cannot be used with `-`.")
-    done = editing.write_document(
+    return editing.write_document(
         hub,
         argument(ref),
         text=standard_input(hub.config().settings.limits.file_bytes, "a document") if stdin else optional(text),
@@ -86,12 +86,10 @@ def write(
         mode=mode,
         based_on=based_on,
     )
-    report = edit_report(done)
-    return Reply(done, report, notes=notes(report))
 
 
-@command()
-def delete(hub: Hub, ref: str, /, *, based_on: Annotated[str | None, Parameter(metavar="HASH")] = None) -> Reply:
+@command(edit_report)
+def delete(hub: Hub, ref: str, /, *, based_on: Annotated[str | None, Parameter(metavar="HASH")] = None) -> Deleted:
     """Move a document to kbhub's trash, and list the links this breaks.
 
     Example: kbhub delete drafts/idea.md
@@ -100,9 +98,7 @@ def delete(hub: Hub, ref: str, /, *, based_on: Annotated[str | None, Parameter(m
         ref: The document: a path, ID@PATH or a docid.
         based_on: Fail unless the document still has this content hash.
     """
-    done = editing.delete_document(hub, argument(ref), based_on)
-    report = edit_report(done)
-    return Reply(done, report, notes=notes(report))
+    return editing.delete_document(hub, argument(ref), based_on)
 
 
 @command()
@@ -133,7 +129,7 @@ def restore(
     return Reply(result, trash_report(result.entries if list_ else result.removed, emptied=not list_))
 
 
-@command()
+@command(edit_report)
 def rename(hub: Hub, ref: str, new: str, /, *, update_links: bool = False) -> Reply:
     """Move a document to another path in its base, and list the links this breaks.
 
@@ -148,11 +144,9 @@ def rename(hub: Hub, ref: str, new: str, /, *, update_links: bool = False) -> Re
         The exit code: 1 if some links could not be updated.
     """
     done = editing.rename(hub, argument(ref), argument(new), update_links=update_links)
-    report = edit_report(done)
-    said = notes(report)
-    if done.links and not update_links:
-        said.append("The links were not changed. Use --update-links when renaming to update them.")
-    return Reply(done, report, notes=said, code=1 if update_links and done.not_updated else 0)
+    unchanged = "The links were not changed. Use --update-links when renaming to update them."
+    said = (unchanged,) if done.links and not update_links else ()
+    return Reply(done, notes=said, code=1 if update_links and done.not_updated else 0)
 
 
 def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
@@ -230,7 +224,7 @@ Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", val
 Kinds = tuple[Literal["link", "backlink", "related", "tag", "near"], ...]
 
 
-@command(options=Formats)
+@command(related_report, options=Formats)
 def related(
     hub: Hub,
     ref: str,
@@ -257,11 +251,10 @@ def related(
     """
     bring_in_step(hub)
     result = neighbours.related(hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit or RELATED_LIMIT)
-    report = related_report(result)
-    return Reply(result, report, hints=notes(report), code=1 if result.skipped else 0)
+    return Reply(result, code=1 if result.skipped else 0)
 
 
-@command(options=Formats)
+@command(tags_report, options=Formats)
 def tags(
     hub: Hub,
     *names: str,
@@ -291,8 +284,7 @@ def tags(
         raise UsageError("--all cannot be used with --limit.")
     bring_in_step(hub, bases)
     result = neighbours.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
-    report = tags_report(result)
     if nothing := without_bases(hub):
-        return Reply(result, report, hints=nothing, code=1)
+        return Reply(result, hints=nothing, code=1)
     none = [] if names or result.tags or result.skipped else ["No document has tags."]
-    return Reply(result, report, hints=[*none, *notes(report)], code=1 if result.skipped else 0)
+    return Reply(result, hints=none, code=1 if result.skipped else 0)

@@ -255,11 +255,7 @@ def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
 
 
 def _passage(file: Path, query: str, limit: int) -> str:
-    """Return the part of a file to be judged.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
+    """Return the part of a file to be judged."""
     try:
         text, _ = decode(read_regular(file, limit))
     except OSError as error:

@@ -109,11 +109,7 @@ def _wants_hooks(chosen: Sequence[Client]) -> bool:
 
 
 def _project(common: Common, machine: Machine) -> Path:
-    """Return the folder of the project: its git root or, without one, the workspace directory.
-
-    Raises:
-        UsageError: there is no project here.
-    """
+    """Return the folder of the project: its git root or, without one, the workspace directory."""
     cwd = working_directory()
     if cwd is None and common.root is None:
         raise UsageError(WORKING_DIRECTORY_GONE)
@@ -127,11 +123,7 @@ def _project(common: Common, machine: Machine) -> Path:
 
 
 def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
-    """Show what is to be done and ask.
-
-    Raises:
-        UsageError: there is nobody to ask.
-    """
+    """Show what is to be done and ask."""
     text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr, os.environ)))
     if not sys.stdin.isatty():
         if not json:

@@ -34,7 +34,6 @@ from kbhub.render.bases import sync_report
 from kbhub.render.documents import audit_report
 from kbhub.render.memories import gaps_report, maintained_lines, queries_report
 from kbhub.render.setup import diagnosis_report
-from kbhub.render.terminal import notes
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead
@@ -219,8 +218,7 @@ def audit(
                 report = audit_documents(hub, bases, checks=check, progress=progress)
             report = report.model_copy(update={"fixed": fixed})
     shown = report.cut(limit if limit is not None or common.format() != "text" else FINDINGS_SHOWN)
-    said = notes(audit_report(report))
-    said += problem_lines(report.fixed.failed) if report.fixed else []
+    said = problem_lines(report.fixed.failed) if report.fixed else []
     said += [] if bases else broken_bases(hub)
     said += [] if hub.discovery().bases else nothing_active(hub)
     incomplete = bool(report.skipped) or not report.bases
@@ -251,15 +249,7 @@ def doctor(*, fix: bool = False, common: Common) -> Reply:
 
 
 def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
-    """Fetch and fast-forward bases that are git checkouts of the user's, and report the outcome.
-
-    Args:
-        hub: of the workspace.
-        names: ids of bases, None for all active ones; those named are reported if they are not pulled.
-
-    Raises:
-        BaseNotFound: one is not active.
-    """
+    """Fetch and fast-forward bases that are git checkouts of the user's, and report the outcome."""
     pulled = []
     for base in hub.select(names):
         one = pull(hub, base)
