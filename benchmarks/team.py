@@ -33,14 +33,14 @@ import psycopg
 
 from bench.common import environment, parser, report_step, unpack
 from kbhub.evaluation.datasets import Dataset, load_dataset
+from kbhub.extensions.team import bases as team
+from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.server import Server
 from kbhub.hub import Hub, HubOptions
-from kbhub.index.postgres import Server
-from kbhub.index.postgres import bases as team
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import tags
 from kbhub.search.search import search
 from kbhub.sync.freshness import sync
-from kbhub.sync.publish import publish
 from kbhub.types import Query
 
 PARTS = 10
@@ -243,8 +243,8 @@ PUBLISHER = """
 import sys
 from pathlib import Path
 from kbhub.hub import Hub, HubOptions
-from kbhub.index.postgres import Server
-from kbhub.sync.publish import publish
+from kbhub.extensions.team.server import Server
+from kbhub.extensions.team.publish import publish
 folder, url = sys.argv[1:]
 hub = Hub(HubOptions(bases={"notes": Path(folder)}, cwd=Path(folder), cache=Path(folder).parent / "cache"))
 (base,) = hub.select(["notes"])
@@ -297,7 +297,8 @@ def kill(stand: Stand, kills: int) -> None:
 
 ADMINISTRATION = """
 import sys
-from kbhub.index.postgres import Server, bases
+from kbhub.extensions.team import bases
+from kbhub.extensions.team.server import Server
 server = Server(sys.argv[1], 20, {})
 print("ready", flush=True)
 if sys.argv[2:]:

@@ -29,10 +29,10 @@ import psycopg
 from bench.common import environment, load, parser, read_json, report_step, unpack
 from bench.figures import Series, cpu_seconds
 from bench.processes import memory_of
+from kbhub.extensions.team import reader
+from kbhub.extensions.team.publish import publish
 from kbhub.hub import Hub, HubOptions
-from kbhub.index.postgres import reader
 from kbhub.search.search import search
-from kbhub.sync.publish import publish
 from kbhub.types import Query
 from team import QUESTIONS, Stand
 

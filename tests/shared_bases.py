@@ -15,10 +15,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 import psycopg
 import pytest
 
+from kbhub.extensions.team.bases import init
+from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.server import Server
 from kbhub.hub import Hub, HubOptions
-from kbhub.index.postgres.bases import init
-from kbhub.index.postgres.server import Server
-from kbhub.sync.publish import publish
 
 if TYPE_CHECKING:
     from conftest import Environment

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from kbhub.documents.walk import Limits
-from kbhub.errors import BaseNotFound
-from kbhub.index.engine import Index
+from kbhub.errors import BaseNotFound, UsageError
+from kbhub.index.engine import Index, SharedEngine
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import MINILM, Embedder, installed_model, is_remote, open_embedder, own_model
@@ -23,13 +23,11 @@ from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
+from kbhub.workspace.extensions import engine_for, load
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
 from kbhub.workspace.memory_folders import with_own
 from kbhub.workspace.project import TrustStore
 from kbhub.workspace.settings import EmbedderSettings
-
-if TYPE_CHECKING:
-    from kbhub.index.postgres.server import Server
 
 MOST_MODELS = 4
 """Models kept loaded; more than one is rare, and each takes tens of megabytes."""
@@ -57,9 +55,7 @@ class SharedState:
         self._indexes: WeakValueDictionary[tuple[str, Path], Index] = WeakValueDictionary()
         """Dropped when no hub uses them."""
         self._embedders: dict[str, Embedder] = {}
-        self._servers: dict[tuple[str, float], Server] = {}
-        self._team: dict[tuple[object, ...], Index] = {}
-        """Indexes of shared bases by what names them."""
+        self._engines: dict[str, SharedEngine] = {}
 
     def index(self, base: str, path: Path) -> Index:
         """Return the index of a base, for reading."""
@@ -69,19 +65,15 @@ class SharedState:
                 index = self._indexes[base, path] = SqliteIndex(path, base)
             return index
 
-    def team_index(self, base: Base, env: Mapping[str, str]) -> Index:
-        """Return the index of a shared base, for reading; the database's credentials come from `env`."""
-        # The driver takes 80 ms to load, and few have such a base.
-        from kbhub.index.postgres import PostgresIndex, Server  # noqa: PLC0415
-
-        url, name = base.engine or "", base.shared_as or base.id
+    def engine(self, url: str) -> SharedEngine:
+        """Return the engine of shared bases for a URL that has one."""
+        name = engine_for(url)
+        if name is None:
+            raise UsageError(f"No engine for {url} is installed.")
         with self._lock:
-            if (url, base.timeout) not in self._servers:
-                self._servers[url, base.timeout] = Server(url, base.timeout, env)
-            key = (base.id, url, name, base.timeout)
-            if key not in self._team:
-                self._team[key] = PostgresIndex(base.path / "index", base.id, self._servers[url, base.timeout], name)
-            return self._team[key]
+            if name not in self._engines:
+                self._engines[name] = load(name)()
+            return self._engines[name]
 
     def embedder(self, settings: EmbedderSettings, env: Mapping[str, str]) -> Embedder | None:
         """Return the embedder of some settings, loaded once, or None if it is disabled.
@@ -243,12 +235,16 @@ class Hub:
     def index(self, base: Base) -> Index:
         """Return the index of a base, for reading; its file may not exist yet."""
         if base.engine:
-            return self._shared.team_index(base, self.options.env)
+            return self.engine(base.engine).index(base, self.options.env)
         path = index_path(base, self.cache, own_model(self.config().settings.embedder.model))
         with self._lock:
             if (base.id, path) not in self._indexes:
                 self._indexes[base.id, path] = self._shared.index(base.id, path)
             return self._indexes[base.id, path]
+
+    def engine(self, url: str) -> SharedEngine:
+        """Return the engine for the URL of a shared base."""
+        return self._shared.engine(url)
 
     @property
     def readers(self) -> threading.BoundedSemaphore:

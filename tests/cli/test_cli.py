@@ -690,7 +690,7 @@ def test_help_and_unknown_commands_load_nothing_heavy(environment):
         "import sys; from kbhub.__main__ import main\n"
         "for line in ('', '--help', '--version', 'bases lst', 'serch'): main(line.split())\n"
         "heavy = {'apsw', 'numpy', 'pydantic', 'mcp', 'model2vec'}\n"
-        "sys.exit(len([name for name in sys.modules if name in heavy or name.startswith('kbhub.cli.commands')]))\n"
+        "sys.exit(len([name for name in sys.modules if name in heavy or name.startswith('kbhub.cli.commands.')]))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], env=process_env(environment), capture_output=True, check=False, timeout=60

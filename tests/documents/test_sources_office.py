@@ -239,7 +239,7 @@ def test_much_white_space_in_a_document_takes_linear_time():
 
 def test_a_document_of_metadata_alone_ends_with_them():
     """There is no blank line below them, so that it is the same from file and index."""
-    document = parsed("a.docx", "docx", a_docx())
+    document = parsed("a.docx", a_docx())
 
     assert document.lines == ("author: Ada", "date: 2025-11-02")
     assert unpacked("a.docx", "docx", packed(document)) == document
@@ -257,7 +257,7 @@ SAMPLES = {
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_a_document_survives_its_way_through_a_pipe_and_an_index(kind):
     """What comes out of JSON, or of lines alone, is what the parser made."""
-    document = parsed(f"a.{kind}", kind, SAMPLES[kind])
+    document = parsed(f"a.{kind}", SAMPLES[kind])
 
     assert document.problems == ()
     assert unpacked(document.path, kind, packed(document)) == document
@@ -270,7 +270,7 @@ def test_a_document_survives_its_way_through_a_pipe_and_an_index(kind):
 @settings(max_examples=30)
 def test_any_bytes_are_a_document(kind, data):
     """Nothing raises; a file that is no such file has a problem, or is text."""
-    document = parsed("a", kind, data)
+    document = parsed(f"a.{kind}", data)
 
     assert unpacked("a", kind, packed(document)).path == "a"
 
@@ -283,7 +283,7 @@ def test_any_damage_leaves_a_document(kind, data):
     sample = bytearray(SAMPLES[kind])
     for _ in range(data.draw(st.integers(1, 5))):
         sample[data.draw(st.integers(0, len(sample) - 1))] = data.draw(st.integers(0, 255))
-    document = parsed("a", kind, bytes(sample[: data.draw(st.integers(0, len(sample)))]))
+    document = parsed(f"a.{kind}", bytes(sample[: data.draw(st.integers(0, len(sample)))]))
 
     assert unpacked("a", kind, packed(document)).path == "a"
 

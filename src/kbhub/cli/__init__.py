@@ -23,9 +23,8 @@ GROUPS = {
     "dev": ("completion", "embed", "log", "rerank", "schema"),
     "dev log": ("clear", "show"),
     "memories": ("export", "import", "inbox", "move", "restore"),
-    "team": ("grant", "init", "list", "revoke"),
 }
-"""Command → its subcommands."""
+"""Command of the core → its subcommands."""
 
 ALONE = {"bases": "list", "context": "list", "dev log": "show"}
 """Command → its default subcommand; `memories` also works without one."""
@@ -50,7 +49,7 @@ def arranged(given: Sequence[str]) -> list[str]:
     if not rest or rest[0].startswith("-"):
         return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)
     command, rest = (["dev"] if rest[0] in MOVED else rest[:1]), rest[rest[0] not in MOVED :]
-    while subcommands := GROUPS.get(" ".join(command)):
+    while subcommands := _subcommands(" ".join(command)):
         more, after = _leading(rest)
         if after and after[0] in subcommands:
             common, command, rest = common + more, [*command, after[0]], after[1:]
@@ -59,6 +58,15 @@ def arranged(given: Sequence[str]) -> list[str]:
             command = [*command, meant]
         break
     return [*command, *common, *rest]
+
+
+def _subcommands(command: str) -> Sequence[str]:
+    if command in GROUPS or command == "serve":  # every window of an editor starts it, and needs no extension so early
+        return GROUPS.get(command, ())
+    from kbhub.workspace.extensions import extensions  # noqa: PLC0415 - as above
+
+    known = [name.partition(" ") for extension in extensions() for name in extension.commands]
+    return [sub for group, _, sub in known if group == command and sub]
 
 
 def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:

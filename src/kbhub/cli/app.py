@@ -25,6 +25,7 @@ from kbhub import __version__
 from kbhub.cli import FLAGS, VALUES
 from kbhub.cli.console import complain
 from kbhub.errors import KbhubError, UsageError
+from kbhub.workspace.extensions import extensions
 
 if TYPE_CHECKING:
     from cyclopts.argument import Argument
@@ -191,18 +192,6 @@ hook | memories:hook | EVENT --client NAME
     Answer a hook of a coding agent. Clients run this; for a summary, run `kbhub hooks`.
 gaps | upkeep:gaps | [OPTIONS]
     List the questions that are asked repeatedly and that no document answers.
-publish | team:publish | [OPTIONS] BASE --to URL
-    Publish a base to a team's PostgreSQL database, or sync it there.
-pull | team:pull | [OPTIONS] URL BASE DIR
-    Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
-team init | team:team_init | [OPTIONS] [URL]
-    Create kbhub's schema in a database, or upgrade it to this version.
-team grant | team:team_grant | [OPTIONS] URL ROLE RIGHTS
-    Allow a role of the database to read, write or administer a base.
-team revoke | team:team_revoke | [OPTIONS] URL ROLE
-    Revoke a role's rights on a base, from its next query on.
-team list | team:team_list | [OPTIONS] URL
-    List the rights of all roles on a base. Only its admins can.
 setup | setup:setup | [OPTIONS]
     Register kbhub with the coding agents and other MCP clients on this machine.
 distil | documents:distil | [OPTIONS] MODEL [TEXT]
@@ -224,8 +213,11 @@ dev log clear | upkeep:clear | [OPTIONS]
 function is imported only when it runs."""
 
 COMMANDS = {
-    head.split(" | ")[0]: (*head.split(" | ", 2)[1:], summary)
-    for head, summary in re.findall(r"^(\S.*)\n +(.*)$", _TABLE, re.MULTILINE)
+    **{
+        name: (f"kbhub.cli.commands.{function}", usage, summary)
+        for name, function, usage, summary in re.findall(r"^(\S[^|]*) \| (\S+) \| (.*)\n +(.*)$", _TABLE, re.MULTILINE)
+    },
+    **{name: command for extension in extensions() for name, command in extension.commands.items()},
 }
 """Command → function, usage, summary."""
 
@@ -249,15 +241,12 @@ app = App(
 _GROUPS = {
     "bases": ("[COMMAND]", "List, add, remove and rename your bases, in ~/.kbhub.json.\n\nWithout a command, `list`."),
     "context": ("[COMMAND]", "Describe what is where, for people and agents.\n\nWithout a command, `list`."),
-    "team": (
-        "COMMAND",
-        "Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
-    ),
     "dev": ("COMMAND", "For scripts and the curious: vectors, grades, schemas, shell completion, the query log."),
     "dev log": (
         "[COMMAND]",
         "Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
     ),
+    **{name: about for extension in extensions() for name, about in extension.groups.items()},
 }
 """Group of commands → its usage after the name, and its help."""
 
@@ -271,7 +260,7 @@ def _register() -> None:
     for words, (function, usage, _) in COMMANDS.items():
         parent, _, name = words.rpartition(" ")
         names = ("rm", "remove") if words == "context rm" else name
-        groups[parent].command(f"kbhub.cli.commands.{function}", name=names, usage=f"kbhub {words} {usage}")
+        groups[parent].command(function, name=names, usage=f"kbhub {words} {usage}")
     app.command(
         "kbhub.cli.commands.memories:memories_app",
         name="memories",

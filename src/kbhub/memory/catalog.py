@@ -41,10 +41,7 @@ def _team_shelves(hub: Hub) -> list[MemoryFolder]:
     bases = [base for base in hub.discovery().bases if base.engine and base.kind == "memory"]
     if not bases or not hub.config().settings.memory.enabled:
         return []
-    # The driver takes 80 ms to load, and few have such a base.
-    from kbhub.memory.team import TeamFiles  # noqa: PLC0415
-
-    return [MemoryFolder("team", base, files=TeamFiles(hub, base)) for base in bases]
+    return [MemoryFolder("team", base, files=hub.engine(base.engine or "").files(hub, base)) for base in bases]
 
 
 def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:

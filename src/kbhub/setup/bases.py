@@ -60,15 +60,6 @@ def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
     return changed
 
 
-def team_engine() -> Any:
-    """Return the module that publishes and manages shared bases; `UsageError` if its driver is not installed."""
-    try:
-        from kbhub.sync import publish  # noqa: PLC0415 - the driver is an extra
-    except ModuleNotFoundError as error:
-        raise UsageError("Shared bases need the extra `postgres`. Install kbhub[postgres].") from error
-    return publish
-
-
 def portable(folder: Path, home: Path) -> str:
     """Return a path relative to `~` if it is below the home directory, to be valid on other machines too."""
     for above in (home, Path(os.path.realpath(home))):
@@ -376,15 +367,14 @@ def _named_engine(new: NewBase) -> str:
 def _for_memories(hub: Hub, url: str, name: str) -> tuple[bool, tuple[str, ...]]:
     """Return whether agents may remember in a shared base, and notes on that; no if its database does not say so."""
     database, shared_as = split_engine_url(url)
+    timeout = BaseEntry(engine=url).timeout
     try:
-        engine = team_engine()
-        listed = engine.bases.shared_bases(engine.Server(database, BaseEntry(engine=url).timeout, hub.options.env))
+        takes = hub.engine(database).takes_memories(database, shared_as or name, timeout, hub.options.env)
     except KbhubError as error:
         return False, (f"Could not find out whether agents may remember in it. {error} Then run this again.",)
-    found = next((one for one in listed if one.name == (shared_as or name)), None)
-    if found is None:
+    if takes is None:
         return False, (f"You may not read it yet, or it does not exist: {shown_url(url)}#{shared_as or name}.",)
-    return found.memories, ("Agents may remember in it, with the scope `team`.",) if found.memories else ()
+    return takes, ("Agents may remember in it, with the scope `team`.",) if takes else ()
 
 
 def _check_id(name: str) -> None:

@@ -10,13 +10,13 @@ from contextlib import closing
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import apsw
 import filelock
 
 from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
+from kbhub.index.engine import Writer
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
 from kbhub.models.embedding import Embedder
@@ -47,9 +47,6 @@ from kbhub.values import struct
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import commit_times
-
-if TYPE_CHECKING:
-    from kbhub.index.postgres.writer import PostgresWriter
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +168,7 @@ class Run:
     """One sync under the lock, with its counts."""
 
     base: Base
-    writer: IndexWriter | PostgresWriter
+    writer: Writer
     embedder: Embedder | None
     scan: Scan
     files: DocumentReader

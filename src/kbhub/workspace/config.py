@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from kbhub.errors import ConfigError
 from kbhub.types import Mode, Problem
 from kbhub.values import struct
+from kbhub.workspace.extensions import engine_for
 from kbhub.workspace.files import data_dir, expand, probe
 from kbhub.workspace.jsonc import read_jsonc
 from kbhub.workspace.settings import (
@@ -45,8 +46,6 @@ from kbhub.workspace.settings import (
 if TYPE_CHECKING:
     from kbhub.workspace.settings import Converter
 
-SCHEMES = ("postgresql", "postgres")
-
 HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGPASSWORD"  # noqa: S105
 
 # libpq takes everything up to the last `@` before a slash as user and password, `?` and `#` included.
@@ -55,7 +54,7 @@ _PASSWORD = re.compile(r"[^/]*//[^/]*?:[^/]+@|.*[?&](?:ssl)?password=[^&]")
 
 def is_engine_url(text: str) -> bool:
     """Return whether a text is meant as a URL of a database, rather than as a folder."""
-    return text.partition(":")[0].lower() in SCHEMES
+    return engine_for(text) is not None
 
 
 def engine_fault(url: str) -> str | None:

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -15,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.workspace.config import LoadedConfig, directory_identity, folder_of, id_fault, split_engine_url
+from kbhub.workspace.extensions import engine_for, load
 from kbhub.workspace.files import (
     expand,
     is_directory,
@@ -294,9 +294,11 @@ def _active_ids(directory: Path | None, config: LoadedConfig, home: Path, *, cas
 
 def _prepare_shared(base: Base) -> str | None:
     """Make the folder of a shared base; return what keeps it from being used here."""
-    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+    engine = engine_for(base.engine or "")
+    lacking: str | None = load(engine).missing() if engine else f"No engine for {base.place} is installed."
+    if lacking:
         probe_in_vain()
-        return "Shared bases need the extra `postgres`. Install kbhub[postgres] where kbhub is installed."
+        return lacking
     try:
         private_directory(base.path)
     except OSError as error:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.values import struct
+from kbhub.workspace.extensions import Format, extensions, load
 
 if TYPE_CHECKING:
     from kbhub.types import Base, Document, Kind
@@ -20,59 +19,20 @@ MARKDOWN_SUFFIX = ".md"
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 """Lower-case ends of the names of Markdown files."""
 
-PLAIN_SCAN = "text_formats.scan_plain_text"
+PLAIN_SCAN = "kbhub.documents.sources.text_formats:scan_plain_text"
 """What scans text of any other format."""
-
-
-@struct
-class Format:
-    """A format of files that kbhub reads: a row of `FORMATS`."""
-
-    suffixes: tuple[str, ...]
-    """Lower-case ends of the names of its files."""
-    name: str
-    """As in "Reading … needs an extra"."""
-    kind: Kind | None = None
-    """The kind of its documents. They are converted: the lines of a document are not those of its file, which is parsed
-    in a process of its own, is read from the index if it is unchanged, and is never written. None stands for text whose
-    lines are the document's, of the kind of its base."""
-    reader: str = ""
-    """What parses converted files: a module of `kbhub.documents.sources` and its function, which takes path and bytes.
-    It may raise anything."""
-    scan: str = PLAIN_SCAN
-    """The same for text: it takes lines and the index of the first one below front matter, and returns an `Outline`."""
-    unasked: bool = True
-    """Whether a base takes such files although `include` does not name them."""
-    extra: str | None = None
-    """The extra of kbhub that reading needs."""
-    library: str = ""
-    """A module that the extra installs."""
-    parts: bool = False
-    """Whether documents consist of parts, such as pages, that are never joined."""
-    limit: str = "limits.convertedBytes"
-    """The setting with the size limit of converted files."""
 
 
 FORMATS = (
     Format(MARKDOWN_SUFFIXES, "Markdown"),
-    Format((".rst",), "reStructuredText", scan="text_formats.scan_rst"),
-    Format((".rest",), "reStructuredText", scan="text_formats.scan_rst", unasked=False),  # or requests to a server
-    Format((".org",), "Org", scan="markup.scan_org"),
-    Format((".adoc", ".asciidoc"), "AsciiDoc", scan="markup.scan_adoc"),
+    Format((".rst",), "reStructuredText", scan="kbhub.documents.sources.text_formats:scan_rst"),
+    # Or requests to a server.
+    Format((".rest",), "reStructuredText", scan="kbhub.documents.sources.text_formats:scan_rst", unasked=False),
+    Format((".org",), "Org", scan="kbhub.documents.sources.markup:scan_org"),
+    Format((".adoc", ".asciidoc"), "AsciiDoc", scan="kbhub.documents.sources.markup:scan_adoc"),
     # Mostly data, or generated.
     Format((".txt", ".text", ".textile", ".mediawiki", ".wiki", ".tex"), "plain text", unasked=False),
-    Format((".html", ".htm", ".xhtml"), "HTML", "html", "html.read_html", unasked=False),
-    Format((".ipynb",), "notebooks", "notebook", "notebook.read_notebook"),
-    Format((".canvas",), "a canvas", "canvas", "notebook.read_canvas"),
-    Format((".eml",), "mail", "mail", "mail.read_mail"),
-    Format((".epub",), "EPUB", "epub", "packages.read_epub"),
-    Format((".docx", ".docm"), "Word documents", "docx", "docx.read_docx", extra="documents", library="mammoth"),
-    Format(
-        (".pptx", ".pptm"), "presentations", "pptx", "pptx.read_pptx", extra="documents", library="pptx", parts=True
-    ),
-    Format((".xlsx", ".xlsm"), "spreadsheets", "xlsx", "xlsx.read_xlsx", extra="documents", library="openpyxl"),
-    Format((".odt",), "OpenDocument text", "odt", "packages.read_odt"),
-    Format((".pdf",), "PDF", "pdf", "pdf.read_pdf", extra="pdf", library="pypdf", parts=True, limit="limits.pdfBytes"),
+    *(row for extension in extensions() for row in extension.formats),
 )
 """The formats that kbhub reads. Session logs are not among them: a base says that it holds those."""
 
@@ -147,25 +107,24 @@ def is_converted(kind: str) -> bool:
 
 def name_of(kind: Kind) -> str:
     """Return the name for files of a converted kind."""
+    if kind == "other":
+        return "files of this format"
     return _BY_KIND[kind].name if kind in _BY_KIND else "logs of sessions"
 
 
-def reader_of(kind: str) -> Callable[[str, bytes], Document]:
-    """Import and return what parses files of a converted kind other than `session`."""
-    reader: Callable[[str, bytes], Document] = _source(next(row.reader for row in FORMATS if row.kind == kind))
+def reader_of(path: str) -> Callable[[str, bytes], Document]:
+    """Import and return what parses a converted file other than a session log, by its name."""
+    found = format_of(path)
+    assert found is not None
+    reader: Callable[[str, bytes], Document] = load(found.reader)
     return reader
 
 
 def scan_of(path: str) -> Callable[[Sequence[str], int], Any]:
     """Import and return what scans a text file, by its name."""
-    scan: Callable[[Sequence[str], int], Any] = _source(found.scan if (found := format_of(path)) else PLAIN_SCAN)
+    found = format_of(path)
+    scan: Callable[[Sequence[str], int], Any] = load((found and found.scan) or PLAIN_SCAN)
     return scan
-
-
-@cache
-def _source(function: str) -> Any:
-    module, _, name = function.partition(".")
-    return getattr(import_module(f"kbhub.documents.sources.{module}"), name)
 
 
 def lacks_extra(found: Format) -> bool:

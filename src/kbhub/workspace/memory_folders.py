@@ -267,7 +267,7 @@ COMPLETIONS_ID = "completions"
 
 
 class Files(Protocol):
-    """The files of a shelf, by path in the base: in a folder (`memory.files`), or in a database (`memory.team`)."""
+    """The files of a shelf, by path in the base: in a folder (`memory.files`), or in a database (by an engine)."""
 
     def names(self) -> list[str]: ...  # noqa: D102
 

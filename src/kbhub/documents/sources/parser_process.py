@@ -1,7 +1,7 @@
 """The process that parses files of converted formats: it gets their bytes and answers with JSON.
 
-It opens no file but Python's modules, no connection and no other program, and has limits of time and memory. A format
-is parsed by the module of its kind, beside this one, which is imported with its libraries for the first such file.
+It opens no file but Python's modules, no connection and no other program, and has limits of time and memory. A format's
+reader is imported, with its libraries, for the first such file.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def main() -> None:
             job = json.loads(line)
             data = sys.stdin.buffer.read(job["size"])
             faulthandler.dump_traceback_later(job["seconds"] + SPARE_SECONDS, exit=True, file=sys.stderr)
-            _send(answers, parsed(job["path"], job["kind"], data))
+            _send(answers, parsed(job["path"], data))
             del data
             faulthandler.cancel_dump_traceback_later()
 
 
-def parsed(path: str, kind: str, data: bytes) -> Document:
-    """Parse a file by the reader of its kind; never fails."""
+def parsed(path: str, data: bytes) -> Document:
+    """Parse a file by the reader of its format; never fails."""
     try:
-        return _shortened(reader_of(kind)(path, data))
+        return _shortened(reader_of(path)(path, data))
     except MemoryError:
         return unreadable(path, "Reading it takes more memory than kbhub allows; left out.")
     except RecursionError:

@@ -103,7 +103,7 @@ class IsolatedParser:
         timer.start()
         began = time.monotonic()
         try:
-            document = unpacked(path, kind, _answer(process, path, kind, data, seconds))
+            document = unpacked(path, kind, _answer(process, path, data, seconds))
             usual += sum(map(len, document.lines)) / USUAL_RATE
             return document
         except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -138,11 +138,11 @@ def _greeted() -> subprocess.Popen[bytes]:
     return process
 
 
-def _answer(process: subprocess.Popen[bytes], path: str, kind: Kind, data: bytes, seconds: float) -> dict[str, object]:
+def _answer(process: subprocess.Popen[bytes], path: str, data: bytes, seconds: float) -> dict[str, object]:
     """Hand over a file; return the answer."""
     assert process.stdin is not None
     assert process.stdout is not None
-    job = {"path": path, "kind": kind, "size": len(data), "seconds": seconds}
+    job = {"path": path, "size": len(data), "seconds": seconds}
     process.stdin.write(json.dumps(job).encode() + b"\n")
     process.stdin.write(data)
     process.stdin.flush()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
-from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, EngineUnavailable, IndexUnavailable
+from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
@@ -22,7 +21,6 @@ from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.index.postgres import PostgresIndex
     from kbhub.workspace.project import Grant, TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")
@@ -146,7 +144,8 @@ def _split(text: str, otherwise: str) -> tuple[str, str]:
 def base_findings(hub: Hub, base: Base) -> list[Finding]:
     """Check a base; a sound one gives a single finding that says so."""
     if base.engine:
-        return shared_findings(hub, base)
+        findings: list[Finding] = hub.engine(base.engine).findings(hub, base)
+        return findings
     index = SqliteIndex(hub.index(base).path, base.id)
     try:
         lock = _lock(base, index.path)
@@ -246,38 +245,3 @@ def _broken(base: Base, reason: str) -> Finding:
 
 def _index_command(base: Base) -> str:
     return f"`{shlex.join(['kbhub', 'index', base.id])}`"
-
-
-MOST_SKEW_SECONDS = 60
-"""Difference of the clocks from which ages and dates are misleading."""
-
-
-def shared_findings(hub: Hub, base: Base) -> list[Finding]:
-    """Check a shared base; a sound one gives a finding on the user's role, and one on its content."""
-    index = cast("PostgresIndex", hub.index(base))
-    try:
-        session = index.server.session()
-    except EngineUnavailable as error:
-        return [bad("engine", f"{error.name}: {error.reason}.", error.remedy, base.id, "error")]
-    encrypted = session.tls or ("no network between" if session.local else "no TLS")
-    who = f"{base.place}: PostgreSQL {session.version}, role {session.role}, {encrypted}"
-    findings = [ok("engine", f"{who}; no extension needed", base.id)]
-    if not session.tls and not session.local:
-        remedy = "Take `sslmode` out of the URL, and turn TLS on at the server."
-        findings.append(bad("tls", f"{base.place} is read without TLS.", remedy, base.id))
-    skew = session.now - time.time()
-    if abs(skew) > MOST_SKEW_SECONDS:
-        remedy = "Correct the clock of one of the two machines."
-        findings.append(bad("clock", f"Its clock differs from this one's by {skew:+.0f} s.", remedy, base.id))
-    try:
-        with index.snapshot():
-            faults, (documents, chunks, vectors) = index.faults(), index.counts()
-            synced = index.meta("synced")
-    except IndexUnavailable as error:
-        remedy = f"Run `kbhub publish --status --to {base.engine}` to list the bases that you may read."
-        return [*findings, bad("rights", f"{error.reason}.", remedy, base.id, "error")]
-    if faults:
-        remedy = "Its publisher can rebuild it with `kbhub publish --full`."
-        return [*findings, bad("index", f"{'; '.join(faults)}.", remedy, base.id, "error")]
-    counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
-    return [*findings, ok("index", f"{counts}; intact, published {synced}", base.id)]

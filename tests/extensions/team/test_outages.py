@@ -19,14 +19,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from corpus import sentences
 from kbhub.errors import EngineUnavailable
-from kbhub.index.postgres.bases import shared_bases
-from kbhub.index.postgres.server import Server, connection_info
+from kbhub.extensions.team.bases import shared_bases
+from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.server import Server, connection_info
 from kbhub.reading.lists import status
 from kbhub.reading.read import read
 from kbhub.search.search import search
 from kbhub.setup.doctor import examine
 from kbhub.sync.freshness import sync
-from kbhub.sync.publish import publish
 from kbhub.workspace.config import database_name, engine_fault, split_engine_url
 
 QUICK = 0.3
@@ -332,10 +332,12 @@ def test_doctor_says_who_one_is_there(published):
 
 def test_without_the_driver_the_base_is_a_problem_and_not_more(published, monkeypatch):
     """It says which extra to install."""
-    import kbhub.workspace.discovery
+    import kbhub.extensions.team.engine
 
-    found = kbhub.workspace.discovery.find_spec
-    monkeypatch.setattr("kbhub.workspace.discovery.find_spec", lambda name: None if "psycopg" in name else found(name))
+    found = kbhub.extensions.team.engine.find_spec
+    monkeypatch.setattr(
+        "kbhub.extensions.team.engine.find_spec", lambda name: None if "psycopg" in name else found(name)
+    )
 
     result = search(both(published, published.database.url()), "xylophone")
 

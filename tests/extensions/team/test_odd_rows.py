@@ -15,11 +15,11 @@ from kbhub.editing.audit import audit
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.paths import docid_of
 from kbhub.errors import KbhubError
+from kbhub.extensions.team import reader, writer
+from kbhub.extensions.team.schema import TABLES
 from kbhub.hooks.delivery import considered
 from kbhub.hooks.events import event_of
 from kbhub.hooks.sessions import SessionLog
-from kbhub.index.postgres import reader, writer
-from kbhub.index.postgres.schema import TABLES
 from kbhub.memory.lists import memories
 from kbhub.reading.faults import backlinks
 from kbhub.reading.lists import list_documents, status

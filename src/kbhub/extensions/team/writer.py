@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbhub.errors import WriteRefused
+from kbhub.extensions.team.blocks import Inverter, put, write_postings
 from kbhub.index.engine import PACKED_FROM, NewChunk, NewDocument, properties, searched_texts, title_above
-from kbhub.index.postgres.blocks import Inverter, put, write_postings
 from kbhub.index.references import docid_in
 from kbhub.index.signatures import bits_of, sign
 

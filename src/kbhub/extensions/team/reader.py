@@ -17,10 +17,10 @@ import apsw
 import numpy as np
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable
+from kbhub.extensions.team.bases import opened
+from kbhub.extensions.team.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
+from kbhub.extensions.team.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
-from kbhub.index.postgres.bases import opened
-from kbhub.index.postgres.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
-from kbhub.index.postgres.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.query.parser import Term
 from kbhub.index.signatures import Columns, Postings, Signatures, enlarged, made, roomy, sign
 from kbhub.index.sqlite.columns import compared, paired
@@ -29,7 +29,7 @@ from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kbhub.index.postgres.server import Server
+    from kbhub.extensions.team.server import Server
 
 MOST_ENDINGS = 2_000
 """Most terms with a prefix that are looked up, the first by alphabet."""

@@ -12,9 +12,9 @@ import trustme
 from anyio.from_thread import start_blocking_portal
 
 from kbhub.errors import EngineUnavailable
-from kbhub.index.postgres.bases import shared_bases
-from kbhub.index.postgres.server import Server
-from kbhub.sync.publish import publish
+from kbhub.extensions.team.bases import shared_bases
+from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.server import Server
 
 NAME = "kb.example"
 """What the certificate says; no such host is looked up, as the URL has its address."""

@@ -10,9 +10,11 @@ import time
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import EngineUnavailable, PathNotContained
+from kbhub.extensions.team import bases
+from kbhub.extensions.team.reader import PostgresIndex
+from kbhub.extensions.team.server import Server
+from kbhub.extensions.team.writer import PostgresWriter
 from kbhub.index.engine import NewDocument
-from kbhub.index.postgres import PostgresIndex, Server, bases
-from kbhub.index.postgres.writer import PostgresWriter
 from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import SyncReport, scan_base
 from kbhub.sync.deleted_texts import DeletedTexts

@@ -17,12 +17,12 @@ from kbhub.cli.console import complain, progress_bars, terminal_width
 from kbhub.cli.options import AllowSecret, Common, Reply, command, hub_options, show_reply
 from kbhub.editing.intake import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
+from kbhub.extensions.team.engine import team_engine
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.bases import sync_report
 from kbhub.render.terminal import table
 from kbhub.render.terminal import text as text_of
-from kbhub.setup.bases import team_engine
 from kbhub.sync.comparison import SyncReport
 from kbhub.sync.watch import until_changed
 from kbhub.types import Base

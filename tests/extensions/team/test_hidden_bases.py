@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from kbhub.errors import EngineUnavailable
-from kbhub.index.postgres import bases as team
-from kbhub.index.postgres.schema import TABLES
+from kbhub.extensions.team import bases as team
+from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.schema import TABLES
 from kbhub.search.search import search
-from kbhub.sync.publish import publish
 
 pytestmark = pytest.mark.parametrize("running", [16, 18], indirect=True, ids="postgres{}".format)
 

@@ -11,14 +11,14 @@ import pytest
 
 from corpus import sentences
 from kbhub.errors import EngineUnavailable, UsageError
-from kbhub.index.postgres import bases as team
-from kbhub.index.postgres.schema import TABLES, VERSION
+from kbhub.extensions.team import bases as team
+from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.schema import TABLES, VERSION
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import tags
 from kbhub.search.search import search
 from kbhub.server.resources import complete_path
 from kbhub.sync.freshness import sync
-from kbhub.sync.publish import publish
 from kbhub.types import Query
 
 BASES, ROLES, STEPS = 6, 5, 40

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kbhub.extensions.team.schema import WRITTEN
 from kbhub.index.engine import FTS_WEIGHTS
-from kbhub.index.postgres.schema import WRITTEN
 from kbhub.index.query.parser import tokens
 from kbhub.index.signatures import encoded, growing
 from kbhub.values import struct

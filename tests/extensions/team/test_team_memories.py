@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from kbhub.errors import EngineUnavailable, MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.postgres import bases as team
+from kbhub.extensions.team import bases as team
 from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories

@@ -22,14 +22,14 @@ from corpus import sentences
 from documents.secret_corpus import secrets
 from kbhub.editing.intake import Pulled, pull
 from kbhub.errors import EngineUnavailable, IndexUnavailable
-from kbhub.index.postgres import PostgresIndex
-from kbhub.index.postgres import bases as team
-from kbhub.index.postgres.schema import TABLES
+from kbhub.extensions.team import bases as team
+from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.reader import PostgresIndex
+from kbhub.extensions.team.schema import TABLES
 from kbhub.search.search import search
-from kbhub.sync.publish import publish
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "team-hub"
-HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "team.md"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "team-hub"
+HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "team.md"
 
 KILLS = 8
 """As many as a test has time for; `benchmarks/team.py --kills` takes 100."""
@@ -257,8 +257,8 @@ WRITER = """
 import json, sys
 from pathlib import Path
 from kbhub.hub import Hub, HubOptions
-from kbhub.index.postgres.server import Server
-from kbhub.sync.publish import publish
+from kbhub.extensions.team.server import Server
+from kbhub.extensions.team.publish import publish
 folder, url, cache = sys.argv[1:]
 hub = Hub(HubOptions(bases={"notes": Path(folder)}, cwd=Path(folder), cache=Path(cache)))
 (base,) = hub.select(["notes"])

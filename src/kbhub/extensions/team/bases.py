@@ -14,8 +14,8 @@ from psycopg import errors
 from psycopg.sql import Identifier
 
 from kbhub.errors import EngineUnavailable, UsageError
-from kbhub.index.postgres.schema import CLOSED, CLOSING, EVERY_BASE, RIGHTS, VERSION, upgrade_sql
-from kbhub.index.postgres.server import Server, schema_version
+from kbhub.extensions.team.schema import CLOSED, CLOSING, EVERY_BASE, RIGHTS, VERSION, upgrade_sql
+from kbhub.extensions.team.server import Server, schema_version
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from kbhub.errors import EngineUnavailable
-from kbhub.index.postgres.schema import VERSION
+from kbhub.extensions.team.schema import VERSION
 from kbhub.values import struct
 from kbhub.workspace.config import shown_url
 

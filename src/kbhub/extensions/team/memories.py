@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, cast
 
 from kbhub.documents.sources.source import read_source
 from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
+from kbhub.extensions.team.bases import changing, takes_memories
+from kbhub.extensions.team.reader import PostgresIndex
+from kbhub.extensions.team.writer import PostgresWriter
 from kbhub.index.engine import NewDocument
-from kbhub.index.postgres import PostgresIndex
-from kbhub.index.postgres.bases import changing, takes_memories
-from kbhub.index.postgres.writer import PostgresWriter
 from kbhub.sync.indexer import keyed_texts, new_document, stored_vectors
 from kbhub.types import Base, FileEntry
 

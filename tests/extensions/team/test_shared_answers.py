@@ -12,9 +12,9 @@ import pytest
 from conftest import DAY
 from corpus import EMBEDDER, sentences
 from kbhub.answers.question import ask
+from kbhub.extensions.team import reader, writer
 from kbhub.index import catalogue, references
 from kbhub.index.matches import known_keys, newest
-from kbhub.index.postgres import reader, writer
 from kbhub.index.query.parser import parse_query
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import related, tags

@@ -1,0 +1,1 @@
+"""What is beside the core: folders that it does not know, and that come in by entry points."""

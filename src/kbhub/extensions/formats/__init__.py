@@ -1,0 +1,51 @@
+"""Files whose text is converted: Office, OpenDocument, EPUB, PDF, HTML, mail, notebooks and canvases."""
+
+from kbhub.workspace.extensions import Extension, Format
+
+_SOURCES = "kbhub.documents.sources"
+
+EXTENSION = Extension(
+    formats=(
+        Format((".html", ".htm", ".xhtml"), "HTML", "html", f"{_SOURCES}.html:read_html", unasked=False),
+        Format((".ipynb",), "notebooks", "notebook", f"{_SOURCES}.notebook:read_notebook"),
+        Format((".canvas",), "a canvas", "canvas", f"{_SOURCES}.notebook:read_canvas"),
+        Format((".eml",), "mail", "mail", f"{_SOURCES}.mail:read_mail"),
+        Format((".epub",), "EPUB", "epub", f"{_SOURCES}.packages:read_epub"),
+        Format(
+            (".docx", ".docm"),
+            "Word documents",
+            "docx",
+            f"{_SOURCES}.docx:read_docx",
+            extra="documents",
+            library="mammoth",
+        ),
+        Format(
+            (".pptx", ".pptm"),
+            "presentations",
+            "pptx",
+            f"{_SOURCES}.pptx:read_pptx",
+            extra="documents",
+            library="pptx",
+            parts=True,
+        ),
+        Format(
+            (".xlsx", ".xlsm"),
+            "spreadsheets",
+            "xlsx",
+            f"{_SOURCES}.xlsx:read_xlsx",
+            extra="documents",
+            library="openpyxl",
+        ),
+        Format((".odt",), "OpenDocument text", "odt", f"{_SOURCES}.packages:read_odt"),
+        Format(
+            (".pdf",),
+            "PDF",
+            "pdf",
+            f"{_SOURCES}.pdf:read_pdf",
+            extra="pdf",
+            library="pypdf",
+            parts=True,
+            limit="limits.pdfBytes",
+        ),
+    ),
+)

@@ -1,0 +1,107 @@
+"""Extensions: what packages beside the core add to kbhub.
+
+A package names an `Extension` as an entry point of the group `kbhub.extensions`. It declares names, such as suffixes of
+files; code is named as `module:name`, and imported at its first use. Ours, below `kbhub/extensions/`, come in by the
+same door.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from kbhub.types import Kind
+
+log = logging.getLogger(__name__)
+
+GROUP = "kbhub.extensions"
+"""Group of the entry points."""
+
+
+@struct
+class Format:
+    """A format of files that kbhub reads."""
+
+    suffixes: tuple[str, ...]
+    """Lower-case ends of the names of its files."""
+    name: str
+    """As in "Reading … needs an extra"."""
+    kind: Kind | None = None
+    """The kind of its documents; `other` for formats that kbhub has no kind for. They are converted: the lines of a
+    document are not those of its file, which is parsed in a process of its own, is read from the index if it is
+    unchanged, and is never written. None stands for text whose lines are the document's, of the kind of its base."""
+    reader: str = ""
+    """What parses converted files: `module:function`, which takes path and bytes and returns a `Document`. It may raise
+    anything."""
+    scan: str = ""
+    """The same for text: it takes lines and the index of the first one below front matter, and returns an `Outline`;
+    empty for plain text."""
+    unasked: bool = True
+    """Whether a base takes such files although `include` does not name them."""
+    extra: str | None = None
+    """The extra of kbhub that reading needs."""
+    library: str = ""
+    """A module that the extra installs."""
+    parts: bool = False
+    """Whether documents consist of parts, such as pages, that are never joined."""
+    limit: str = "limits.convertedBytes"
+    """The setting with the size limit of converted files."""
+
+
+@struct
+class Extension:
+    """What a package adds to kbhub. Code is named as `module:name`."""
+
+    formats: tuple[Format, ...] = ()
+    signals: tuple[str, ...] = ()
+    """Each a `RankingSignal`; they follow kbhub's own."""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    """Scheme of a URL in a base's `engine` → a `SharedEngine`."""
+    commands: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    """Command of the command line, in one or two words → its function, usage after the name, and a sentence on it."""
+    groups: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """First of two words → its usage after the name, and its help."""
+    embedders: Mapping[str, str] = field(default_factory=dict)
+    """Name of `embedder.model`, or its beginning up to and with a slash → an `EmbedderKind`."""
+
+
+@cache
+def extensions() -> tuple[Extension, ...]:
+    """Return the installed extensions, ours first, then in the order of their names.
+
+    One that cannot be imported is left out, and a warning says so.
+    """
+    found = []
+    points = entry_points(group=GROUP)
+    for point in sorted(points, key=lambda point: (not point.value.startswith("kbhub."), point.name)):
+        try:
+            extension = point.load()
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything, and must not stop kbhub
+            log.warning("The extension %r cannot be loaded: %s. Update or uninstall it.", point.name, error)
+            continue
+        if isinstance(extension, Extension):
+            found.append(extension)
+        else:
+            log.warning("The extension %r is no `Extension`: %s. Update or uninstall it.", point.name, point.value)
+    return tuple(found)
+
+
+@cache
+def load(name: str) -> Any:
+    """Import and return what a `module:name` stands for."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def engine_for(url: str) -> str | None:
+    """Return what has the engine for a URL, by its scheme, or None if no installed extension does."""
+    scheme = url.partition(":")[0].lower()
+    return next((found for extension in extensions() if (found := extension.engines.get(scheme))), None)
