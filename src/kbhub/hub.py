@@ -15,7 +15,8 @@ from weakref import WeakValueDictionary
 
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseNotFound, UsageError
-from kbhub.index.engine import Index, SharedEngine
+from kbhub.index.engine import Index
+from kbhub.index.protocols import SharedEngine
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import MINILM, Embedder, installed_model, is_remote, open_embedder, own_model

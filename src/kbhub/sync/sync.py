@@ -16,7 +16,7 @@ import filelock
 
 from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
-from kbhub.index.engine import Writer
+from kbhub.index.protocols import Writer
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
 from kbhub.models.embedding import Embedder
