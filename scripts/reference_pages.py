@@ -43,19 +43,19 @@ class Page(HelpColumns):
     panels: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
     """Title → (names, description, choices) of each entry."""
 
-    def __call__(self, console, _options, panel):
+    def __call__(self, _console, _options, panel):
         for entry in panel.entries:
             value = entry.metavar and not entry.choices and not entry.positional_label
             names = ", ".join(f"`{label}`" for label in entry.display_labels)
             names += f" {entry.metavar.rstrip('.')}" if value else ""
-            about = " ".join(_plain(console, entry.description).split())
+            about = " ".join(_plain(entry.description).split())
             self.panels.setdefault(panel.title, []).append((names, about, ", ".join(entry.choices or ())))
 
-    def render_usage(self, console, _options, usage):
-        self.usage = _plain(console, usage).removeprefix("Usage: ")
+    def render_usage(self, _console, _options, usage):
+        self.usage = _plain(usage).removeprefix("Usage: ")
 
-    def render_description(self, console, _options, description):
-        text = _plain(console, description)
+    def render_description(self, _console, _options, description):
+        text = _plain(description)
         self.paragraphs += [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
 
     @property

@@ -42,9 +42,6 @@ _INDENT = 2
 _SPACE_BESIDE = 20
 """Minimum width of the descriptions."""
 
-UNBROKEN = 10_000
-"""Line width that keeps rich from wrapping, longer than any description."""
-
 
 class HelpColumns:
     """Help formatter for cyclopts, of a group of commands whose modules need not be loaded."""
@@ -55,7 +52,7 @@ class HelpColumns:
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:  # noqa: ARG002
         """Print a group of commands, arguments or options."""
         if panel.entries:
-            entries = [(_names(entry), _description(console, entry)) for entry in panel.entries]
+            entries = [(_names(entry), _description(entry)) for entry in panel.entries]
             entries = [(names, about or self._summary(names)) for names, about in entries]
             _print(console, _panel_text(str(panel.title), entries, console.width))
 
@@ -65,11 +62,11 @@ class HelpColumns:
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:  # noqa: ARG002
         """Print the usage line."""
-        _print(console, f"Usage: {_plain(console, usage).removeprefix('Usage: ')}\n")
+        _print(console, f"Usage: {_plain(usage).removeprefix('Usage: ')}\n")
 
     def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:  # noqa: ARG002
         """Print the description of a command, each paragraph wrapped to the width."""
-        paragraphs = [" ".join(paragraph.split()) for paragraph in _plain(console, description).split("\n\n")]
+        paragraphs = [" ".join(paragraph.split()) for paragraph in _plain(description).split("\n\n")]
         filled = [_filled(text, min(console.width, WIDEST_LINE)) for text in paragraphs if text]
         _print(console, "\n\n".join(filled) + "\n")
 
@@ -87,19 +84,17 @@ def _names(entry: HelpEntry) -> str:
     return names + value
 
 
-def _description(console: Console, entry: HelpEntry) -> str:
-    parts = [_plain(console, entry.description)]
+def _description(entry: HelpEntry) -> str:
+    parts = [_plain(entry.description)]
     if entry.choices:
         parts.append(f"({', '.join(entry.choices)})")
     return " ".join(part for part in parts if part)
 
 
-def _plain(console: Console, text: Any) -> str:
-    """Return a text or rich renderable from cyclopts without styles and wrapping."""
-    if text is None or isinstance(text, str):
-        return (text or "").strip()
-    options = console.options.update(width=UNBROKEN)
-    return "".join(segment.text for segment in console.render(text, options)).strip()
+def _plain(text: Any) -> str:
+    """Return a text from cyclopts, which may be one of rich, without styles."""
+    parts = (getattr(text, "primary_renderable", text), *getattr(text, "texts", ()))
+    return "".join(str(part or "") for part in parts).strip()
 
 
 def _print(console: Console, text: str) -> None:
