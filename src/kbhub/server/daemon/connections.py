@@ -5,8 +5,8 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,10 +86,9 @@ class Connections:
         self._base_env = {
             name: value for name, value in base_env.items() if name not in PASSED_ON and not name.startswith("KBHUB_")
         }
-        self._open: dict[int, ByteStream] = {}
+        self._open: set[Peer] = set()
         self._greeting: dict[int, ByteStream] = {}
         self._leaving = False
-        self._sending: dict[int, anyio.Lock] = {}
         self.hooking = Hooking(shared)
 
     def __len__(self) -> int:
@@ -113,17 +112,18 @@ class Connections:
         line = _line({OURS: "leaving", "why": why})
         with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as group:
-                for number in list(self._open):
-                    group.start_soon(self._tell, number, line)
+                for peer in list(self._open):
+                    group.start_soon(peer.say, line)
             while self._open:
                 await anyio.sleep(0.01)
 
-    async def _tell(self, number: int, line: bytes) -> None:
+    @contextmanager
+    def _counted(self, peer: Peer) -> Iterator[None]:
+        self._open.add(peer)
         try:
-            async with self._sending[number]:
-                await self._open[number].send(line)
-        except (*GONE, KeyError):
-            log.debug("A client had gone before it could be told that the daemon is stopping.")
+            yield
+        finally:
+            self._open.discard(peer)
 
     async def _serve(self, stream: ByteStream) -> None:
         buffered = BufferedByteReceiveStream(stream)
@@ -137,13 +137,17 @@ class Connections:
         if greeting and greeting.kbhub == "hello":
             server, answer = await self._server(greeting)
         if greeting and greeting.kbhub == "ui" and greeting.page:
-            await self._show(stream, buffered, greeting, greeting.page)
+            await self._show(Peer(stream, buffered), greeting, greeting.page)
             return
         if greeting and greeting.kbhub == "hook" and greeting.hook:
             answer = await run_sync(self._hooked, greeting, greeting.hook)
         await stream.send(_line(answer))
         if server and greeting:
-            await self._converse(stream, buffered, server, greeting.wanted.protocol or _protocol(greeting))
+            peer = Peer(stream, buffered)
+            with self._counted(peer):
+                log.info("A client connected; there are %d.", len(self._open))
+                await converse(server, peer, greeting.wanted.protocol or _protocol(greeting))
+            log.info("A client disconnected; there are %d.", len(self._open))
         elif greeting and greeting.kbhub == "stop":
             self._dismissed(greeting.why)
 
@@ -211,36 +215,26 @@ class Connections:
             output = ""
         return {OURS: "hook", "version": __version__, "output": output}
 
-    async def _show(
-        self, stream: ByteStream, buffered: BufferedByteReceiveStream, greeting: Greeting, wanted: dict[str, Any]
-    ) -> None:
+    async def _show(self, peer: Peer, greeting: Greeting, wanted: dict[str, Any]) -> None:
         """Serve the page of `kbhub ui` for as long as the command is there."""
         # Few daemons serve a page, which loads templates and the web framework.
         from kbhub.ui import access, app  # noqa: PLC0415
 
-        lock = anyio.Lock()
-
         async def changed(door: access.PageAddress) -> None:
-            async with lock:
-                await stream.send(_line({OURS: "ui", "page": asdict(door)}))
+            await peer.say(_line({OURS: "ui", "page": asdict(door)}))
 
         door = access.PageAddress(**wanted)
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
             page = await run_sync(lambda: app.PageServer(Hub(options), bind_port(door.port), door, changed))
         except KbhubError as error:
-            await stream.send(_line(_refusal("failed", str(error))))
+            await peer.say(_line(_refusal("failed", str(error))))
             return
-        number = id(stream)
-        self._open[number], self._sending[number] = stream, lock
-        try:
+        with self._counted(peer):
             async with anyio.create_task_group() as group:
-                group.start_soon(page.serve, lambda: stream.send(_line({OURS: "ui", "version": __version__})))
-                with suppress(*GONE):
-                    await buffered.receive()
+                group.start_soon(page.serve, lambda: peer.say(_line({OURS: "ui", "version": __version__})))
+                await peer.hear()
                 page.end()
-        finally:
-            del self._open[number], self._sending[number]
 
     def _options(self, greeting: Greeting) -> HubOptions:
         wanted, env = greeting.wanted, self._base_env | greeting.env
@@ -257,24 +251,12 @@ class Connections:
             shared=self._shared,
         )
 
-    async def _converse(
-        self, stream: ByteStream, buffered: BufferedByteReceiveStream, server: KbhubServer, protocol: str
-    ) -> None:
-        number, lock = id(stream), anyio.Lock()
-        self._open[number], self._sending[number] = stream, lock
-        log.info("A client connected; there are %d.", len(self._open))
-        try:
-            await converse(server, _Peer(stream, buffered, lock), protocol)
-        finally:
-            del self._open[number], self._sending[number]
-            log.info("A client disconnected; there are %d.", len(self._open))
 
+class Peer:
+    """A client's process; `buffered` wraps its stream with the data after the greeting."""
 
-class _Peer:
-    """A client's process; `buffered` wraps its stream with the data after the greeting, `sending` guards a line."""
-
-    def __init__(self, stream: ByteStream, buffered: BufferedByteReceiveStream, sending: anyio.Lock) -> None:
-        self._stream, self._buffered, self._sending, self._gone = stream, buffered, sending, False
+    def __init__(self, stream: ByteStream, buffered: BufferedByteReceiveStream) -> None:
+        self._stream, self._buffered, self._sending, self._gone = stream, buffered, anyio.Lock(), False
 
     async def hear(self) -> bytes:
         """Return the next data; empty at the end."""
