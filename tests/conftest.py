@@ -87,7 +87,7 @@ def make_environment(folder: Path) -> Environment:
 
 def make_repository(folder: Path) -> None:
     """Make a git repository without commits, as `git init` does, without a process."""
-    for name in ("objects", "refs"):
+    for name in ("objects", "refs/heads"):
         (folder / ".git" / name).mkdir(parents=True)
     (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
     (folder / ".git/config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
