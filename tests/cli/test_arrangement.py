@@ -56,10 +56,13 @@ AS_THEY_ARE = [
 ]
 
 
-@pytest.mark.parametrize("line", [*LINES, *AS_THEY_ARE])
-def test_the_command_comes_first(line):
+def test_the_command_comes_first():
     """With what stood before it behind it; a line that is none is left to be told so."""
-    assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
+    for line in (
+        *LINES,
+        *AS_THEY_ARE,
+    ):
+        assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
 
 
 def test_the_common_options_are_those_of_the_commands():
@@ -94,25 +97,33 @@ def test_a_command_that_moved_says_where_to(kbhub, name):
     assert f"kbhub: `kbhub {name}` is now `kbhub dev {name}`" in old.err
 
 
-@pytest.mark.parametrize("command", ["search crate", "ls", "bases list"])
-def test_a_common_option_before_the_command_means_the_same(environment, kbhub, command):
+def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
     """What is searched is the project that it names."""
     environment.write("../other/knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
     environment.write("../other/.git/HEAD", "")
-    words, other = command.split(), str(environment.project.parent / "other")
+    for command in (
+        "search crate",
+        "ls",
+        "bases list",
+    ):
+        words, other = command.split(), str(environment.project.parent / "other")
 
-    before = kbhub("--root", other, "--json", *words, code=0).json
+        before = kbhub("--root", other, "--json", *words, code=0).json
 
-    assert before == kbhub(*words, "--root", other, "--json", code=0).json
-    assert "crates.md" in str(before) or "other" in str(before)
+        assert before == kbhub(*words, "--root", other, "--json", code=0).json
+        assert "crates.md" in str(before) or "other" in str(before)
 
 
-@pytest.mark.parametrize("line", ["--root x", "--json", "--base=a=b --verbose"])
-def test_a_command_that_is_missing_is_said_so(kbhub, line):
+def test_a_command_that_is_missing_is_said_so(kbhub):
     """In one line, as wrong usage."""
-    done = kbhub(*line.split(), code=2)
+    for line in (
+        "--root x",
+        "--json",
+        "--base=a=b --verbose",
+    ):
+        done = kbhub(*line.split(), code=2)
 
-    assert done.err == f"kbhub: No command after {line.split()[0]}. See `kbhub --help`.\n"
+        assert done.err == f"kbhub: No command after {line.split()[0]}. See `kbhub --help`.\n"
 
 
 @pytest.mark.parametrize("group", ALONE)
@@ -134,9 +145,9 @@ def test_a_misspelt_subcommand_is_not_a_list(kbhub):
     assert 'Unknown command "lst". Did you mean "list"?' in kbhub("bases", "lst", code=2).err
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_wrong_usage_is_told_in_words_of_the_help(kbhub):
+    """Not in those of our functions."""
+    for line, said in (
         ("related", "`kbhub related` requires REF."),
         ("bases show", "`kbhub bases show` requires ID."),
         ("dev rerank", "`kbhub dev rerank` requires QUERY."),
@@ -145,11 +156,8 @@ def test_a_misspelt_subcommand_is_not_a_list(kbhub):
         ("search x --recency new", 'Invalid value "new" for --recency. Expected a number.'),
         ("search -x", "Unknown option: -x. Put words that start with a dash after `--`."),
         ("--nosuch", "--nosuch cannot precede a command."),
-    ],
-)
-def test_wrong_usage_is_told_in_words_of_the_help(kbhub, line, said):
-    """Not in those of our functions."""
-    assert kbhub(*line.split(), code=2).err.startswith(f"kbhub: {said} ")
+    ):
+        assert kbhub(*line.split(), code=2).err.startswith(f"kbhub: {said} ")
 
 
 def test_a_base_that_was_never_indexed_has_no_number_of_documents(environment, kbhub):

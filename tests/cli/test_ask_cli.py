@@ -79,23 +79,20 @@ def test_ollama_writes_where_it_is_asked_for(kbhub, monkeypatch):
     assert "Written by Ollama (qwen3:0.6b)." in err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
+def test_wrong_usage_is_one_line_and_exit_code_two(kbhub):
+    for arguments, told in (
         (["ask"], "No question given"),
         (["ask", "x", "--json", "--md"], "cannot be used with"),
         (["ask", "x", "--in", "nope"], "No base 'nope'"),
         (["ask", "x", "--threshold", "0.5", "--direct-threshold", "0.1"], "direct_threshold"),
         (["ask", "x", "--written-by", "sampling"], "--written-by"),
         (["ask", "x", "--budget", "3"], "--budget"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_exit_code_two(kbhub, arguments, told):
-    code, out, err = kbhub(*arguments)
+    ):
+        code, out, err = kbhub(*arguments)
 
-    assert (code, out) == (2, "")
-    assert told in err
-    assert err.count("\n") == 1
+        assert (code, out) == (2, "")
+        assert told in err
+        assert err.count("\n") == 1
 
 
 def test_without_any_base_it_says_what_to_do(kbhub, environment, tmp_path, monkeypatch):

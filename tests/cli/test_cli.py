@@ -79,27 +79,37 @@ def anonymous(text: str, environment) -> str:
 # -- the main job ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["--no-pager", "--files", "--csv", "--xml", "--md"])
 @pytest.mark.parametrize("query", ["revert the release", "bundle of onions"])
-def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, form, query):
+def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
     """In one line on standard error, where JSON has a field."""
     environment.write("knowledge/rollback.md", "# Revert the release\n\nHow to revert the release.\n")
     environment.write("knowledge/crates.md", "# Crates\n\nA crate is a bundle of code.\n")
     known = kbhub("search", query, "--json")
-    (line,) = (line for line in kbhub("search", query, form).err.splitlines() if "Verdict" in line)
+    for form in (
+        "--no-pager",
+        "--files",
+        "--csv",
+        "--xml",
+        "--md",
+    ):
+        (line,) = (line for line in kbhub("search", query, form).err.splitlines() if "Verdict" in line)
 
-    assert known.json["hits"]
-    assert known.err == ""
-    assert line.startswith(f"kbhub: Verdict: {known.json['verdict']}")
+        assert known.json["hits"]
+        assert known.err == ""
+        assert line.startswith(f"kbhub: Verdict: {known.json['verdict']}")
 
 
-@pytest.mark.parametrize("form", [(), ("--md",), ("--budget", "500")])
-def test_ask_tells_its_verdict_in_every_format(kbhub, environment, form):
+def test_ask_tells_its_verdict_in_every_format(kbhub, environment):
     """On standard error, for what is kept of it is the answer."""
     environment.write("knowledge/rollback.md", "# Revert the release\n\nTo revert the release, run the job.\n")
-    done = kbhub("ask", "revert the release", *form)
+    for form in (
+        (),
+        ("--md",),
+        ("--budget", "500"),
+    ):
+        done = kbhub("ask", "revert the release", *form)
 
-    assert done.err.count("kbhub: Verdict: strong.\n") == 1
+        assert done.err.count("kbhub: Verdict: strong.\n") == 1
 
 
 def test_one_command_searches_the_example(environment):
@@ -129,7 +139,7 @@ def test_search_takes_in_what_changed(shop, environment):
 
     environment.write("knowledge/new.md", "# Windfall\n\nStock found at stocktaking.\n")
 
-    assert "new.md" in process(environment, "search", "windfall").stdout.decode()
+    assert "new.md" in shop("search", "windfall").out
 
 
 def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypatch):
@@ -208,14 +218,14 @@ def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, environme
     assert seen.index("No document contains the query's words") < seen.index("rollback.md")
 
 
-def test_a_long_audit_shows_its_progress_in_a_terminal_only(environment):
+def test_a_long_audit_shows_its_progress_in_a_terminal_only(environment, kbhub):
     """On standard error, so that a pipe gets the findings alone."""
-    words = " ".join(f"password{number} = tokens of {number} keys" for number in range(1500))
-    for number in range(60):
+    words = " ".join(f"password{number} = tokens of {number} keys" for number in range(900))
+    for number in range(40):
         environment.write(f"knowledge/{number}.md", f"# Many {number}\n\n{words}\n")
 
     assert "checking documents" in in_terminal(environment, "audit", "--check", "secrets")
-    assert process(environment, "audit", "--check", "secrets").stderr == b""
+    assert kbhub("audit", "--check", "secrets").err == ""
 
 
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
@@ -310,7 +320,7 @@ def test_read_prints_the_very_bytes(shop, environment):
     text = f"# ローカル\n\n{HOSTILE}\ttab\n{'x' * 100_000}\n"
     environment.write("knowledge/odd.md", text)
 
-    assert process(environment, "read", "odd.md").stdout == text.encode()
+    assert shop("read", "odd.md").out == text
 
 
 def test_several_documents_have_headers(shop):
@@ -466,15 +476,18 @@ def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, en
     assert "a.md" in kbhub("ls", "project", code=0).out
 
 
-@pytest.mark.parametrize("command", ["index", "search"])
-def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment, command):
+def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment):
     """Another folder helps, more space does not."""
     file = environment.write("a-file", "")
-    done = shop(command, *(["crate"] if command == "search" else []), "--cache-dir", str(file), code=1)
+    for command in (
+        "index",
+        "search",
+    ):
+        done = shop(command, *(["crate"] if command == "search" else []), "--cache-dir", str(file), code=1)
 
-    assert f"{file}" in done.err
-    assert "Name another folder with --cache-dir or KBHUB_CACHE_DIR." in done.err
-    assert "space" not in done.err
+        assert f"{file}" in done.err
+        assert "Name another folder with --cache-dir or KBHUB_CACHE_DIR." in done.err
+        assert "space" not in done.err
 
 
 def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
@@ -561,17 +574,17 @@ def test_help(kbhub, command, snapshot):
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_example_in_the_help_is_a_valid_call(command):
+def test_the_example_in_the_help_is_a_valid_call():
     """What it shows can be typed."""
-    example = re.search(r"^ *Example: kbhub ([^<\n]*)", app[command].help, re.MULTILINE)
-    words = shlex.split(example[1]) if example else [command]
-    subcommands = [name for name in app[command] if not name.startswith("-")]
+    for command in COMMANDS:
+        example = re.search(r"^ *Example: kbhub ([^<\n]*)", app[command].help, re.MULTILINE)
+        words = shlex.split(example[1]) if example else [command]
+        subcommands = [name for name in app[command] if not name.startswith("-")]
 
-    assert example or command == "serve" or subcommands
-    assert words[0] == command
-    if example:
-        app.parse_args(words)
+        assert example or command == "serve" or subcommands
+        assert words[0] == command
+        if example:
+            app.parse_args(words)
 
 
 def test_the_version_is_printed(kbhub):
@@ -617,17 +630,22 @@ def test_wrong_usage_is_one_line_and_exit_code_2(shop, arguments, snapshot):
     assert done.err == snapshot
 
 
-@pytest.mark.parametrize("command", [["search", "x"], ["status"], ["index"], ["read", "x"], ["init"]], ids=" ".join)
-def test_a_wrong_config_is_named_with_its_field(shop, environment, command):
+def test_a_wrong_config_is_named_with_its_field(shop, environment):
     """The file, the field, what was expected; also with --json."""
     config = environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": "many"}}')
+    for command in (
+        ["search", "x"],
+        ["status"],
+        ["index"],
+        ["read", "x"],
+        ["init"],
+    ):
+        for arguments in (command, [*command, "--json"]):
+            done = shop(*arguments)
 
-    for arguments in (command, [*command, "--json"]):
-        done = shop(*arguments)
-
-        assert (done.code, done.out) == (2, "")
-        assert done.err.startswith(f"kbhub: {config}: search.limit: ")
-        assert done.err.count("\n") == 1
+            assert (done.code, done.out) == (2, "")
+            assert done.err.startswith(f"kbhub: {config}: search.limit: ")
+            assert done.err.count("\n") == 1
 
 
 def test_malformed_json_is_named_with_its_line(shop, environment):
@@ -635,19 +653,6 @@ def test_malformed_json_is_named_with_its_line(shop, environment):
     environment.write(str(environment.home / ".kbhub.json"), '{\n  "bases": {"a" "b"}\n}')
 
     assert "line 2, column" in shop("status").err
-
-
-def test_a_cache_that_cannot_be_written_is_said(shop, environment):
-    """A file where the folder should be, a full disk, a mount that is read-only: one sentence each."""
-    file = environment.write(str(environment.home / "file"), "mine")
-
-    for command in (["index"], ["search", "crate"]):
-        done = shop(*command, "--cache-dir", str(file))
-
-        assert done.code == 1
-        assert f"{file}" in done.err
-        assert "Not a directory" in done.err
-    assert str(file) in shop("status", "--cache-dir", str(file)).out
 
 
 def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeypatch):
@@ -661,17 +666,20 @@ def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeyp
     assert "the trust store cannot be used" in done.err
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["search", "crate"], ["read", "glossary.md"], ["index"], ["status"], ["init"], ["trust", "--list"]],
-    ids=" ".join,
-)
-def test_json_is_one_document_and_nothing_else(shop, environment, command):
+def test_json_is_one_document_and_nothing_else(shop, environment):
     """Every command that answers can answer a program."""
-    done = shop(*command, "--json")
+    for command in (
+        ["search", "crate"],
+        ["read", "glossary.md"],
+        ["index"],
+        ["status"],
+        ["init"],
+        ["trust", "--list"],
+    ):
+        done = shop(*command, "--json")
 
-    assert done.code == 0
-    assert isinstance(done.json, dict)
+        assert done.code == 0
+        assert isinstance(done.json, dict)
 
 
 def test_other_cache_other_index(shop, environment):
@@ -712,8 +720,6 @@ def test_colours_are_for_terminals(environment, shop):
     assert b"\x1b" not in process(environment, "search", "crate").stdout
     forced = process(environment, "search", "crate", env=process_env(environment, FORCE_COLOR="1"))
     assert b"\x1b[1;33mcrate\x1b[0m" in forced.stdout
-    both = process(environment, "search", "crate", env=process_env(environment, FORCE_COLOR="1", NO_COLOR="1"))
-    assert b"\x1b" not in both.stdout
 
 
 def test_documents_cannot_control_the_terminal(environment, shop):
@@ -724,8 +730,6 @@ def test_documents_cannot_control_the_terminal(environment, shop):
 
     for arguments in (
         ["search", "evil crates"],
-        ["search", "evil", "--json"],
-        ["read", ref],
         ["read", ref, "nope" + ref],
     ):
         seen = in_terminal(environment, *arguments, NO_COLOR="1")
@@ -760,6 +764,7 @@ def test_a_reader_that_goes_away_is_no_error(environment, shop):
         assert running.wait(30) == PIPE_CLOSED
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and terminals")
 def test_interrupting_leaves_a_usable_index(environment):
     """Ctrl-C while indexing: exit code 130, one sentence, and the next run goes on from there."""
@@ -803,24 +808,7 @@ def test_interrupting_leaves_a_usable_index(environment):
 
 def test_indexing_in_a_pipe_shows_no_bar(environment, shop):
     """Logs of cron jobs stay readable."""
-    assert process(environment, "index").stderr == b""
-
-
-def test_serve_answers_a_handshake_and_ends_with_its_client(environment, shop):
-    """Nothing but protocol on standard output; the options of the command line reach the server."""
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
-    }
-
-    done = process(environment, "serve", input=json.dumps(hello).encode() + b"\n")
-
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["id"] for line in lines] == [1]
-    assert lines[0]["result"]["serverInfo"]["name"] == "kbhub"
-    assert done.returncode == 0
+    assert shop("index").err == ""
 
 
 def test_who_starts_the_server_by_hand_is_told_what_it_is(environment):

@@ -13,7 +13,6 @@ from kbhub.__main__ import main
 from kbhub.cli.app import app
 
 COMMANDS = [name for name in app if not name.startswith("-")]
-SHELLS = ("bash", "zsh", "fish", "powershell")
 
 
 @pytest.fixture(scope="module")
@@ -22,29 +21,18 @@ def script():
     return cache(partial(app.generate_completion, prog_name="kbhub"))
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_knows_every_command_and_its_options(script, shell):
-    """Those that were added last, too."""
+@pytest.mark.parametrize("shell", ["bash", *(pytest.param(one, marks=pytest.mark.slow) for one in ("zsh", "fish"))])
+def test_the_script_knows_every_command_and_its_shell_accepts_it(script, shell, tmp_path):
     made = script(shell=shell)
-
     assert [name for name in COMMANDS if name not in made] == []
     assert "granularity" in made
     assert "hybrid" in made
 
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_shell_accepts_its_script(script, shell, tmp_path):
-    """Where that shell is installed."""
-    found = shutil.which({"powershell": "pwsh"}.get(shell, shell))
-    if found is None:
-        pytest.skip(f"{shell} is not installed")
-    if shell == "powershell":
-        pytest.skip("PowerShell has no way to check a script without running it")
-    file = tmp_path / "script"
-    file.write_text(script(shell=shell), "utf-8")
-    done = subprocess.run([found, "-n", file], capture_output=True, text=True, check=False, timeout=60)
-
-    assert (done.returncode, done.stderr) == (0, "")
+    if found := shutil.which(shell):
+        file = tmp_path / "script"
+        file.write_text(made, "utf-8")
+        done = subprocess.run([found, "-n", file], capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
@@ -73,13 +61,13 @@ def test_bash_completes_what_is_begun(script, tmp_path, words, expected):
 
 def test_the_command_prints_the_script(script, capsys):
     """For installers as JSON."""
-    assert main(["dev", "completion", "fish"]) == 0
-    assert capsys.readouterr().out == script(shell="fish")
+    assert main(["dev", "completion", "bash"]) == 0
+    assert capsys.readouterr().out == script(shell="bash")
 
-    assert main(["dev", "completion", "fish", "--json"]) == 0
+    assert main(["dev", "completion", "bash", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
 
-    assert made["shell"] == "fish"
+    assert made["shell"] == "bash"
     assert "complete" in made["script"]
 
 

@@ -58,9 +58,9 @@ def test_text_is_read_from_standard_input(kbhub, environment, monkeypatch):
     assert not (environment.project / "knowledge" / "latin.md").exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_wrong_usage_is_one_line_and_code_2(kbhub):
+    """Standard output stays empty."""
+    for arguments in (
         ("write", "x"),
         ("write", "x", "--text", "a", "-"),
         ("write", "a", "--mode", "update", "--set", "novalue"),
@@ -69,14 +69,11 @@ def test_text_is_read_from_standard_input(kbhub, environment, monkeypatch):
         ("restore", "a", "--list"),
         ("restore", "--list", "--empty-older-than", "1"),
         ("restore", "--empty-older-than", "-1"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_code_2(kbhub, arguments):
-    """Standard output stays empty."""
-    done = kbhub(*arguments, code=2)
+    ):
+        done = kbhub(*arguments, code=2)
 
-    assert done.out == ""
-    assert done.err.count("\n") == 1
+        assert done.out == ""
+        assert done.err.count("\n") == 1
 
 
 def test_a_refusal_is_one_line_and_code_1(kbhub):

@@ -47,16 +47,7 @@ def test_a_search_does_not_load_what_only_others_need(environment):
 
 @pytest.mark.parametrize(
     ("line", "module"),
-    [
-        ("search crate", "search"),
-        ("bases list", "bases"),
-        ("context list", "bases"),
-        ("memories", "memories"),
-        ("memories export", "memories"),
-        ("dev log show", "upkeep"),
-        ("dev schema", "setup"),
-        ("restore --list", "documents"),
-    ],
+    [("bases list", "bases"), ("memories export", "memories")],
 )
 def test_a_command_loads_its_own_module_and_no_other(environment, line, module):
     """The import paths of the registry are followed when a command is parsed, not before."""

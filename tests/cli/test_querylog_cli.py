@@ -105,14 +105,7 @@ def test_index_looks_after_the_log(kbhub, environment):
 
 @pytest.mark.parametrize(
     ("command", "mode", "code"),
-    [
-        (("index",), 0o500, 0),
-        (("gaps", "--all"), 0o500, 1),
-        (("dev", "log", "show"), 0, 1),
-        (("dev", "log", "clear", "--all"), 0, 1),
-        (("index",), 0, 0),
-        (("status",), 0, 0),
-    ],
+    [(("index",), 0o500, 0), (("dev", "log", "show"), 0, 1), (("status",), 0, 0)],
 )
 def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environment, command, mode, code):
     """In one sentence, and whatever needs no log is done."""

@@ -113,6 +113,7 @@ def check(environment, arguments, columns):
     return bare
 
 
+@pytest.mark.slow
 def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(team):
     """Search, answers, documents and tables, in one that is narrow."""
     for arguments in SHORT:
@@ -138,6 +139,7 @@ def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(te
     assert run(team, ["read", "runbooks/incident.md"], FORCE_COLOR="1") == file
 
 
+@pytest.mark.slow
 def test_colours_are_left_out_where_they_are_not_wanted(team):
     """By NO_COLOR; a terminal that only prints gets text as it is, in lines of its own."""
     assert "\x1b[1" in shown(team, ["search", "deploy"], 80)
@@ -157,13 +159,16 @@ def test_what_a_document_says_is_not_acted_on(environment):
         "```\x1b[5m\nrm \x9b2J\n```\n\n| a \x1b[7m |\n|---|\n| \u202e b |\n"
     )
     environment.write("knowledge/deploy.md", text)
-    for arguments in (["search", "deploy"], ["ask", "how to deploy now"], ["read", "deploy.md"]):
-        for term in ("xterm-256color", "dumb"):
-            bare = STYLES.sub("", shown(environment, arguments, 70, TERM=term))
-            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", bare), (arguments, term)
-            assert "␛" in bare
+    for term, *arguments in (
+        *(("dumb", "search", "deploy"), ("xterm-256color", "ask", "how to deploy now")),
+        ("xterm-256color", "read", "deploy.md"),
+    ):
+        bare = STYLES.sub("", shown(environment, arguments, 70, TERM=term))
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", bare), (arguments, term)
+        assert "␛" in bare
 
 
+@pytest.mark.slow
 def test_a_pager_gets_lines_that_fit(team):
     """It is asked for as before, with what the terminal would show."""
     seen = shown(team, ["search", "release", "--all"], 60, PAGER="sed s/^/./", LINES="10", COLUMNS="60")

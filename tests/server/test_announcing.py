@@ -108,7 +108,7 @@ def over_stdio(shop):
     )
 
 
-@pytest.mark.parametrize("way", ["memory", "stdio"])
+@pytest.mark.parametrize("way", ["memory", pytest.param("stdio", marks=pytest.mark.slow)])
 async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
     """The client hears it and finds what is in the new base, without a restart and without having asked."""
     server = create_server(shop.hub()) if way == "memory" else over_stdio(shop)

@@ -17,7 +17,7 @@ from daemons import CONNECT, PATIENCE, settings, windows
 from kbhub.sync.freshness import Patience
 from kbhub.types import Query
 
-FILES = 1000
+FILES = 300
 HASTY = (
     "-c",
     "import kbhub.sync.freshness; kbhub.sync.freshness.STALLED_SECONDS = 0.2\n"
@@ -73,7 +73,11 @@ def indexing(environment, go_on):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("arguments", [("-m", "kbhub", "serve"), CONNECT], ids=["own process", "daemon"])
+@pytest.mark.parametrize(
+    "arguments",
+    [("-m", "kbhub", "serve"), pytest.param(CONNECT, marks=pytest.mark.slow)],
+    ids=["own process", "daemon"],
+)
 async def test_a_search_waits_for_the_first_index_that_another_process_makes(cold, mode, arguments):
     """It reports how far that process is, and then answers from all files."""
     go_on, heard = threading.Event(), []

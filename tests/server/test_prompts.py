@@ -10,7 +10,6 @@ from mcp import Client, MCPError
 
 from kbhub.server.server import create_server
 from kbhub.workspace.tool_names import ALL, CORE, WRITERS
-from test_announcing import over_stdio
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
@@ -68,26 +67,22 @@ async def test_the_texts_are_as_they_were(shop, snapshot):
     assert "\n\n---\n\n".join(texts) == snapshot
 
 
-@pytest.mark.parametrize(
-    ("settings", "offered"),
-    [
+async def test_a_prompt_names_only_tools_that_are_offered(shop, mode):
+    """Where nothing may be written, the agent is asked for the text instead."""
+    for settings, offered in (
         ({"tools": "all"}, set(ALL)),
         ({}, set(CORE)),
         ({"tools": "all", "readOnly": True}, set(ALL) - WRITERS),
         ({"tools": ["search", "read"]}, {"search", "read"}),
-    ],
-    ids=["all", "core", "read only", "two"],
-)
-async def test_a_prompt_names_only_tools_that_are_offered(shop, mode, settings, offered):
-    """Where nothing may be written, the agent is asked for the text instead."""
-    configure(shop, **settings)
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        texts = {name: await text_of(client, name, arguments) for name, arguments in ARGUMENTS.items()}
+    ):
+        configure(shop, **settings)
+        async with Client(create_server(shop.hub()), mode=mode) as client:
+            texts = {name: await text_of(client, name, arguments) for name, arguments in ARGUMENTS.items()}
 
-    for text in texts.values():
-        assert tools_in(text) <= offered
-    assert ("Nothing can be written here" in texts["write_down"]) == (not {"remember", "write_document"} & offered)
-    assert ("Nothing can be written here" in texts["audit_and_fix"]) == ("write_document" not in offered)
+        for text in texts.values():
+            assert tools_in(text) <= offered
+        assert ("Nothing can be written here" in texts["write_down"]) == (not {"remember", "write_document"} & offered)
+        assert ("Nothing can be written here" in texts["audit_and_fix"]) == ("write_document" not in offered)
 
 
 async def test_arguments_are_taken_up_on_one_line(shop, mode):
@@ -100,9 +95,9 @@ async def test_arguments_are_taken_up_on_one_line(shop, mode):
     assert "Call `audit`." in every
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "told"),
-    [
+async def test_a_wrong_request_is_an_error_of_the_protocol(shop, mode):
+    """With what would be right."""
+    for name, arguments, told in (
         ("nope", {}, "Unknown prompt 'nope'. Prompts: search_first, write_down, audit_and_fix."),
         ("search_first", {}, "The prompt 'search_first' requires 'question'."),
         (
@@ -115,19 +110,8 @@ async def test_arguments_are_taken_up_on_one_line(shop, mode):
             {"x" * 999: "y"},
             f"unknown parameter '{'x' * 60}…'; audit_and_fix takes base.",
         ),
-    ],
-)
-async def test_a_wrong_request_is_an_error_of_the_protocol(shop, mode, name, arguments, told):
-    """With what would be right."""
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        with pytest.raises(MCPError) as caught:
-            await client.get_prompt(name, arguments)
-        assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, told)
-
-
-async def test_prompts_work_over_stdio(shop, mode):
-    """And while the configuration is wrong."""
-    async with Client(over_stdio(shop), mode=mode) as client:
-        assert len((await client.list_prompts()).prompts) == 3
-        configure(shop, bases=3)
-        assert "Call `search`" in await text_of(client, "search_first", ARGUMENTS["search_first"])
+    ):
+        async with Client(create_server(shop.hub()), mode=mode) as client:
+            with pytest.raises(MCPError) as caught:
+                await client.get_prompt(name, arguments)
+            assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, told)

@@ -110,14 +110,19 @@ async def test_documents_that_come_and_go_between_pages_leave_the_others_in_plac
     assert [one.uri for one in rest.resources] == ["kbhub://project/notes/two.md", "kbhub://own/deep/three.md"]
 
 
-@pytest.mark.parametrize("cursor", ["x", "é", "W10", "WyJnb25lIiwgImEubWQiXQ"])
-async def test_a_cursor_that_is_none_is_refused(shop, mode, cursor):
+async def test_a_cursor_that_is_none_is_refused(shop, mode):
     """As is one of a base that is not active any more."""
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        error = await refused(client.list_resources(cursor=cursor))
+    for cursor in (
+        "x",
+        "é",
+        "W10",
+        "WyJnb25lIiwgImEubWQiXQ",
+    ):
+        async with Client(create_server(shop.hub()), mode=mode) as client:
+            error = await refused(client.list_resources(cursor=cursor))
 
-    assert error.code == INVALID_PARAMS
-    assert "Unknown `cursor`" in error.message
+        assert error.code == INVALID_PARAMS
+        assert "Unknown `cursor`" in error.message
 
 
 async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
@@ -166,9 +171,13 @@ async def test_odd_names_are_found_by_the_address_that_is_listed(environment, mo
     assert same.text == "# ä/é & +,;=@.md\n"
 
 
-@pytest.mark.parametrize(
-    ("uri", "told"),
-    [
+async def test_what_is_no_document_is_refused(shop, mode):
+    """By the error of the protocol that names the address; nothing outside of a base or hidden in it is opened."""
+    shop.write("secret.md", "secret\n")
+    shop.write(f"{shop.home}/secret.md", "secret\n")
+    shop.write("knowledge/.hidden/x.md", "secret\n")
+    (shop.project / "knowledge/link.md").symlink_to(shop.home / "secret.md")
+    for uri, told in (
         ("kbhub://project/none.md", "the base 'project' has no document at that path"),
         ("kbhub://project/", "documents have addresses such as "),
         ("kbhub://project", "documents have addresses such as "),
@@ -184,21 +193,14 @@ async def test_odd_names_are_found_by_the_address_that_is_listed(environment, mo
         ("kbhub://project/a%00.md", ""),
         ("kbhub://project/%ff.md", ""),
         ("file:///etc/passwd", "documents have addresses such as "),
-    ],
-)
-async def test_what_is_no_document_is_refused(shop, mode, uri, told):
-    """By the error of the protocol that names the address; nothing outside of a base or hidden in it is opened."""
-    shop.write("secret.md", "secret\n")
-    shop.write(f"{shop.home}/secret.md", "secret\n")
-    shop.write("knowledge/.hidden/x.md", "secret\n")
-    (shop.project / "knowledge/link.md").symlink_to(shop.home / "secret.md")
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        error = await refused(client.read_resource(uri))
+    ):
+        async with Client(create_server(shop.hub()), mode=mode) as client:
+            error = await refused(client.read_resource(uri))
 
-    assert error.code == INVALID_PARAMS
-    assert error.data == {"uri": uri}
-    assert told in error.message
-    assert "secret\n" not in error.message
+        assert error.code == INVALID_PARAMS
+        assert error.data == {"uri": uri}
+        assert told in error.message
+        assert "secret\n" not in error.message
 
 
 async def test_a_wrong_configuration_is_told(shop, mode):
@@ -242,6 +244,7 @@ async def test_resources_work_over_stdio(shop, mode):
         assert (await refused(client.read_resource("kbhub://project/none.md"))).code == INVALID_PARAMS
         assert client.server_capabilities.resources.subscribe is True
         assert client.server_capabilities.completions is not None
+        assert len((await client.list_prompts()).prompts) == 3
 
 
 # -- addresses ---------------------------------------------------------------------------------------------------------
@@ -271,9 +274,9 @@ def test_any_string_can_be_asked_for(text):
 # -- completing --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "others", "values"),
-    [
+async def test_bases_and_paths_are_completed(shop, mode):
+    """By what they begin with, or else by what is in them; paths of the base that was chosen."""
+    for name, value, others, values in (
         ("base", "", {}, ["project", "own"]),
         ("base", "O", {}, ["own"]),
         ("base", "x", {}, []),
@@ -284,34 +287,28 @@ def test_any_string_can_be_asked_for(text):
         ("path", "d", {}, ["deploy.md", "deep/three.md"]),
         ("path", "", {"base": "nope"}, []),
         ("other", "", {}, []),
-    ],
-)
-async def test_bases_and_paths_are_completed(shop, mode, name, value, others, values):
-    """By what they begin with, or else by what is in them; paths of the base that was chosen."""
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        done = await client.complete(DOCUMENT, {"name": name, "value": value}, context_arguments=others)
+    ):
+        async with Client(create_server(shop.hub()), mode=mode) as client:
+            done = await client.complete(DOCUMENT, {"name": name, "value": value}, context_arguments=others)
 
-    assert done.completion.values == values
-    assert not done.completion.has_more
+        assert done.completion.values == values
+        assert not done.completion.has_more
 
 
-@pytest.mark.parametrize(
-    ("prompt", "name", "value", "values"),
-    [
+async def test_arguments_of_prompts_are_completed(shop, mode):
+    """Topics by the tags there are, the most frequent first."""
+    for prompt, name, value, values in (
         ("write_down", "topic", "", ["ops/deploy", "Food"]),
         ("write_down", "topic", "#fo", ["Food"]),
         ("audit_and_fix", "base", "p", ["project"]),
         ("search_first", "question", "x", []),
         ("nope", "x", "", []),
-    ],
-)
-async def test_arguments_of_prompts_are_completed(shop, mode, prompt, name, value, values):
-    """Topics by the tags there are, the most frequent first."""
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        reference = PromptReference(type="ref/prompt", name=prompt)
-        done = await client.complete(reference, {"name": name, "value": value})
+    ):
+        async with Client(create_server(shop.hub()), mode=mode) as client:
+            reference = PromptReference(type="ref/prompt", name=prompt)
+            done = await client.complete(reference, {"name": name, "value": value})
 
-    assert done.completion.values == values
+        assert done.completion.values == values
 
 
 async def test_a_completion_is_cut_at_what_the_protocol_allows(environment, mode):
@@ -408,7 +405,7 @@ async def following(server, mode, *uris, lists=True):
         ears.close()
 
 
-@pytest.fixture(params=["memory", "stdio"])
+@pytest.fixture(params=["memory", pytest.param("stdio", marks=pytest.mark.slow)])
 def served(request, shop):
     """A server in memory, and one behind a pipe."""
     return create_server(shop.hub()) if request.param == "memory" else over_stdio(shop)

@@ -78,9 +78,9 @@ async def test_search_quotes_the_best_hit_and_every_call_it_names_works(notes, m
     assert [answer.is_error for answer in answers] == [False] * 3
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "told"),
-    [
+async def test_a_wrong_call_is_told_in_one_sentence(notes, mode):
+    """The model reads our sentence from its first letter, names what was wrong, and can fix it."""
+    for tool, arguments, told in (
         (
             "search",
             {"qurey": "x"},
@@ -122,29 +122,31 @@ async def test_search_quotes_the_best_hit_and_every_call_it_names_works(notes, m
         ("read", {"refs": " , "}, "read requires at least one ref in `refs`; "),
         ("read", {"refs": []}, "read requires at least one ref in `refs`; "),
         ("read", {"refs": ["a.md"] * 51}, "read opens at most 50 refs per call. "),
-    ],
-    ids=lambda value: value if isinstance(value, str) and len(value) < 8 else "",
-)
-async def test_a_wrong_call_is_told_in_one_sentence(notes, mode, tool, arguments, told):
-    """The model reads our sentence from its first letter, names what was wrong, and can fix it."""
-    result = await ask(create_server(notes.hub()), mode, tool, **arguments)
+    ):
+        result = await ask(create_server(notes.hub()), mode, tool, **arguments)
 
-    assert result.is_error is True
-    assert text_of(result).startswith(told)
-    assert "\n" not in text_of(result)
+        assert result.is_error is True
+        assert text_of(result).startswith(told)
+        assert "\n" not in text_of(result)
 
 
-@pytest.mark.parametrize("bases", ["project", "project, ", ["project"], None, ""])
-async def test_bases_are_a_name_a_list_or_left_out(notes, mode, bases):
+async def test_bases_are_a_name_a_list_or_left_out(notes, mode):
     """Models write lists in several ways."""
-    result = await ask(
-        create_server(notes.hub()), mode, "search", query="canary deploy", bases=bases, limit=None, options=None
-    )
+    for bases in (
+        "project",
+        "project, ",
+        ["project"],
+        None,
+        "",
+    ):
+        result = await ask(
+            create_server(notes.hub()), mode, "search", query="canary deploy", bases=bases, limit=None, options=None
+        )
 
-    assert text_of(result).startswith("Hits 1-")
+        assert text_of(result).startswith("Hits 1-")
 
 
-@pytest.mark.parametrize(("limit", "granularity"), [(1, "document"), (4, "chunk"), (100, "document")])
+@pytest.mark.parametrize(("limit", "granularity"), [(4, "chunk"), (100, "document")])
 async def test_pages_cover_all_hits_once(environment, mode, limit, granularity):
     """Following `Next page` gives every document that matches, none twice, each page within its size."""
     for number in range(60):
@@ -212,15 +214,6 @@ async def test_read_opens_several_parts_at_once(notes, mode):
     assert "The deploy of service 3." in listed
     assert "## Afterwards" in listed
     assert "```\nThe deploy of service 1.\n```" in listed
-
-
-async def test_a_file_with_a_comma_in_its_name_wins(notes, mode):
-    """A string with a comma is one ref where such a document exists."""
-    notes.write("knowledge/b,c.md", "# Comma\n\nOne document.\n")
-    server = create_server(notes.hub())
-
-    assert "One document." in text_of(await ask(server, mode, "read", refs="b,c.md"))
-    assert "One document." in text_of(await ask(server, mode, "read", refs=["b,c.md", "notes/n1.md"]))
 
 
 async def test_a_near_miss_is_suggested_and_does_not_hide_the_rest(notes, mode):

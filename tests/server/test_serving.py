@@ -69,11 +69,7 @@ def test_it_loads_no_library_of_the_command_line(environment):
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [
-        ({"KBHUB_BASES": "no-path"}, "KBHUB_BASES"),
-        ({"KBHUB_BASES": "project=/tmp"}, "project"),
-        ({"KBHUB_PROTOCOL": "newest"}, "KBHUB_PROTOCOL is 'newest'"),
-    ],
+    [({"KBHUB_BASES": "no-path"}, "KBHUB_BASES"), ({"KBHUB_PROTOCOL": "newest"}, "KBHUB_PROTOCOL is 'newest'")],
 )
 def test_what_is_wrong_from_the_start_is_one_line_and_the_code_for_wrong_usage(environment, changes, said):
     """As for every command; nothing is written to the client."""

@@ -69,9 +69,9 @@ async def test_the_definitions_are_as_they_were(shop, snapshot):
     assert json.dumps(shown, indent=1, ensure_ascii=False) == snapshot
 
 
-@pytest.mark.parametrize(
-    ("settings", "names"),
-    [
+async def test_the_settings_say_which_tools_there_are(shop):
+    """The default set, all, or a list, in one order; less what writes where nothing may be written."""
+    for settings, names in (
         ({}, CORE),
         ({"tools": "core"}, CORE),
         ({"tools": "all"}, ALL),
@@ -84,14 +84,10 @@ async def test_the_definitions_are_as_they_were(shop, snapshot):
             {"tools": "all", "memory": {"enabled": False}},
             tuple(n for n in ALL if not re.search("memor|remem|forget", n)),
         ),
-    ],
-    ids=str,
-)
-async def test_the_settings_say_which_tools_there_are(shop, settings, names):
-    """The default set, all, or a list, in one order; less what writes where nothing may be written."""
-    configure(shop, **settings)
+    ):
+        configure(shop, **settings)
 
-    assert await names_of(shop) == list(names)
+        assert await names_of(shop) == list(names)
 
 
 async def test_an_option_takes_the_writing_tools_away(shop):
@@ -144,35 +140,35 @@ async def test_instructions_name_only_what_is_offered(shop):
 # -- the wrong one -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*MEANT, "Vault-Search"])
-async def test_who_calls_a_tool_of_another_server_is_told_ours(shop, name):
+async def test_who_calls_a_tool_of_another_server_is_told_ours(shop):
     """Names that agents know are answered with the tool that does the same."""
-    async with Client(create_server(shop.hub())) as client:
-        text = await refused(client, name)
+    for name in (
+        *MEANT,
+        "Vault-Search",
+    ):
+        async with Client(create_server(shop.hub())) as client:
+            text = await refused(client, name)
 
-    meant = MEANT[name.lower().replace("-", "_")]
-    assert text.startswith(f"no tool {name!r}; use `{meant}`. Tools: search, read, ")
+        meant = MEANT[name.lower().replace("-", "_")]
+        assert text.startswith(f"no tool {name!r}; use `{meant}`. Tools: search, read, ")
 
 
-@pytest.mark.parametrize(
-    ("settings", "name", "reason"),
-    [
+async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop):
+    """And what would change that."""
+    for settings, name, reason in (
         ({}, "write_document", "`write_document` is not available: the setting `tools` excludes it; "),
         ({}, "write_note", "no tool 'write_note'; use `write_document`, which is not available: the setting "),
         ({"readOnly": True}, "remember", "`remember` is not available: kbhub is read-only, "),
         ({"memory": {"enabled": False}}, "memories", "`memories` is not available: `memory.enabled` is false "),
-    ],
-)
-async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop, settings, name, reason):
-    """And what would change that."""
-    configure(shop, **settings)
-    async with Client(create_server(shop.hub())) as client:
-        assert (await refused(client, name, text="x")).startswith(reason)
+    ):
+        configure(shop, **settings)
+        async with Client(create_server(shop.hub())) as client:
+            assert (await refused(client, name, text="x")).startswith(reason)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "reason"),
-    [
+async def test_who_calls_a_tool_wrongly_is_told_how(shop, mode):
+    """Names from elsewhere, switches in the wrong place, values that cannot be meant."""
+    for tool, arguments, reason in (
         ("search", {"q": "x"}, "unknown parameter 'q'; use `query`; search takes "),
         ("search", {"query": "x", "top_k": 3}, "unknown parameter 'top_k'; use `limit`; "),
         ("search", {"query": "x", "explain": True}, "unknown parameter 'explain'; it belongs in `options`; "),
@@ -192,12 +188,9 @@ async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop, settings, 
         ),
         ("audit", {"checks": ["link"]}, "Unknown check 'link'"),
         ("write_document", {"ref": "a.md", "mode": "overwrite"}, "write_document: `mode` must be `create` or `update`"),
-    ],
-)
-async def test_who_calls_a_tool_wrongly_is_told_how(shop, mode, tool, arguments, reason):
-    """Names from elsewhere, switches in the wrong place, values that cannot be meant."""
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        assert (await refused(client, tool, **arguments)).startswith(reason)
+    ):
+        async with Client(create_server(shop.hub()), mode=mode) as client:
+            assert (await refused(client, tool, **arguments)).startswith(reason)
 
 
 # -- what each does ----------------------------------------------------------------------------------------------------
