@@ -66,7 +66,6 @@ def test_the_command_comes_first():
 
 
 def test_the_common_options_are_those_of_the_commands():
-    """Each with a value where it takes one."""
     arguments = [one for one in app["search"].assemble_argument_collection() if one.field_info.name in COMMON]
 
     assert {one.name for one in arguments if one.hint is not bool} == VALUES
@@ -90,7 +89,6 @@ def test_the_groups_are_those_of_the_application():
 
 @pytest.mark.parametrize("name", ["log", "schema"])
 def test_a_command_that_moved_says_where_to(kbhub, name):
-    """Its old name works until the next release."""
     old, new = kbhub(name, code=0), kbhub("dev", name, code=0)
 
     assert old.out == new.out
@@ -98,7 +96,6 @@ def test_a_command_that_moved_says_where_to(kbhub, name):
 
 
 def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
-    """What is searched is the project that it names."""
     environment.write("../other/knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
     environment.write("../other/.git/HEAD", "")
     for command in (
@@ -115,7 +112,6 @@ def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
 
 
 def test_a_command_that_is_missing_is_said_so(kbhub):
-    """In one line, as wrong usage."""
     for line in (
         "--root x",
         "--json",
@@ -128,7 +124,6 @@ def test_a_command_that_is_missing_is_said_so(kbhub):
 
 @pytest.mark.parametrize("group", ALONE)
 def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, group):
-    """On standard error; with an option it is a list and nothing else."""
     environment.write("knowledge/crates.md", "# Crates\n")
     environment.write(".kbhub.json", '{"contexts": {"": "All about crates"}}')
     kbhub("search", "crate")
@@ -141,12 +136,10 @@ def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, gro
 
 
 def test_a_misspelt_subcommand_is_not_a_list(kbhub):
-    """What was meant is suggested."""
     assert 'Unknown command "lst". Did you mean "list"?' in kbhub("bases", "lst", code=2).err
 
 
 def test_wrong_usage_is_told_in_words_of_the_help(kbhub):
-    """Not in those of our functions."""
     for line, said in (
         ("related", "`kbhub related` requires REF."),
         ("bases show", "`kbhub bases show` requires ID."),
@@ -161,7 +154,6 @@ def test_wrong_usage_is_told_in_words_of_the_help(kbhub):
 
 
 def test_a_base_that_was_never_indexed_has_no_number_of_documents(environment, kbhub):
-    """Zero would say that it is empty."""
     environment.write("knowledge/crates.md", "# Crates\n")
     before = kbhub("bases").out
     kbhub("index")

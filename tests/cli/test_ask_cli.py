@@ -18,7 +18,6 @@ def kbhub(kbhub, environment):
 
 
 def test_a_question_is_answered_with_sources(kbhub):
-    """The answer is on standard output; who wrote it and why is not."""
     code, out, err = kbhub("ask", *QUESTION.split())
 
     assert code == 0
@@ -29,7 +28,6 @@ def test_a_question_is_answered_with_sources(kbhub):
 
 
 def test_nothing_that_covers_it_is_exit_code_one(kbhub):
-    """A script can tell."""
     code, out, _ = kbhub("ask", "who won the football world cup in brazil")
 
     assert code == 1
@@ -37,7 +35,6 @@ def test_nothing_that_covers_it_is_exit_code_one(kbhub):
 
 
 def test_passages_for_a_budget(kbhub):
-    """Ready to be piped to something that writes."""
     code, out, err = kbhub("ask", QUESTION, "--budget", "400")
 
     assert (code, err) == (0, "kbhub: Verdict: strong.\n")
@@ -46,7 +43,6 @@ def test_passages_for_a_budget(kbhub):
 
 
 def test_a_budget_in_which_nothing_fits_says_so(kbhub):
-    """Silence would be taken for an answer."""
     code, out, err = kbhub("ask", QUESTION, "--budget", "100")
 
     assert (code, out.strip()) == (1, "")
@@ -56,7 +52,6 @@ def test_a_budget_in_which_nothing_fits_says_so(kbhub):
 
 
 def test_json_and_markdown(kbhub):
-    """Programs get everything, files a document with a table."""
     code, out, err = kbhub("ask", QUESTION, "--json", "--max-tokens", "100")
     assert (code, err) == (0, "")
     assert json.loads(out)["written_by"] == "extractive"
@@ -68,7 +63,6 @@ def test_json_and_markdown(kbhub):
 
 
 def test_ollama_writes_where_it_is_asked_for(kbhub, monkeypatch):
-    """The address is that of OLLAMA_HOST."""
     with running_ollama() as server:
         server.say = lambda body: "Use the tag before [1]."
         monkeypatch.setenv("OLLAMA_HOST", server.url)
@@ -96,7 +90,6 @@ def test_wrong_usage_is_one_line_and_exit_code_two(kbhub):
 
 
 def test_without_any_base_it_says_what_to_do(kbhub, environment, tmp_path, monkeypatch):
-    """An empty place is no failure of the question."""
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
@@ -119,7 +112,6 @@ def test_a_question_is_noted_like_a_search(kbhub):
 
 
 def test_what_a_document_says_cannot_act_on_the_terminal(kbhub, environment):
-    """Control characters are shown, not obeyed."""
     environment.write("knowledge/evil.md", "# Roll back\n\nRoll back a release \x1b]0;owned\x07 with care.\n")
     _, out, _ = kbhub("ask", QUESTION)
 

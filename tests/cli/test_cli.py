@@ -81,7 +81,6 @@ def anonymous(text: str, environment) -> str:
 
 @pytest.mark.parametrize("query", ["revert the release", "bundle of onions"])
 def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
-    """In one line on standard error, where JSON has a field."""
     environment.write("knowledge/rollback.md", "# Revert the release\n\nHow to revert the release.\n")
     environment.write("knowledge/crates.md", "# Crates\n\nA crate is a bundle of code.\n")
     known = kbhub("search", query, "--json")
@@ -100,7 +99,6 @@ def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
 
 
 def test_ask_tells_its_verdict_in_every_format(kbhub, environment):
-    """On standard error, for what is kept of it is the answer."""
     environment.write("knowledge/rollback.md", "# Revert the release\n\nTo revert the release, run the job.\n")
     for form in (
         (),
@@ -126,7 +124,6 @@ def test_one_command_searches_the_example(environment):
 
 
 def test_a_hit_can_be_read_by_its_ref_and_its_docid(shop):
-    """What `search` prints is what `read` takes."""
     ref, docid = re.match(r"\S+\s+(\S+)\s+(#\w+)", shop("search", "rollback").out).groups()
 
     assert shop("read", ref).out == ROLLBACK
@@ -164,20 +161,17 @@ def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypat
 
 
 def test_words_are_joined_and_dashes_come_after_two_dashes(shop):
-    """Quotes are optional."""
     assert shop("search", "rolling", "back", "--json").json["query"] == "rolling back"
     assert shop("search", "--json", "--", "git", "--no-track").json["query"] == "git --no-track"
 
 
 def test_a_dash_reads_standard_input(shop, monkeypatch):
-    """Any bytes are a query."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("crate \xff".encode("latin-1"))))
 
     assert shop("search", "-", "--json").json["query"] == "crate \ufffd"
 
 
 def test_options_reach_the_query(shop, environment):
-    """Limit, page, mode, granularity and bases."""
     other = environment.home / "notes"
     environment.write(str(other / "crate.md"), "# Crate\n\nAnother crate.\n")
     base = ("--base", f"notes={other}")
@@ -193,7 +187,6 @@ def test_options_reach_the_query(shop, environment):
 
 
 def test_the_config_sets_limit_and_mode(shop, environment):
-    """What an option does not say, the config does."""
     environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": 1, "mode": "keyword"}}')
 
     found = shop("search", "crate rollback", "--json").json
@@ -202,7 +195,6 @@ def test_the_config_sets_limit_and_mode(shop, environment):
 
 
 def test_nothing_found_is_no_failure(shop):
-    """Standard output is empty, the reasons are on the other stream."""
     found = shop("search", "--mode", "keyword", "zebra")
 
     assert (found.code, found.out) == (0, "")
@@ -219,7 +211,6 @@ def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, environme
 
 
 def test_a_long_audit_shows_its_progress_in_a_terminal_only(environment, kbhub):
-    """On standard error, so that a pipe gets the findings alone."""
     words = " ".join(f"password{number} = tokens of {number} keys" for number in range(900))
     for number in range(40):
         environment.write(f"knowledge/{number}.md", f"# Many {number}\n\n{words}\n")
@@ -229,7 +220,6 @@ def test_a_long_audit_shows_its_progress_in_a_terminal_only(environment, kbhub):
 
 
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
-    """Without any base: where it was looked for, and what to do."""
     found = kbhub("search", "crate")
 
     assert (found.code, found.out) == (1, "")
@@ -255,7 +245,6 @@ def test_status_is_short_until_asked_for_more(kbhub, environment):
 
 
 def test_outside_projects_no_command_is_recommended_that_fails_there(kbhub, environment, monkeypatch):
-    """Nothing is a project in a home; `kbhub init` refuses it."""
     monkeypatch.chdir(environment.home)
 
     assert kbhub("init").code == 2
@@ -274,7 +263,6 @@ def test_other_wordings_are_recommended_only_where_they_can_help(shop, query, he
 
 
 def test_switched_off_is_said(shop, environment, monkeypatch):
-    """Nobody searches for a base that was switched off on purpose."""
     environment.write(".kbhub.json", '{"enabled": false}')
     assert '"enabled": false' in shop("search", "crate").err
 
@@ -294,7 +282,6 @@ def test_a_base_that_cannot_be_used_is_named_beside_the_hits(shop, environment):
 
 
 def test_a_broken_base_does_not_sink_the_others(shop, environment):
-    """It is named with its reason."""
     broken = environment.home / "broken"
     environment.write(str(broken / "a.md"), "# Crate\n")
     cache = environment.home.parent / "cache"
@@ -324,7 +311,6 @@ def test_read_prints_the_very_bytes(shop, environment):
 
 
 def test_several_documents_have_headers(shop):
-    """So that a reader knows which is which."""
     read = shop("read", "glossary.md:3", "runbooks/rollback.md#Rolling back")
 
     headers = re.sub(r"#[0-9a-f]{6}", "#<docid>", read.out)
@@ -350,7 +336,6 @@ def test_a_mail_is_read_with_its_subject(shop, environment):
 
 
 def test_what_cannot_be_read_is_said_and_fails(shop):
-    """The rest is printed all the same."""
     shop("index")
     read = shop("read", "glossary.md", "glosary.md")
 
@@ -364,7 +349,6 @@ def test_what_cannot_be_read_is_said_and_fails(shop):
 
 
 def test_reading_where_nothing_is_says_so(kbhub, environment):
-    """Not only that this document is missing."""
     assert "No knowledge is active here" in kbhub("read", "a.md").err
 
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
@@ -374,7 +358,6 @@ def test_reading_where_nothing_is_says_so(kbhub, environment):
 
 
 def test_index_reports_what_it_did(shop, environment, snapshot):
-    """A line per base, and one per file that failed."""
     first = shop("index")
     again = shop("index")
     full = shop("index", "project", "--full")
@@ -384,7 +367,6 @@ def test_index_reports_what_it_did(shop, environment, snapshot):
 
 
 def test_index_names_files_that_fail(shop, environment):
-    """One bad file is no failure of the whole."""
     (environment.project / "knowledge" / "loop.md").symlink_to("loop.md")
 
     done = shop("index")
@@ -394,7 +376,6 @@ def test_index_names_files_that_fail(shop, environment):
 
 
 def test_index_takes_every_base_of_the_config(shop, environment):
-    """For a cron job: also those that are not active here."""
     environment.write(str(environment.home / "a" / "a.md"), "# A\n")
     environment.write(str(environment.home / "b" / "b.txt"), "B\n")
     config = {"bases": {"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, "repos": {"/nowhere": ["b"]}}
@@ -407,7 +388,6 @@ def test_index_takes_every_base_of_the_config(shop, environment):
 
 
 def test_where_the_config_has_no_base_every_base_is_none(shop):
-    """That the project has one does not matter there."""
     done = shop("index", "--all-bases", code=1)
 
     assert done.err == "kbhub: No bases in the global config. Add one with `kbhub bases add PATH`.\n"
@@ -426,7 +406,6 @@ def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
 
 
 def test_an_unknown_base_is_wrong_usage(shop):
-    """With the ids that are known."""
     done = shop("index", "projct")
 
     assert (done.code, done.out) == (2, "")
@@ -434,7 +413,6 @@ def test_an_unknown_base_is_wrong_usage(shop):
 
 
 def test_status_shows_what_is_here(shop, environment, snapshot):
-    """Workspace, config, embedder, bases, and problems with what to do."""
     environment.write(
         str(environment.home / ".kbhub.json"), '{"serch": {}, "bases": {"gone": "~/gone"}, "repos": {"*": "gone"}}'
     )
@@ -447,7 +425,6 @@ def test_status_shows_what_is_here(shop, environment, snapshot):
 
 
 def test_status_without_knowledge_is_no_failure(kbhub):
-    """It is the command to run when nothing is found."""
     status = kbhub("status")
 
     assert status.code == 0
@@ -458,7 +435,6 @@ def test_status_without_knowledge_is_no_failure(kbhub):
 
 
 def test_init_says_what_to_do_next(kbhub, environment, snapshot):
-    """The search to try, and the lines that register the server."""
     done = kbhub("init")
 
     assert (done.code, done.err) == (0, "")
@@ -467,7 +443,6 @@ def test_init_says_what_to_do_next(kbhub, environment, snapshot):
 
 
 def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, environment):
-    """No starter document is made then that a search could find."""
     environment.write(environment.home / "notes" / "a.md", "# Crate\n")
     done = kbhub("init", "--knowledge", str(environment.home / "notes"), code=0)
 
@@ -477,7 +452,6 @@ def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, en
 
 
 def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment):
-    """Another folder helps, more space does not."""
     file = environment.write("a-file", "")
     for command in (
         "index",
@@ -491,7 +465,6 @@ def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment):
 
 
 def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
-    """And no other: a check that is not listed is not found."""
     told = " ".join(kbhub("audit", "--help", code=0).out.split())
     page = (ROOT / "docs/how-to/audit.md").read_text("utf-8").partition("\n## ")[0]
 
@@ -509,7 +482,6 @@ def test_init_twice_makes_nothing(kbhub):
 
 
 def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot):
-    """Listed as a problem, allowed by one command, listed, taken back."""
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
 
@@ -548,7 +520,6 @@ def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
 
 
 def test_there_may_be_nothing_to_trust(shop, kbhub):
-    """What lies in the project is allowed anyway."""
     done = shop("trust")
 
     assert done.code == 2
@@ -556,7 +527,6 @@ def test_there_may_be_nothing_to_trust(shop, kbhub):
 
 
 def test_trust_takes_one_order_at_a_time(kbhub):
-    """--list and --revoke in one call would be anybody's guess."""
     assert kbhub("trust", "--list", "--writable").code == 2
     assert kbhub("trust", "--list", "--revoke", "x").code == 2
 
@@ -566,7 +536,6 @@ def test_trust_takes_one_order_at_a_time(kbhub):
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help(kbhub, command, snapshot):
-    """A summary, an example, every option described."""
     done = kbhub(*command.split(), "--help")
 
     assert (done.code, done.err) == (0, "")
@@ -575,7 +544,6 @@ def test_help(kbhub, command, snapshot):
 
 
 def test_the_example_in_the_help_is_a_valid_call():
-    """What it shows can be typed."""
     for command in COMMANDS:
         example = re.search(r"^ *Example: kbhub ([^<\n]*)", app[command].help, re.MULTILINE)
         words = shlex.split(example[1]) if example else [command]
@@ -588,7 +556,6 @@ def test_the_example_in_the_help_is_a_valid_call():
 
 
 def test_the_version_is_printed(kbhub):
-    """For reports of bugs."""
     from kbhub import __version__
 
     assert kbhub("--version") == (0, f"{__version__}\n", "")
@@ -631,7 +598,6 @@ def test_wrong_usage_is_one_line_and_exit_code_2(shop, arguments, snapshot):
 
 
 def test_a_wrong_config_is_named_with_its_field(shop, environment):
-    """The file, the field, what was expected; also with --json."""
     config = environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": "many"}}')
     for command in (
         ["search", "x"],
@@ -649,14 +615,12 @@ def test_a_wrong_config_is_named_with_its_field(shop, environment):
 
 
 def test_malformed_json_is_named_with_its_line(shop, environment):
-    """So that it is found in an editor."""
     environment.write(str(environment.home / ".kbhub.json"), '{\n  "bases": {"a" "b"}\n}')
 
     assert "line 2, column" in shop("status").err
 
 
 def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeypatch):
-    """The same about the data directory."""
     file = environment.write(str(environment.home / "file"), "mine")
     monkeypatch.setenv("KBHUB_DATA_DIR", str(file))
 
@@ -667,7 +631,6 @@ def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeyp
 
 
 def test_json_is_one_document_and_nothing_else(shop, environment):
-    """Every command that answers can answer a program."""
     for command in (
         ["search", "crate"],
         ["read", "glossary.md"],
@@ -683,7 +646,6 @@ def test_json_is_one_document_and_nothing_else(shop, environment):
 
 
 def test_other_cache_other_index(shop, environment):
-    """--cache-dir moves the index."""
     elsewhere = environment.home.parent / "elsewhere"
 
     shop("index", "--cache-dir", str(elsewhere))
@@ -753,7 +715,6 @@ def test_any_text_can_be_printed_anywhere(environment, shop):
 
 
 def test_a_reader_that_goes_away_is_no_error(environment, shop):
-    """`kbhub read … | head` ends quietly, as other programs do."""
     environment.write("knowledge/long.md", "line\n" * 200_000)
     command = [sys.executable, "-m", "kbhub", "read", "long.md"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -807,12 +768,10 @@ def test_interrupting_leaves_a_usable_index(environment):
 
 
 def test_indexing_in_a_pipe_shows_no_bar(environment, shop):
-    """Logs of cron jobs stay readable."""
     assert shop("index").err == ""
 
 
 def test_who_starts_the_server_by_hand_is_told_what_it_is(environment):
-    """It does not just hang there."""
     seen = in_terminal(environment, "serve", typed=b"\x04")
 
     assert "Waiting for an MCP client" in seen

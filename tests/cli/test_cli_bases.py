@@ -32,7 +32,6 @@ def kbhub(kbhub, environment):
 
 
 def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
-    """Each step says what it did and where the base is active."""
     environment.write(environment.home / "team" / "t.md", "# T\n")
 
     added = kbhub("bases", "add", "ops=~/team", "--for", str(environment.home))
@@ -47,7 +46,6 @@ def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
 
 
 def test_documents_are_listed_by_base_folder_and_pattern(kbhub):
-    """With docid, ref, title, date and tags."""
     assert kbhub("ls").out.splitlines()[-1].split()[1:] == ["notes@ops/a.md", "A", "|", "b", "2024-01-02", "#x", "#y/z"]
     assert len(kbhub("ls", "notes").out.splitlines()) == 1
     assert len(kbhub("ls", "notes/ops/*.md").out.splitlines()) == 1
@@ -82,7 +80,6 @@ def test_every_listing_is_valid_in_every_format(kbhub):
 
 @pytest.mark.parametrize("command", [("gaps",), ("dev", "log", "show")])
 def test_files_are_listed_only_by_commands_that_list_files(kbhub, command):
-    """What could only fail is not offered."""
     assert "--csv" in kbhub(*command, "--help", code=0).out
     assert "--files" not in kbhub(*command, "--help").out
     refused = kbhub(*command, "--files")
@@ -90,7 +87,6 @@ def test_files_are_listed_only_by_commands_that_list_files(kbhub, command):
 
 
 def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch):
-    """From inside a base, its name is not needed; `/` is all bases."""
     kbhub("context", "add", "/", "all of it")
     kbhub("context", "add", "notes/ops", "what to do")
     monkeypatch.chdir(environment.project / "knowledge")
@@ -134,7 +130,6 @@ def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):
 
 
 def test_lines_of_a_document_are_chosen_and_numbered(kbhub):
-    """`--from` and `-l` serve for every ref; beyond the end is an error."""
     assert kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--line-numbers").out == (
         "5:Run `shop rollback`.\n6:\n7:then\n"
     )
@@ -145,7 +140,6 @@ def test_lines_of_a_document_are_chosen_and_numbered(kbhub):
 
 
 def test_cleanup_asks_before_it_deletes(kbhub, environment, monkeypatch):
-    """With nobody to ask, it deletes nothing and says how to."""
     kbhub("index")
     kbhub("bases", "remove", "notes")
     index = next((environment.hub().cache / "bases").glob("notes-*.db"))
@@ -184,7 +178,6 @@ def test_pulling_is_said_and_its_failure_counts(kbhub, environment):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a terminal")
 @pytest.mark.parametrize(("options", "paged"), [(("-n", "20"), True), (("-n", "20", "--no-pager"), False)])
 def test_long_text_goes_through_the_pager_of_a_terminal(environment, tmp_path, options, paged):
-    """What fits on the screen, and what is to go without, does not."""
     for number in range(30):
         environment.write(f"knowledge/n{number}.md", f"# Rollback {number}\n")
     pager = tmp_path / "pager"

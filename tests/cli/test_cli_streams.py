@@ -69,7 +69,6 @@ def test_results_that_cannot_be_written_are_said(project, command, unbuffered):
 
 @POSIX
 def test_a_reader_that_reads_one_line_is_no_error(project):
-    """`| head -1` for results, help and a list of schemas."""
     for command in ("status --json", "search --help"):
         done = in_shell(project, f"kbhub {command} | head -1")
 
@@ -92,7 +91,6 @@ def test_a_working_directory_that_is_gone_is_said(project):
 
 
 def test_an_endless_argument_makes_no_endless_message(project, monkeypatch, capsys):
-    """Its middle is left out; what to do is at the end."""
     for name, value in project.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(project.project)
@@ -180,7 +178,6 @@ def test_every_command_takes_verbose():
 
 
 def test_a_script_in_a_folder_that_is_gone_has_no_workspace(monkeypatch, tmp_path):
-    """The hub opens, and finds the user's own bases only."""
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

@@ -47,7 +47,6 @@ def test_the_script_knows_every_command_and_its_shell_accepts_it(script, shell, 
     ids=lambda words: " ".join(words if isinstance(words, list) else sorted(words)),  # one order in every process
 )
 def test_bash_completes_what_is_begun(script, tmp_path, words, expected):
-    """As a press of the tab key asks it."""
     file = tmp_path / "kbhub"
     file.write_text(script(shell="bash"), "utf-8")
     asked = (
@@ -60,7 +59,6 @@ def test_bash_completes_what_is_begun(script, tmp_path, words, expected):
 
 
 def test_the_command_prints_the_script(script, capsys):
-    """For installers as JSON."""
     assert main(["dev", "completion", "bash"]) == 0
     assert capsys.readouterr().out == script(shell="bash")
 
@@ -72,6 +70,5 @@ def test_the_command_prints_the_script(script, capsys):
 
 
 def test_an_unknown_shell_is_wrong_usage(capsys):
-    """Those that there are, are named."""
     assert main(["dev", "completion", "tcsh"]) == 2
     assert '"bash", "zsh", "fish", "powershell"' in capsys.readouterr().err

@@ -27,7 +27,6 @@ def text_of(environment, path):
 
 
 def test_a_document_is_written_and_changed(kbhub, environment):
-    """One line says what was done; a hash serves for the next edit."""
     assert kbhub("write", "new", "--text", "# New").out.startswith("Created new.md  #")
     done = json.loads(kbhub("write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").out)
     assert done["action"] == "appended"
@@ -41,14 +40,12 @@ def test_a_document_is_written_and_changed(kbhub, environment):
 
 
 def test_keys_are_json_or_text(kbhub, environment):
-    """And they are taken away by name."""
     kbhub("write", "a", "--mode", "update", "--set", 'tags=["a"]', "--set", "n=3", "--set", "s=a: b", "--unset", "x")
 
     assert text_of(environment, "a.md").startswith("---\ntags: [a]\nn: 3\ns: 'a: b'\n---\n# A\n")
 
 
 def test_text_is_read_from_standard_input(kbhub, environment, monkeypatch):
-    """UTF-8, or nothing is written."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("# Über\n".encode())))
     kbhub("write", "über", "-")
     assert text_of(environment, "über.md").endswith("# Über\n")
@@ -59,7 +56,6 @@ def test_text_is_read_from_standard_input(kbhub, environment, monkeypatch):
 
 
 def test_wrong_usage_is_one_line_and_code_2(kbhub):
-    """Standard output stays empty."""
     for arguments in (
         ("write", "x"),
         ("write", "x", "--text", "a", "-"),
@@ -83,7 +79,6 @@ def test_a_refusal_is_one_line_and_code_1(kbhub):
 
 
 def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
-    """The links that broke are told."""
     kbhub("index")
     done = kbhub("delete", "a")
     assert "kbhub restore" in done.out
@@ -109,7 +104,6 @@ def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
 
 
 def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, monkeypatch):
-    """As the shell completes them; documents of that ref come first."""
     environment.write("knowledge/runbooks/rollback.md", "# Rollback\n\nAgain.\n")
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
     write_two_bases(environment)
@@ -151,7 +145,6 @@ def test_a_new_document_goes_where_a_path_from_the_working_directory_leads(kbhub
 
 
 def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
-    """Only if that is wanted."""
     kbhub("index")
     done = kbhub("rename", "a", "b/")
     assert "1 link broken now:\n  index.md:1:  a.md → b/a.md" in done.out
@@ -162,7 +155,6 @@ def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
 
 
 def test_what_is_shown_moves_no_cursor(kbhub, environment):
-    """Names and links of strangers are made harmless."""
     environment.write(f"knowledge/{HOSTILE}.md", f"[x]({HOSTILE}/../a.md) [a](a.md)\n")
     kbhub("index")
     shown = [kbhub("rename", "a", "b"), kbhub("delete", f"{HOSTILE}.md"), kbhub("restore", "--list")]

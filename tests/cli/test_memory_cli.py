@@ -77,7 +77,6 @@ def test_what_is_no_utf8_is_not_remembered_damaged(kbhub, environment):
 
 
 def test_a_text_that_is_too_long_is_not_cut(kbhub):
-    """However much white space is in it where it would be."""
     code, _, err = kbhub("remember", "-", stdin=b"a" * 99_990 + b" " * 20 + b"b")
 
     assert (code, err) == (2, "kbhub: Standard input is longer than the 100000 bytes allowed for a memory.\n")

@@ -38,7 +38,6 @@ def test_files_are_ordered_by_grade(kbhub, server):
 
 
 def test_grades_are_json_for_programs(kbhub, server):
-    """With the model that gave them."""
     server.models["judge"] = "4" * 64
     out = json.loads(kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md", "--model", "judge", "--json").out)
 
@@ -48,7 +47,6 @@ def test_grades_are_json_for_programs(kbhub, server):
 
 
 def test_files_without_a_grade_come_last(kbhub, server):
-    """And standard error says why."""
     server.say = lambda body: '{"grade": 0}' if "image" in body["messages"][1]["content"] else "no"
     shown = kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md")
 
@@ -57,7 +55,6 @@ def test_files_without_a_grade_come_last(kbhub, server):
 
 
 def test_reranking_without_a_model_fails_with_what_to_do(kbhub, server):
-    """One line, exit code 1; a missing file is wrong usage."""
     server.models.clear()
     assert "`ollama pull qwen3:0.6b`" in kbhub("dev", "rerank", "x", "lunch.md", code=1).err
     assert "Cannot read gone.md" in kbhub("dev", "rerank", "x", "gone.md", code=2).err
@@ -73,7 +70,6 @@ def test_a_text_has_a_vector(kbhub):
 
 
 def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
-    """As the model wants them."""
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "ollama/embeddinggemma")
     out = json.loads(kbhub("dev", "embed", "--query", "roll back", "--json").out)
 
@@ -83,7 +79,6 @@ def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
 
 
 def test_standard_input_is_one_text(kbhub, monkeypatch):
-    """Nothing there is wrong usage."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"roll\nback\n")))
     assert kbhub("dev", "embed").out.count("\n") == 1
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
@@ -91,7 +86,6 @@ def test_standard_input_is_one_text(kbhub, monkeypatch):
 
 
 def test_without_an_embedder_there_is_no_vector(kbhub, monkeypatch):
-    """And words that the model does not know are said to have none."""
     assert "knows none of its words" in kbhub("dev", "embed", "كتاب").err
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
     assert "No embedder" in kbhub("dev", "embed", "x", code=2).err

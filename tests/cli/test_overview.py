@@ -9,7 +9,6 @@ from kbhub.cli.commands.basics import overview
 
 
 def test_status_tells_tags_memories_and_what_changed_since(kbhub, environment):
-    """One look says what is here and how fresh it is."""
     environment.write("knowledge/a.md", "---\ntags: [ops, web]\n---\n# A\n")
     environment.write("knowledge/b.md", "---\ntags: [ops]\n---\n# B\n")
     assert kbhub("index").code == 0
@@ -31,7 +30,6 @@ def test_status_tells_tags_memories_and_what_changed_since(kbhub, environment):
 
 
 def test_status_of_an_empty_project_says_nothing_of_what_it_has_not(kbhub, environment):
-    """No tags, no memories, no lines about them."""
     environment.write("knowledge/a.md", "# A\n")
     kbhub("index")
 
@@ -40,7 +38,6 @@ def test_status_of_an_empty_project_says_nothing_of_what_it_has_not(kbhub, envir
 
 
 def test_a_file_that_only_lacks_its_kept_text_is_not_behind(environment):
-    """It did not change since it was indexed."""
     config = {"bases": {"n": {"knowledge": "~/n"}}, "repos": {"*": "n"}}
     environment.write(environment.home / ".kbhub.json", json.dumps(config))
     environment.write(environment.home / "n/a.md", "# A\n")
@@ -52,7 +49,6 @@ def test_a_file_that_only_lacks_its_kept_text_is_not_behind(environment):
 
 
 def test_a_file_that_is_indexed_while_status_looks_is_not_behind(environment, monkeypatch):
-    """By a server beside it."""
     environment.write("knowledge/a.md", "# A\n")
     environment.hub().sync()
     environment.write("knowledge/a.md", "# Another and longer now\n")

@@ -96,7 +96,6 @@ def test_gaps_are_found_listed_and_closed(kbhub, environment):
 
 
 def test_index_looks_after_the_log(kbhub, environment):
-    """Once an hour it says what is new."""
     ask_often(environment, COFFEE)
 
     assert f"New gap: {COFFEE}" in kbhub("index")[2]
@@ -108,7 +107,6 @@ def test_index_looks_after_the_log(kbhub, environment):
     [(("index",), 0o500, 0), (("dev", "log", "show"), 0, 1), (("status",), 0, 0)],
 )
 def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environment, command, mode, code):
-    """In one sentence, and whatever needs no log is done."""
     kbhub("search", "how long are sessions kept")
     kbhub("dev", "log", "show")  # which writes what was noted
     closed(environment.home.parent / "data/queries", mode)
@@ -125,7 +123,6 @@ def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environme
 
 
 def test_switched_off_it_says_so(kbhub, monkeypatch):
-    """Nothing is noted, and both lists say why they are empty."""
     monkeypatch.setenv("KBHUB_LOG__QUERIES", "off")
     kbhub("search", COFFEE)
 
@@ -134,7 +131,6 @@ def test_switched_off_it_says_so(kbhub, monkeypatch):
 
 
 def test_what_was_asked_cannot_act_on_a_terminal(kbhub):
-    """Control characters of a query are shown and not obeyed."""
     kbhub("search", "red \x1b[31m alert")
 
     assert "\x1b" not in kbhub("dev", "log", "show")[1]
@@ -168,7 +164,6 @@ def test_status_has_lines_about_queries_and_gaps():
 
 
 def test_each_change_of_maintenance_is_a_line():
-    """A question per line, with what became of it."""
     done = Maintained(ran=True, opened=("a",), reopened=("b",), withdrawn=("c", "d"))
 
     assert [line.rpartition(": ")[2] for line in maintained_lines(done)] == ["a", "b", "c", "d"]

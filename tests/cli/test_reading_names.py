@@ -58,7 +58,6 @@ def refused(hub, ref):
 
 
 def test_a_document_goes_by_title_and_alias(hub, shop):
-    """Case and blanks do not matter."""
     for ref in (
         "Deploying",
         "deploying",
@@ -77,7 +76,6 @@ def test_a_document_goes_by_title_and_alias(hub, shop):
 
 
 def test_a_title_may_have_a_part_and_a_comma(hub, shop):
-    """What follows the title is a part of the document, as with a path."""
     shop.write("knowledge/plan.md", "# First, think\n\nThen act.\n")
     hub.sync()
 
@@ -87,7 +85,6 @@ def test_a_title_may_have_a_part_and_a_comma(hub, shop):
 
 
 def test_a_title_of_another_base_is_found(hub):
-    """As its path is: where the project has none such."""
     assert ["two@two.md"] == refs_of(hub, ["Number two"])
     assert ["two@two.md"] == refs_of(hub, ["two@Number two"])
 
@@ -102,7 +99,6 @@ def test_a_title_does_not_take_the_place_of_a_path(hub, shop):
 
 
 def test_an_ambiguous_name_is_refused_with_the_candidates(hub):
-    """Nobody guesses which one was meant."""
     for ref, candidates in (
         ("Twin", ["twin-a.md", "twin-b.md"]),
         ("shared.md", ["one@shared.md", "two@shared.md"]),
@@ -133,7 +129,6 @@ def test_one_ref_names_several_documents(hub):
 
 
 def test_a_part_is_read_of_each_document_of_a_pattern(hub):
-    """Range and heading follow the pattern as they follow a path."""
     headed = hub.read(["runbooks/*.md#By hand"])
     ranged = hub.read(["runbooks/*.md:1:1"])
 
@@ -167,7 +162,6 @@ def test_what_leads_nowhere_is_told_why(hub):
 
 
 def test_what_is_gone_since_it_was_indexed_is_not_suggested(hub, shop, monkeypatch):
-    """Nor is it while its base is still taken for active."""
     monkeypatch.setattr("kbhub.hub.REDISCOVER_SECONDS", math.inf)
     (shop.project / "knowledge" / "runbooks" / "canary.md").unlink()
     (shop.home / "two").rename(shop.home / "moved")
@@ -194,7 +188,6 @@ def test_an_ending_and_a_base_make_no_name_near(environment):
 
 
 def test_a_docid_without_its_mark_is_recognised(hub):
-    """`#` is easily lost on the way."""
     docid = hub.read(["guides/deploy.md"]).readings[0].docid
 
     assert f"Did you mean {docid}" in refused(hub, docid.removeprefix("#"))
@@ -215,7 +208,6 @@ def test_the_nearest_of_many_namesakes_comes_first(shop):
 
 @pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
 def test_a_link_out_is_outside_in_whatever_base_it_is(hub, shop):
-    """Also where another base knows nothing of it."""
     target = shop.write(shop.home / "secret.md", "secret\n")
     (shop.project / "knowledge" / "leak.md").symlink_to(target)
 
@@ -224,7 +216,6 @@ def test_a_link_out_is_outside_in_whatever_base_it_is(hub, shop):
 
 
 def test_names_are_read_without_an_index(shop):
-    """A path needs none; a title says that nothing is known by it."""
     hub = shop.hub()
 
     assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy"])
@@ -232,7 +223,6 @@ def test_names_are_read_without_an_index(shop):
 
 
 def test_a_reading_has_the_hash_of_its_file(hub, shop):
-    """What a writer names to be sure that nobody wrote in between."""
     data = (shop.project / "knowledge" / "guides" / "deploy.md").read_bytes()
 
     (reading,) = hub.read(["guides/deploy.md:2:1"]).readings
@@ -242,7 +232,6 @@ def test_a_reading_has_the_hash_of_its_file(hub, shop):
 
 @pytest.mark.parametrize(("arguments", "code"), [(["-dash.md"], 2), (["--", "-dash.md"], 0)])
 def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, monkeypatch, capsys, arguments, code):
-    """The command line takes it for an option, and says what to do."""
     shop.write("knowledge/-dash.md", "dashed\n")
     monkeypatch.chdir(shop.project)
     for name, value in shop.env.items():
@@ -255,7 +244,6 @@ def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, monkeypatch,
 
 
 def test_commas_between_braces_do_not_split():
-    """Braces that are not closed are letters."""
     for text, parts in (
         ("a.md, b.md", ["a.md", "b.md"]),
         ("{a,b}.md,c.md", ["{a,b}.md", "c.md"]),
@@ -280,6 +268,5 @@ def test_braces_are_written_out():
 
 
 def test_a_bomb_of_braces_is_refused():
-    """Forty pairs would be a million million refs."""
     with pytest.raises(UsageError, match="stands for more than"):
         expand_braces("{a,b}" * 40)

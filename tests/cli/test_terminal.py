@@ -115,7 +115,6 @@ def check(environment, arguments, columns):
 
 @pytest.mark.slow
 def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(team):
-    """Search, answers, documents and tables, in one that is narrow."""
     for arguments in SHORT:
         assert check(team, arguments, 60).strip()
 
@@ -123,13 +122,11 @@ def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(team):
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_nothing_is_wider_than_any_terminal(team, columns):
-    """The same of every command that lists or tells something."""
     for arguments in (*SHORT, *OTHERS):
         check(team, arguments, columns)
 
 
 def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(team):
-    """A table is aligned for a reader; a program reads Markdown."""
     seen = STYLES.sub("", shown(team, ["read", "runbooks/incident.md"], 80))
     file = (TEAM / "runbooks" / "incident.md").read_text("utf-8")
 
@@ -170,7 +167,6 @@ def test_what_a_document_says_is_not_acted_on(environment):
 
 @pytest.mark.slow
 def test_a_pager_gets_lines_that_fit(team):
-    """It is asked for as before, with what the terminal would show."""
     seen = shown(team, ["search", "release", "--all"], 60, PAGER="sed s/^/./", LINES="10", COLUMNS="60")
     pages = [line for line in STYLES.sub("", seen).split("\n") if line.startswith(".")]
 

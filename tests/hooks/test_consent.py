@@ -52,7 +52,6 @@ def test_a_fresh_clone_says_nothing_until_it_is_allowed(clone, environment, cloc
 
 
 def test_the_users_own_memories_are_delivered_in_a_fresh_clone_and_nothing_else(clone, environment, clock):
-    """They are in the user's data folder, so no clone brought them."""
     lie = "Refunds are booked in the ledger on the day of a full moon."
     (clone / "knowledge/memories").mkdir()
     (clone / "knowledge/memories/lie.md").write_text(f"---\nsource: user\ntags: [pitfall]\n---\n\n{lie}\n")

@@ -135,7 +135,6 @@ async def test_writing_tools_that_come_or_go_are_announced(shop, mode):
 
 
 async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
-    """There are tools that write now."""
     configure(shop, docsFallback=False, tools="all")
     (shop.project / "knowledge").rename(shop.project / "elsewhere")
     shop.hub().sync()
@@ -167,8 +166,6 @@ async def test_what_changes_nothing_is_not_announced(shop, mode):
 
 
 async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_nothing(shop):
-    """What it was to be told is dropped."""
-
     class Deaf:
         async def send_resource_list_changed(self):
             await anyio.sleep_forever()
@@ -211,7 +208,6 @@ async def test_roots_that_change_are_asked_for_again(shop):
 
 
 async def test_roots_that_change_do_not_count_where_something_else_names_the_workspace(shop):
-    """The working directory is what it is."""
     asked = []
 
     async def answer(_context):

@@ -52,7 +52,6 @@ async def test_a_client_that_shows_views_is_told_of_them(shop, era):
 
 
 async def test_hits_come_with_their_traces(shop, era):
-    """In a part that no model reads; the text is that of other clients."""
     async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS]) as client:
         answer = await client.call_tool("search", {"query": "canary"})
     async with Client(create_server(shop.hub()), mode=era) as client:
@@ -83,7 +82,6 @@ async def test_memories_come_to_be_reviewed(shop, era):
 
 
 async def test_a_client_that_shows_something_else_gets_none(shop):
-    """The extension without the type of page is not enough."""
     other = advertise(EXTENSION_ID, {"mimeTypes": ["text/other"]})
     async with Client(create_server(shop.hub()), extensions=[other]) as client:
         answer = await client.call_tool("search", {"query": "canary"})
@@ -92,7 +90,6 @@ async def test_a_client_that_shows_something_else_gets_none(shop):
 
 
 async def test_traces_that_were_asked_for_are_in_the_text(shop):
-    """As without views."""
     async with Client(create_server(shop.hub()), extensions=[SHOWS]) as client:
         answer = await client.call_tool("search", {"query": "canary", "options": {"explain": True}})
         listed = await client.list_resources()

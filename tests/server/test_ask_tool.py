@@ -97,7 +97,6 @@ async def test_a_client_without_a_model_gets_an_answer_without_one(hub, mode):
 
 @pytest.mark.parametrize("says", ["I like cheese.", "Roll back [9]."])
 async def test_nonsense_falls_through(hub, mode, says):
-    """What cites nothing is not passed on."""
     answer = await call(hub, mode, Model(says))
 
     assert answer.written_by == "extractive"
@@ -105,7 +104,6 @@ async def test_nonsense_falls_through(hub, mode, says):
 
 
 async def test_an_answer_that_is_no_text_falls_through(hub, mode):
-    """A picture cites nothing."""
     picture = ImageContent(type="image", data="aGk=", mime_type="image/png")
     answer = await call(hub, mode, Model(CreateMessageResult(role="assistant", model="m", content=picture)))
 
@@ -114,7 +112,6 @@ async def test_an_answer_that_is_no_text_falls_through(hub, mode):
 
 
 async def test_no_answer_is_an_answer(hub, mode):
-    """A model that finds nothing in the passages is believed."""
     answer = await call(hub, mode, Model("NO_ANSWER"))
 
     assert (answer.outcome, answer.written_by) == ("not_answered", "sampling")
@@ -207,7 +204,6 @@ async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hu
 
 
 async def test_a_question_is_noted_once_whoever_writes(hub, mode):
-    """The repeated call of the newer era is no second question."""
     await call(hub, mode, Model())
     (noted,) = show_log(hub).queries
 
@@ -217,7 +213,6 @@ async def test_a_question_is_noted_once_whoever_writes(hub, mode):
 
 @pytest.mark.parametrize("writer", ["extractive", "none"])
 async def test_another_writer_can_be_named(hub, mode, writer):
-    """Then the client's model is not asked."""
     model = Model()
     answer = await call(hub, mode, model, options={"written_by": writer})
 
@@ -226,7 +221,6 @@ async def test_another_writer_can_be_named(hub, mode, writer):
 
 
 async def test_a_budget_gives_passages_and_asks_nobody(hub, mode):
-    """Context for an agent that writes the answer itself."""
     model = Model()
     answer = await call(hub, mode, model, options={"budget": 400})
 
@@ -235,7 +229,6 @@ async def test_a_budget_gives_passages_and_asks_nobody(hub, mode):
 
 
 async def test_what_nothing_covers_asks_nobody(hub, mode):
-    """A model is not tempted to make something up."""
     model = Model()
     answer = await call(hub, mode, model, question="who won the football world cup in brazil")
 
@@ -243,7 +236,6 @@ async def test_what_nothing_covers_asks_nobody(hub, mode):
 
 
 async def test_the_text_for_a_model_keeps_its_form(hub, mode, snapshot):
-    """One text: the answer fenced, its sources, why."""
     async with Client(create_server(hub), mode=mode, sampling_callback=Model()) as client:
         result = await client.call_tool("ask", {"question": QUESTION})
 
@@ -252,7 +244,6 @@ async def test_the_text_for_a_model_keeps_its_form(hub, mode, snapshot):
 
 
 async def test_a_wrong_option_is_said_in_a_sentence(hub, mode):
-    """An agent can fix its call."""
     for options, told in (
         ({"written_by": "magic"}, "written_by"),
         ({"budget": 1}, "budget"),

@@ -55,7 +55,6 @@ async def told(client, tool, **arguments):
 
 
 async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
-    """The question has their number; one call of the agent's is enough."""
     user = User("accept")
     async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=user) as client:
         text, failed = await told(client, "forget", everything=True)
@@ -68,7 +67,6 @@ async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
 
 @pytest.mark.parametrize("says", ["decline", "cancel"])
 async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
-    """An agent hears that the user did not allow it."""
     async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=User(says)) as client:
         text, failed = await told(client, "forget", everything=True)
 
@@ -88,7 +86,6 @@ async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatc
 
 
 async def test_a_client_that_cannot_ask_forgets_as_it_is_told(remembering, mode):
-    """`everything` was the condition before there were questions."""
     async with Client(create_server(remembering.hub()), mode=mode) as client:
         _, failed = await told(client, "forget", everything=True)
 
@@ -97,7 +94,6 @@ async def test_a_client_that_cannot_ask_forgets_as_it_is_told(remembering, mode)
 
 
 async def test_a_single_memory_is_no_question(remembering, mode):
-    """What is named is meant."""
     user = User()
     (first, _) = memories(remembering.hub()).memories
     async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=user) as client:
@@ -140,7 +136,6 @@ async def test_a_pointer_that_was_refused_is_not_asked_about_again(clone, mode):
 
 
 async def test_a_user_who_says_nothing_is_asked_once_a_connection(clone, mode):
-    """Neither yes nor no is kept."""
     user = User("cancel", "cancel")
     for _ in range(2):
         async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
@@ -170,7 +165,6 @@ async def test_only_what_was_shown_is_allowed(clone, mode):
 
 
 async def test_a_client_that_cannot_ask_is_told_the_command(clone, mode):
-    """Even if the paths are long."""
     notes = clone.home / "/".join(["very-long-names-of-folders"] * 7)
     notes.mkdir(parents=True)
     clone.write(".kbhub.json", json.dumps({"knowledge": str(notes)}))

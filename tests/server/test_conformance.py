@@ -124,7 +124,6 @@ def skilled(project):
 @pytest.mark.skipif(SUITE is None, reason="no conformance suite: `python tests/node_packages.py` gets it")
 @pytest.mark.parametrize("scenario", SKILLS)
 def test_the_official_suite_finds_nothing_wrong_with_skills(skilled, url, tmp_path, scenario):
-    """The scenarios of SEP-2640."""
     wrong, passed, done = judged(url, ["--scenario", scenario], tmp_path, SKILLS_ADVICE)
 
     assert wrong == [], done.stdout

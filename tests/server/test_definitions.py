@@ -10,5 +10,4 @@ from kbhub.server import definitions
 
 @pytest.mark.parametrize("structured", [True, False])
 def test_what_is_sent_is_what_the_sdk_would_send(structured):
-    """With what the tools return, and without."""
     assert definitions.kept(structured=structured) == generate.registered_tools(structured=structured)

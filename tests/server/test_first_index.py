@@ -137,7 +137,6 @@ def test_the_command_line_waits_for_another_process_too(cold, kbhub, monkeypatch
 
 
 def test_the_command_line_answers_from_the_index_that_another_process_completes(cold, kbhub):
-    """It takes what is there when that process is done."""
     go_on = threading.Event()
     with indexing(cold, go_on):
         threading.Timer(0, go_on.set).start()
@@ -148,7 +147,6 @@ def test_the_command_line_answers_from_the_index_that_another_process_completes(
 
 
 def test_what_is_indexed_and_what_is_not_yet_are_ranked_together(cold):
-    """Each file is found once, from the index or from the scan."""
     hub, found = cold.hub(), {}
 
     def look(_base, done, _todo):

@@ -115,7 +115,6 @@ json_values = st.recursive(
 @given(st.dictionaries(st.text(), json_values), st.integers() | st.text(max_size=20), st.integers(0, 5))
 @settings(max_examples=100, deadline=None)
 def test_the_id_is_found_without_reading(members, identifier, size):
-    """Whatever stands around it, and however it comes in pieces."""
     members = {name: value for name, value in members.items() if name not in ("id", "result", "error")}
     line = json.dumps(members | {"id": identifier}).encode()
     outline = FrameOutline()
@@ -129,7 +128,6 @@ def test_the_id_is_found_without_reading(members, identifier, size):
 @given(st.binary(max_size=300), st.integers(1, 50))
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_are_cut_into_frames(data, size):
-    """The same ones, however they come in pieces."""
     whole = list(frames([data]))
 
     assert whole == list(frames(data[at : at + size] for at in range(0, len(data), size)))
@@ -213,7 +211,6 @@ def test_every_frame_is_answered_on_standard_streams(place, modern, seed, count)
 @pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 @pytest.mark.parametrize(("modern", "seed", "count"), CASES)
 def test_every_frame_is_answered_by_way_of_the_daemon(place, modern, seed, count):
-    """The same, through the process that passes messages on."""
     with windows(place) as begin:
         window = begin(CONNECT)
         sent, answers, code = fuzz_window(window, modern, seed, count)

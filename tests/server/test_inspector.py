@@ -73,7 +73,6 @@ def result_of(done):
 
 
 def test_every_tool_is_portable(inspect):
-    """No client has reason to refuse a schema, nor to warn of one."""
     done = inspect("--method", "tools/list", "--strict")
 
     assert done.stderr.strip() == ""
@@ -82,7 +81,6 @@ def test_every_tool_is_portable(inspect):
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_foreign_client_is_served_in_both_eras(inspect, era):
-    """From the list of tools to a document and a prompt."""
     common = ("--format", "json", "--protocol-era", era, "--method")
     found = result_of(
         inspect(*common, "tools/call", "--tool-name", "search", "--tool-args-json", '{"query": "canary first"}')
@@ -127,7 +125,6 @@ def test_every_core_tool_answers_a_foreign_client(inspect):
 
 
 def test_a_failure_is_told_as_one(inspect):
-    """The Inspector takes a refused call for a failed one."""
     done = inspect(
         *("--format", "json", "--method", "tools/call", "--tool-name", "read", "--tool-args-json"),
         '{"refs": "none.md"}',

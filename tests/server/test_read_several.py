@@ -38,7 +38,6 @@ def several(environment):
 
 
 def test_one_argument_names_several_documents(several, kbhub):
-    """Commas, braces, patterns, and bases as folders."""
     for refs, found in SAME:
         done = kbhub("read", refs, "--json", code=0)
 
@@ -48,7 +47,6 @@ def test_one_argument_names_several_documents(several, kbhub):
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
 async def test_the_tool_reads_what_the_command_reads(several, mode):
-    """Whether they come as a text or in a list."""
     async with Client(create_server(several.hub(), structured=True), mode=mode) as client:
         for refs, found in SAME:
             for form in (refs, [refs]):
@@ -63,7 +61,6 @@ def test_a_pattern_from_the_working_directory_is_one_of_documents(several, kbhub
 
 
 def test_a_pattern_matches_what_is_new(several, kbhub):
-    """The index is brought in step first."""
     kbhub("read", "runbooks/*.md", code=0)
     several.write("knowledge/runbooks/deploy.md", "# Deploy\n")
 
@@ -71,7 +68,6 @@ def test_a_pattern_matches_what_is_new(several, kbhub):
 
 
 def test_a_folder_of_a_base_wins_over_a_base_of_its_name(several, kbhub):
-    """A path in the project base is what it is first."""
     several.write("knowledge/ops/vpn.md", "# Ours\n")
 
     assert kbhub("read", "ops/vpn.md", code=0).out == "# Ours\n"
@@ -79,7 +75,6 @@ def test_a_folder_of_a_base_wins_over_a_base_of_its_name(several, kbhub):
 
 
 def test_a_part_that_leads_nowhere_is_named_alone(several, kbhub):
-    """The others are printed."""
     done = kbhub("read", "glossary.md,nosuch.md", code=1)
 
     assert done.out == "# Words, explained\n"

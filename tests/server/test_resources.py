@@ -79,7 +79,6 @@ async def read(client, uri):
 
 
 async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
-    """Each once, the project's first, with a title, a size and a time."""
     monkeypatch.setattr(kbhub.server.resources, "PAGE", 2)
     async with Client(create_server(shop.hub()), mode=mode) as client:
         uris, pages = await every_uri(client)
@@ -97,7 +96,6 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
 
 
 async def test_documents_that_come_and_go_between_pages_leave_the_others_in_place(shop, mode, monkeypatch):
-    """The cursor says after which document to go on."""
     monkeypatch.setattr(kbhub.server.resources, "PAGE", 2)
     hub = shop.hub()
     async with Client(create_server(hub), mode=mode) as client:
@@ -111,7 +109,6 @@ async def test_documents_that_come_and_go_between_pages_leave_the_others_in_plac
 
 
 async def test_a_cursor_that_is_none_is_refused(shop, mode):
-    """As is one of a base that is not active any more."""
     for cursor in (
         "x",
         "é",
@@ -126,7 +123,6 @@ async def test_a_cursor_that_is_none_is_refused(shop, mode):
 
 
 async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
-    """Nor does a project without knowledge."""
     environment.write("knowledge/a.md", "# A\n")
     hub = environment.hub()
     hub.index(hub.select()[0]).path.parent.mkdir(parents=True)
@@ -142,7 +138,6 @@ async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
 
 
 async def test_a_document_is_read_as_it_is_on_disk(shop, mode):
-    """Line endings and all, also before it is indexed."""
     shop.write("knowledge/new.txt", "plain\n")
     shop.write(".kbhub.json", '{"include": ["*.txt"]}')
     async with Client(create_server(shop.hub()), mode=mode) as client:
@@ -204,7 +199,6 @@ async def test_what_is_no_document_is_refused(shop, mode):
 
 
 async def test_a_wrong_configuration_is_told(shop, mode):
-    """And the next request works when it is fixed."""
     config = shop.write(f"{shop.home}/.kbhub.json", '{"bases": 3}')
     async with Client(create_server(shop.hub()), mode=mode) as client:
         assert ".kbhub.json: bases: " in (await refused(client.read_resource("kbhub://project/deploy.md"))).message
@@ -214,7 +208,6 @@ async def test_a_wrong_configuration_is_told(shop, mode):
 
 
 async def test_a_memory_that_is_read_counts_as_used(shop, mode):
-    """It is a reading like any other."""
     async with Client(create_server(shop.hub()), mode=mode) as client:
         done = text_of(await client.call_tool("remember", {"text": "Tabs, not spaces."}))
         path = done.split("memory@")[1].split(" · ")[0]
@@ -225,8 +218,6 @@ async def test_a_memory_that_is_read_counts_as_used(shop, mode):
 
 
 async def test_roots_are_asked_for_a_document_too(shop, mode):
-    """Where nothing else names the workspace."""
-
     async def roots(_context):
         return ListRootsResult(roots=[Root(uri=shop.project.as_uri())])
 
@@ -236,7 +227,6 @@ async def test_roots_are_asked_for_a_document_too(shop, mode):
 
 
 async def test_resources_work_over_stdio(shop, mode):
-    """List, template and document through a real pipe."""
     async with Client(over_stdio(shop), mode=mode) as client:
         uris, _ = await every_uri(client)
         assert len((await client.list_resource_templates()).resource_templates) == 1
@@ -265,7 +255,6 @@ def test_an_address_leads_back_to_base_and_path(base, path):
 
 @given(st.text())
 def test_any_string_can_be_asked_for(text):
-    """It is an address or none."""
     parsed = parse_uri(text)
 
     assert parsed is None or text.lower().startswith("kbhub://")
@@ -296,7 +285,6 @@ async def test_bases_and_paths_are_completed(shop, mode):
 
 
 async def test_arguments_of_prompts_are_completed(shop, mode):
-    """Topics by the tags there are, the most frequent first."""
     for prompt, name, value, values in (
         ("write_down", "topic", "", ["ops/deploy", "Food"]),
         ("write_down", "topic", "#fo", ["Food"]),
@@ -312,7 +300,6 @@ async def test_arguments_of_prompts_are_completed(shop, mode):
 
 
 async def test_a_completion_is_cut_at_what_the_protocol_allows(environment, mode):
-    """A hundred values, and a word that there are more."""
     for number in range(103):
         environment.write(f"knowledge/n{number:03}.md", f"# {number}\n")
     environment.hub().sync()
@@ -337,7 +324,6 @@ async def test_a_completed_path_makes_the_address_of_its_document(environment, m
 
 
 async def test_nothing_is_completed_while_the_configuration_is_wrong(shop, mode):
-    """A list that pops up while somebody types is no place for an error."""
     shop.write(f"{shop.home}/.kbhub.json", '{"bases": 3}')
     async with Client(create_server(shop.hub()), mode=mode) as client:
         assert (await client.complete(DOCUMENT, {"name": "base", "value": ""})).completion.values == []
@@ -454,7 +440,6 @@ async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
 
 
 async def test_every_spelling_of_an_address_is_followed(shop, mode):
-    """The client hears the one that it gave."""
     uris = ["kbhub://project/%64eploy.md", "KBHUB://project/deploy.md"]
     async with following(create_server(shop.hub()), mode, *uris) as (client, ears):
         await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
@@ -462,7 +447,6 @@ async def test_every_spelling_of_an_address_is_followed(shop, mode):
 
 
 async def test_who_unsubscribes_hears_no_more(shop):
-    """In the handshake era, where there is a request for that."""
     uri = "kbhub://project/deploy.md"
     async with following(create_server(shop.hub()), "legacy", uri) as (client, ears):
         await client.unsubscribe_resource(uri)
@@ -472,7 +456,6 @@ async def test_who_unsubscribes_hears_no_more(shop):
 
 
 async def test_what_cannot_be_followed_is_refused(shop):
-    """An address of somebody else's, and more than a client can mean."""
     async with Client(create_server(shop.hub()), mode="legacy") as client:
         error = await refused(client.subscribe_resource("file:///etc/passwd"))
         for number in range(MAX_SUBSCRIPTIONS):
@@ -484,7 +467,6 @@ async def test_what_cannot_be_followed_is_refused(shop):
 
 
 async def test_nobody_is_told_who_has_asked_for_no_document(shop, monkeypatch):
-    """And no hash is read for nothing."""
     monkeypatch.setattr(
         "kbhub.index.catalogue.content_hashes", lambda index: pytest.fail("the hashes were read for nothing")
     )

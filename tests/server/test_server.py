@@ -131,7 +131,6 @@ async def test_a_wrong_call_is_told_in_one_sentence(notes, mode):
 
 
 async def test_bases_are_a_name_a_list_or_left_out(notes, mode):
-    """Models write lists in several ways."""
     for bases in (
         "project",
         "project, ",
@@ -167,7 +166,6 @@ async def test_pages_cover_all_hits_once(environment, mode, limit, granularity):
 
 
 async def test_a_cursor_of_another_search_is_refused(notes, mode):
-    """A page of another query would be an answer to nothing."""
     async with Client(create_server(notes.hub()), mode=mode) as client:
         text = text_of(await client.call_tool("search", {"query": "deploy", "limit": 2}))
         (call,) = [arguments_of(call) for tool, call in CALL.findall(text) if tool == "search" and "cursor" in call]
@@ -178,7 +176,6 @@ async def test_a_cursor_of_another_search_is_refused(notes, mode):
 
 
 async def test_settings_give_the_defaults(notes, mode):
-    """What the user configured holds for an agent that says nothing."""
     notes.write(f"{notes.home}/.kbhub.json", '{"search": {"limit": 2, "mode": "keyword"}}')
 
     text = text_of(await ask(create_server(notes.hub()), mode, "search", query="deploy"))
@@ -188,7 +185,6 @@ async def test_settings_give_the_defaults(notes, mode):
 
 
 async def test_explain_traces_each_hit(notes, mode):
-    """Each score can be followed to its signals."""
     text = text_of(
         await ask(create_server(notes.hub()), mode, "search", query="deploy", options={"explain": True}, limit=3)
     )
@@ -269,7 +265,6 @@ async def test_a_hostile_document_keeps_to_its_place(environment, mode):
 
 
 async def test_where_nothing_is_every_tool_says_what_was_looked_for(environment, mode):
-    """No error, one sentence, and the command that creates knowledge."""
     server = create_server(environment.hub())
     answers = [
         await ask(server, mode, "search", query="x"),
@@ -330,7 +325,6 @@ async def test_roots_are_asked_in_the_first_call_and_once(notes, mode, roots):
 
 
 async def test_roots_are_not_asked_where_the_workspace_is_known(notes, mode, roots):
-    """The working directory is enough."""
     async with Client(create_server(notes.hub()), mode=mode, list_roots_callback=roots) as client:
         await client.call_tool("search", {"query": "deploy"})
 
@@ -338,7 +332,6 @@ async def test_roots_are_not_asked_where_the_workspace_is_known(notes, mode, roo
 
 
 async def test_without_roots_the_answer_is_that_nothing_is_here(notes, mode):
-    """A client that offers none is not asked, and nothing fails."""
     result = await ask(create_server(notes.hub(cwd=notes.home)), mode, "search", query="deploy")
 
     assert result.is_error is False
@@ -387,7 +380,6 @@ async def test_calls_side_by_side_share_one_question_for_roots(notes, mode, root
 
 
 async def test_structured_results_fit_their_published_schemas(notes, mode):
-    """Programs get typed content beside the same text."""
     plain, structured = create_server(notes.hub()), create_server(notes.hub(), structured=True)
     calls = {"search": {"query": "canary deploy", "limit": 2}, "read": {"refs": "notes/n1.md"}, "status": {}}
     async with Client(plain, mode=mode) as one, Client(structured, mode=mode) as other:
@@ -412,7 +404,6 @@ async def test_structured_results_fit_their_published_schemas(notes, mode):
 
 
 async def test_structured_answers_without_knowledge_fit_too(environment, mode):
-    """An empty result is a result."""
     server = create_server(environment.hub(), structured=True)
 
     assert (await ask(server, mode, "search", query="x")).structured_content["hits"] == []
@@ -468,7 +459,6 @@ async def test_a_search_waits_for_the_first_index_and_reports_progress(environme
 
 
 async def test_a_document_written_after_the_first_search_is_found_by_the_next(notes, mode, monkeypatch):
-    """Each search brings in step what needs little."""
     monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
     monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
     async with Client(create_server(notes.hub()), mode=mode) as client:
@@ -481,7 +471,6 @@ async def test_a_document_written_after_the_first_search_is_found_by_the_next(no
 
 
 async def test_status_lists_bases_and_what_is_wrong(notes, mode):
-    """Sizes, state and problems of every base, in words."""
     notes.write(f"{notes.home}/notes/a.md", "# A\n")
     notes.write(
         f"{notes.home}/.kbhub.json", '{"bases": {"own": "~/notes", "lost": "~/gone"}, "repos": {"*": ["own", "lost"]}}'
@@ -553,7 +542,6 @@ async def test_a_search_does_not_wait_for_a_long_comparison(notes, monkeypatch):
 
 
 def test_the_base_that_is_asked_for_is_indexed_first(environment):
-    """Not the smaller ones, which somebody may ask for later."""
     sizes = {"large": 30, "small": 1, "middle": 10}
     bases = {
         name: environment.write(f"{environment.home}/{name}/{number}.md", f"# Canary {number}\n").parent

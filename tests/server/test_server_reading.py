@@ -29,7 +29,6 @@ async def test_pages_of_documents_lead_to_the_last(environment, mode):
 
 
 async def test_a_long_line_is_read_on_by_the_named_call(environment, mode):
-    """Where a line was cut is said, and the call that goes on there."""
     environment.write("knowledge/wide.md", "# Wide\n\n" + "x" * 30_000)
     async with Client(create_server(environment.hub()), mode=mode) as client:
         first = text_of(await client.call_tool("read", {"refs": "wide.md"}))
@@ -41,7 +40,6 @@ async def test_a_long_line_is_read_on_by_the_named_call(environment, mode):
 
 
 async def test_lines_are_numbered_on_request(environment, mode):
-    """By their number in the document, not in the answer."""
     environment.write("knowledge/a.md", "".join(f"line {number}\n" for number in range(1, 13)))
     async with Client(create_server(environment.hub()), mode=mode) as client:
         plain = text_of(await client.call_tool("read", {"refs": "a.md:9:3"}))

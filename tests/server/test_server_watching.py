@@ -33,7 +33,6 @@ def begun(server):
     ("mounts", "told"), [([], "watched live"), ([("/", "nfs4")], "polled every 2 s: it is on nfs4")]
 )
 async def test_status_says_how_changes_are_noticed(environment, mode, monkeypatch, mounts, told):
-    """Live, or by polling and why."""
     monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: mounts)
     environment.write("knowledge/deploy.md", "# Deploy\n")
     server = create_server(environment.hub())
@@ -47,8 +46,6 @@ async def test_status_says_how_changes_are_noticed(environment, mode, monkeypatc
 
 @pytest.mark.anyio
 async def test_status_says_that_no_events_can_be_had(environment, mode, monkeypatch):
-    """An exhausted limit of the system is named."""
-
     def refuse(*_, **__):
         raise OSError("OS file watch limit reached.")
 

@@ -58,7 +58,6 @@ def test_it_greets_as_the_parsed_command_does(environment):
 
 
 def test_it_loads_no_library_of_the_command_line(environment):
-    """The SDK is all that a client waits for."""
     done = serve(environment, python=("-X", "importtime"))
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
 
@@ -72,7 +71,6 @@ def test_it_loads_no_library_of_the_command_line(environment):
     [({"KBHUB_BASES": "no-path"}, "KBHUB_BASES"), ({"KBHUB_PROTOCOL": "newest"}, "KBHUB_PROTOCOL is 'newest'")],
 )
 def test_what_is_wrong_from_the_start_is_one_line_and_the_code_for_wrong_usage(environment, changes, said):
-    """As for every command; nothing is written to the client."""
     done = serve(environment, **changes)
 
     assert (done.returncode, done.stdout) == (2, "")
@@ -89,7 +87,6 @@ def test_the_protocol_of_the_environment_is_the_one_that_is_spoken(environment):
 
 
 def test_a_tool_is_registered_when_it_is_called(environment):
-    """The list is in its order whatever was called before."""
     environment.write("knowledge/crates.md", "# Crates\n")
     server = create_server(environment.hub())
 
@@ -124,7 +121,6 @@ def test_what_calls_need_is_loaded_once_the_tools_are_listed(environment, monkey
 
 @pytest.mark.parametrize(("tool", "given"), [("search", {"query": "crates"}), ("ask", {"question": "crates?"})])
 def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypatch, tool, given):
-    """Not beside what it is about, however long that takes."""
     environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
     environment.env["KBHUB_TOOLS"] = "all"
     environment.hub().sync()
@@ -192,7 +188,6 @@ def run_python(code, environment, given=""):
 
 
 def test_a_first_search_finds_every_library_loaded_but_numpy(environment):
-    """By a thread, once the tools are listed."""
     environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
     environment.hub().sync()
     before, during = json.loads(run_python(LATE_MODULES, environment))

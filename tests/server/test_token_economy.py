@@ -79,7 +79,6 @@ def tokens(text):
 
 
 async def test_the_definitions_cost_little(everything):
-    """The default set stays under 1,800 tokens, all tools under 2,500."""
     tools = await listed(everything)
     cost = {tool.name: tokens(compact(tool)) for tool in tools}
     sums = {"core": sum(cost[name] for name in CORE), "all": sum(cost.values())}
@@ -107,7 +106,6 @@ async def test_a_conversation_costs_little(everything):
 
 
 async def test_a_conversation_costs_little_by_the_tokenizer_of_a_language_model(everything):
-    """The same, as above."""
     package = pytest.importorskip("bpe_openai", reason="the package bpe-openai is not installed")
     counter = package.get_encoding("o200k_base")
 
@@ -115,7 +113,6 @@ async def test_a_conversation_costs_little_by_the_tokenizer_of_a_language_model(
 
 
 async def test_what_kbhub_is_told_with_each_conversation_is_short(everything):
-    """Instructions, prompts and the template of resources come on top."""
     async with Client(create_server(everything.hub())) as client:
         prompts = (await client.list_prompts()).model_dump_json(by_alias=True, exclude_none=True)
         templates = (await client.list_resource_templates()).model_dump_json(by_alias=True, exclude_none=True)

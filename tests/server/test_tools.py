@@ -91,21 +91,18 @@ async def test_the_settings_say_which_tools_there_are(shop):
 
 
 async def test_an_option_takes_the_writing_tools_away(shop):
-    """Whatever the settings say, as `kbhub serve --read-only` has it."""
     names = await names_of(shop, read_only=True)
 
     assert set(names) == set(ALL) - WRITERS
 
 
 async def test_documents_are_written_only_where_a_base_may_be(shop):
-    """A base that is found and not chosen is no place to write."""
     (shop.project / "knowledge").rename(shop.project / "docs")
 
     assert not {"write_document", "delete_document", "rename_document"} & set(await names_of(shop))
 
 
 async def test_hints_tell_what_writes_and_what_takes_away(shop):
-    """A client asks its user before the latter, and not before a search."""
     async with Client(create_server(shop.hub())) as client:
         hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
 
@@ -119,7 +116,6 @@ async def test_hints_tell_what_writes_and_what_takes_away(shop):
 
 
 async def test_a_wrong_name_in_the_setting_is_told_by_every_tool(shop, mode):
-    """The list stays as it was until the config is fixed."""
     configure(shop, tools=["serach"])
     async with Client(create_server(shop.hub()), mode=mode) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
@@ -131,7 +127,6 @@ async def test_a_wrong_name_in_the_setting_is_told_by_every_tool(shop, mode):
 
 
 async def test_instructions_name_only_what_is_offered(shop):
-    """A model is not sent to a tool that is not there."""
     assert "`remember`" in instructions(shop.hub())
     assert "`remember`" not in instructions(shop.hub(read_only=True))
     assert set(re.findall(r"`(\w+)`", instructions(shop.hub(read_only=True)))) <= set(offered(shop.hub(read_only=True)))
@@ -154,7 +149,6 @@ async def test_who_calls_a_tool_of_another_server_is_told_ours(shop):
 
 
 async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop):
-    """And what would change that."""
     for settings, name, reason in (
         ({}, "write_document", "`write_document` is not available: the setting `tools` excludes it; "),
         ({}, "write_note", "no tool 'write_note'; use `write_document`, which is not available: the setting "),
@@ -238,7 +232,6 @@ async def test_the_next_page_is_of_the_same_wordings(shop, mode):
 
 
 async def test_search_says_what_lies_where_a_hit_is(shop, mode):
-    """In one line, and once for hits that lie together."""
     shop.write(".kbhub.json", json.dumps({"contexts": {"": "All about\nthe shop", "food.md": "Not about work"}}))
     async with Client(create_server(shop.hub()), mode=mode) as client:
         found = await told(client, "search", query="deploy soup", mode="keyword")
@@ -251,7 +244,6 @@ async def test_search_says_what_lies_where_a_hit_is(shop, mode):
 
 
 async def test_related_shows_links_of_all_kinds_and_the_broken_ones(shop, mode):
-    """From one document, in both directions."""
     async with Client(create_server(shop.hub()), mode=mode) as client:
         from_it = await told(client, "related", ref="Deploying", kinds="link,related")
         to_it = await told(client, "related", ref="rollback.md", limit=3)
@@ -265,7 +257,6 @@ async def test_related_shows_links_of_all_kinds_and_the_broken_ones(shop, mode):
 
 
 async def test_tags_lists_them_and_what_is_about_one(shop, mode):
-    """With names in a list or in a string."""
     async with Client(create_server(shop.hub()), mode=mode) as client:
         every = await told(client, "tags")
         one = await told(client, "tags", names="ops/deploy", hops=0)
@@ -277,7 +268,6 @@ async def test_tags_lists_them_and_what_is_about_one(shop, mode):
 
 
 async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
-    """The whole life of a memory, by the calls that the answers name."""
     async with Client(create_server(shop.hub()), mode=mode) as client:
         first = await told(client, "remember", text="The gateway times out after 30 seconds.", tags="ops, gateway")
         (old,) = re.findall(r" · id (\w+) · ", first)
@@ -308,7 +298,6 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
 
 
 async def test_a_memory_says_which_client_wrote_it(shop, mode):
-    """Provenance is the client's name, as it gave it."""
     from mcp.types import Implementation
 
     info = Implementation(name="testing-agent", version="1")
@@ -349,7 +338,6 @@ async def test_a_document_is_written_changed_and_kept_from_a_lost_update(shop, m
 
 
 async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
-    """What breaks is named, and can be fixed."""
     async with Client(create_server(shop.hub()), mode=mode) as client:
         await told(client, "search", query="deploy")
         deleted = await told(client, "delete_document", ref="rollback.md")
@@ -368,7 +356,6 @@ async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
 
 
 async def test_audit_names_what_is_wrong_and_what_to_do(shop, mode):
-    """With a place, and only what was asked for."""
     async with Client(create_server(shop.hub()), mode=mode) as client:
         every = await told(client, "audit")
         links = await told(client, "audit", checks="links", limit=1, bases="project")
@@ -379,7 +366,6 @@ async def test_audit_names_what_is_wrong_and_what_to_do(shop, mode):
 
 
 async def test_an_audit_reports_progress_to_a_client_that_asks(shop, mode, monkeypatch):
-    """How many documents are checked, and for what."""
     monkeypatch.setattr("kbhub.server.calls.PROGRESS_SECONDS", 0)
     shop.hub().sync()
     heard = []
@@ -413,7 +399,6 @@ async def test_status_looks_anew_when_it_is_told_to(shop, mode, monkeypatch):
 
 
 async def test_where_nothing_is_tools_that_look_say_so(environment, mode):
-    """And what would create something."""
     configure(environment, tools="all")
     async with Client(create_server(environment.hub()), mode=mode) as client:
         for tool, arguments in (("tags", {}), ("audit", {}), ("ask", {"question": "x"}), ("related", {"ref": "x"})):
@@ -455,7 +440,6 @@ async def test_whatever_memories_and_documents_say_they_keep_to_their_place(shop
 
 
 async def test_structured_results_of_every_tool_fit_their_schemas(shop, mode):
-    """Typed content beside the same text."""
     calls = [
         ("related", {"ref": "deploy.md"}),
         ("tags", {}),

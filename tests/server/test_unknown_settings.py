@@ -48,7 +48,6 @@ def mistaken(environment):
 
 
 def test_every_command_names_an_unknown_field(mistaken, kbhub):
-    """On one line of standard error, with the field that is nearest."""
     for command in COMMANDS:
         said = [line for line in kbhub(*command).err.splitlines() if "unknown field" in line]
 
@@ -56,7 +55,6 @@ def test_every_command_names_an_unknown_field(mistaken, kbhub):
 
 
 def test_a_command_that_lists_problems_does_not_say_it_twice(mistaken, kbhub):
-    """It stands among them."""
     for command in (
         ["status"],
         ["status", "--json"],
@@ -69,7 +67,6 @@ def test_a_command_that_lists_problems_does_not_say_it_twice(mistaken, kbhub):
 
 
 def test_several_warnings_are_one_line_that_counts_them(mistaken, kbhub, monkeypatch):
-    """A misspelt variable is one of them."""
     monkeypatch.setenv("KBHUB_SERCH__LIMIT", "3")
     mistaken.write("knowledge/.keep", "")
     mistaken.write(".kbhub.json", '{"weight": 3}')
@@ -96,7 +93,6 @@ def texts(results):
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("first", [("search", {"query": "rollback"}), ("read", {"refs": "nosuch.md"})], ids=["", "x"])
 async def test_the_first_answer_of_a_session_names_it_and_no_other(mistaken, mode, first):
-    """Also where the answer is that something is wrong."""
     async with Client(create_server(mistaken.hub()), mode=mode) as client:
         results = [await client.call_tool(*first), await client.call_tool("search", {"query": "rollback"})]
     async with Client(create_server(mistaken.hub()), mode=mode) as client:
@@ -110,7 +106,6 @@ async def test_the_first_answer_of_a_session_names_it_and_no_other(mistaken, mod
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
 async def test_status_names_it_once_and_what_is_structured_has_it_too(mistaken, mode):
-    """As a problem there, and among the notes of a search."""
     async with Client(create_server(mistaken.hub()), mode=mode) as client:
         status = await client.call_tool("status", {})
         search = await client.call_tool("search", {"query": "rollback"})
@@ -123,7 +118,6 @@ async def test_status_names_it_once_and_what_is_structured_has_it_too(mistaken, 
 
 
 def test_every_command_that_takes_a_base_names_those_that_there_are(environment, kbhub):
-    """In one line, as wrong usage, and nothing is done."""
     for command in (
         ["search", "x", "--in", "nosuch"],
         ["ask", "x", "--in", "nosuch"],

@@ -199,7 +199,6 @@ def test_a_header_has_a_deadline(quick, sent):
 
 
 def test_a_header_that_comes_in_drops_has_the_same_deadline(quick):
-    """What comes does not put it off."""
     raw = quick()
     raw.sendall(b"GET /")
     with suppress(ConnectionError):
@@ -208,7 +207,6 @@ def test_a_header_that_comes_in_drops_has_the_same_deadline(quick):
 
 
 def test_a_further_request_has_the_deadline_again(quick):
-    """Of a connection that was answered once, too."""
     raw = quick()
     raw.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer token\r\n\r\nGET /hea")
     status, body = answer_of(raw)
@@ -217,7 +215,6 @@ def test_a_further_request_has_the_deadline_again(quick):
 
 
 def test_a_body_has_a_deadline(quick):
-    """The client is told."""
     raw = quick()
     raw.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer token\r\nContent-Length: 9\r\n\r\n{")
     status, body = answer_of(raw)
@@ -227,7 +224,6 @@ def test_a_body_has_a_deadline(quick):
 
 
 def test_who_may_not_speak_is_answered_once(quick):
-    """And the connection closed, whatever was to follow."""
     for request, status in ((b"POST /mcp", 401), (b"GET /health", 200)):
         raw = quick()
         raw.sendall(request + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" * 2)
@@ -284,7 +280,6 @@ def test_more_at_a_time_than_a_user_asks_for_is_put_off(quick, monkeypatch):
 
 
 def test_more_a_second_than_a_user_asks_for_is_put_off(quick):
-    """429, and when to come again, beyond the burst."""
     raw = quick()
     count = 3 * int(BURST)
     raw.sendall((KNOWN % (b"POST /mcp", 2) + b"{}") * count)

@@ -31,7 +31,6 @@ def config_of(environment):
 
 
 def test_a_folder_becomes_a_base_of_every_project(folders):
-    """Its id is its name, and it is active at once."""
     hub = folders.hub()
 
     change = add_base(hub, NewBase(str(folders.home / "notes")))
@@ -42,7 +41,6 @@ def test_a_folder_becomes_a_base_of_every_project(folders):
 
 
 def test_adding_twice_changes_nothing(folders):
-    """A script may say it again."""
     add_base(folders.hub(), NewBase("~/notes"))
     before = config_of(folders)
 
@@ -53,7 +51,6 @@ def test_adding_twice_changes_nothing(folders):
 
 
 def test_all_fields_are_written_and_nothing_else_is_touched(folders):
-    """Comments, order and layout of the file are the user's."""
     folders.write(folders.home / ".kbhub.json", CONFIG)
     new = NewBase(
         "ops=~/team/handbook",
@@ -120,7 +117,6 @@ def test_a_second_place_is_added_to_the_first(folders):
     ],
 )
 def test_what_cannot_be_a_base_is_refused_with_what_to_do(folders, new, message):
-    """The config stays as it is."""
     folders.write(folders.home / ".kbhub.json", CONFIG)
 
     with pytest.raises(UsageError, match=message):
@@ -130,7 +126,6 @@ def test_what_cannot_be_a_base_is_refused_with_what_to_do(folders, new, message)
 
 
 def test_a_malformed_config_is_never_edited(folders):
-    """The error names the line."""
     folders.write(folders.home / ".kbhub.json", '{\n"bases": {"a" "b"}\n}')
 
     with pytest.raises(ConfigError, match="line 2"):
@@ -140,7 +135,6 @@ def test_a_malformed_config_is_never_edited(folders):
 
 
 def test_removing_takes_a_base_out_of_everything_but_leaves_its_documents(folders):
-    """An entry of `repos` that it alone was in still keeps others away."""
     folders.write(folders.home / ".kbhub.json", CONFIG)
 
     change = remove_base(folders.hub(), "notes")
@@ -153,7 +147,6 @@ def test_removing_takes_a_base_out_of_everything_but_leaves_its_documents(folder
 
 
 def test_renaming_keeps_place_comments_and_index(folders):
-    """Only the id changes, wherever it stands."""
     folders.write(folders.home / ".kbhub.json", CONFIG)
     folders.hub().sync(("notes",))
     index = show_base(folders.hub(), "notes").index
@@ -167,7 +160,6 @@ def test_renaming_keeps_place_comments_and_index(folders):
 
 
 def test_all_bases_are_listed_active_or_not(folders):
-    """A base that cannot be used is listed with its reason."""
     folders.write("knowledge/x.md", "# X\n")
     folders.write(
         folders.home / ".kbhub.json",
@@ -186,7 +178,6 @@ def test_all_bases_are_listed_active_or_not(folders):
 
 
 def test_bases_that_no_file_names_cannot_be_changed(folders):
-    """The project base is discovered, not configured."""
     folders.write("knowledge/x.md", "# X\n")
 
     with pytest.raises(UsageError, match="discovered, not configured"):
@@ -196,7 +187,6 @@ def test_bases_that_no_file_names_cannot_be_changed(folders):
 
 
 def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):
-    """An option names another file than the usual one."""
     named = folders.write(folders.home / "other.json", "{}\n")
 
     add_base(folders.hub(config=named), NewBase("~/notes"))

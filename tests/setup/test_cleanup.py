@@ -47,7 +47,6 @@ def test_indexes_in_use_are_never_found(indexed):
 
 
 def test_the_index_of_a_folder_that_is_gone_is_deleted(indexed):
-    """With its journals and its lock; the others stay."""
     shutil.rmtree(indexed.home / "gone")
     hub = indexed.hub()
 
@@ -63,7 +62,6 @@ def test_the_index_of_a_folder_that_is_gone_is_deleted(indexed):
 
 
 def test_an_index_that_no_base_has_any_more_is_found(indexed):
-    """The folder is there, but the config has forgotten it."""
     indexed.write(indexed.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}}')
 
     found = examine_cache(indexed.hub()).found
@@ -73,7 +71,6 @@ def test_an_index_that_no_base_has_any_more_is_found(indexed):
 
 
 def test_what_was_set_aside_and_locks_without_index_are_found(indexed):
-    """Left over from damage and from indexes that are gone."""
     folder = indexed.hub().cache / "bases"
     index = next(folder.glob("notes-*.db"))
     aside = index.with_suffix(".aside.db")
@@ -94,7 +91,6 @@ def test_what_was_set_aside_and_locks_without_index_are_found(indexed):
 
 
 def test_an_index_that_somebody_writes_is_left_alone(indexed):
-    """A held lock is respected, and said."""
     shutil.rmtree(indexed.home / "gone")
     hub = indexed.hub()
     found = examine_cache(hub)
@@ -109,7 +105,6 @@ def test_an_index_that_somebody_writes_is_left_alone(indexed):
 
 
 def test_a_base_that_came_back_keeps_its_index(indexed):
-    """What was found is looked at again before it is deleted."""
     folder = indexed.home / "gone"
     folder.rename(indexed.home / "away")
     found = examine_cache(indexed.hub())
@@ -137,7 +132,6 @@ def test_nothing_outside_the_cache_is_touched(indexed, tmp_path):
 
 
 def test_corpora_of_measurements_are_deleted_when_they_rest(indexed):
-    """One that was made a moment ago may be in use."""
     cache = indexed.hub().cache
     old, new = cache / "eval" / "0123456789abcdef", cache / "eval" / "fedcba9876543210"
     for folder in (old, new):
@@ -171,7 +165,6 @@ def aged(path, days):
 
 
 def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
-    """Answers of models are not missed; what is not kbhub's stays."""
     stored = StoredAnswers(indexed.hub().cache)
     for number in range(3):
         stored.save(Expansion(), [str(number)])
@@ -191,7 +184,6 @@ def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
 
 
 def test_links_in_place_of_caches_are_left_alone(indexed, tmp_path):
-    """Where they lead is nobody's business."""
     elsewhere = tmp_path / "elsewhere"
     StoredAnswers(elsewhere).save(Expansion(), ["a"])
     (indexed.hub().cache / "answers").symlink_to(elsewhere / "answers")
@@ -200,7 +192,6 @@ def test_links_in_place_of_caches_are_left_alone(indexed, tmp_path):
 
 
 def test_a_folder_of_answers_goes_when_it_is_empty(indexed):
-    """Nothing of kbhub's is left where nothing else was."""
     stored = StoredAnswers(indexed.hub().cache)
     stored.save(Expansion(), ["a"])
 
@@ -228,7 +219,6 @@ def kept_texts(environment):
 
 
 def test_kept_texts_of_known_bases_are_not_mentioned(keeping):
-    """Also where the base is not active."""
     assert len(kept_texts(keeping)) == 2
 
     assert examine_cache(keeping.hub()).spared == ()
@@ -258,7 +248,6 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
 
 
 def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
-    """They are told as of an unknown base."""
     for about in (data_dir(keeping.env) / "kept").glob("*/base.json"):
         about.write_text("{")
 
@@ -266,7 +255,6 @@ def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
 
 
 def test_the_list_says_size_and_age(indexed):
-    """A row per thing, the total, and what is spared."""
     stored = StoredAnswers(indexed.hub().cache)
     stored.save(Expansion(), ["a"])
     aged(next(stored.folder.iterdir()), 3)

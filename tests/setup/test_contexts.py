@@ -29,13 +29,11 @@ from kbhub.workspace.discovery import matching
     ],
 )
 def test_all_contexts_of_a_path_match_the_longest_last(contexts, everywhere, path, expected):
-    """A prefix ends where a part of the path ends."""
     assert matching(contexts, everywhere, path) == expected
 
 
 @given(st.dictionaries(st.text("ab/.", max_size=5), st.text(min_size=1)), st.text("ab/.", max_size=8))
 def test_any_prefix_and_path_are_compared(contexts, path):
-    """What is found was said, once."""
     found = matching(contexts, {}, path)
 
     assert set(found) <= set(contexts.values())
@@ -56,7 +54,6 @@ def notes(environment):
 
 
 def test_a_context_of_a_global_base_goes_into_the_config(notes):
-    """A base that was a path becomes an object, and comments stay."""
     change = add_context(notes.hub(), ContextTarget("notes", "api"), "REST\n reference")
 
     text = (notes.home / ".kbhub.json").read_text()
@@ -66,7 +63,6 @@ def test_a_context_of_a_global_base_goes_into_the_config(notes):
 
 
 def test_saying_it_again_changes_nothing_and_saying_it_anew_replaces_it(notes):
-    """A path has one context, however its prefix is written."""
     add_context(notes.hub(), ContextTarget("notes", "api"), "REST")
 
     assert not add_context(notes.hub(), ContextTarget("notes", "api"), "REST").changed
@@ -75,7 +71,6 @@ def test_saying_it_again_changes_nothing_and_saying_it_anew_replaces_it(notes):
 
 
 def test_a_context_of_every_base_goes_to_the_top_of_the_config(notes):
-    """It matches in each of them."""
     add_context(notes.hub(), ContextTarget(None, ""), "ours")
 
     assert notes.hub().config().settings.contexts == {"": "ours"}
@@ -106,7 +101,6 @@ def test_where_no_pointer_would_mean_the_same_it_says_what_to_do(environment):
 
 
 def test_removing_a_context_leaves_the_others_and_no_empty_object(notes):
-    """The last one takes `contexts` with it."""
     for path, text in (("api", "REST"), ("b.md", "B")):
         add_context(notes.hub(), ContextTarget("notes", path), text)
 
@@ -119,7 +113,6 @@ def test_removing_a_context_leaves_the_others_and_no_empty_object(notes):
 
 
 def test_contexts_are_listed_with_their_files(notes):
-    """Of one place, those above and below it."""
     hub = notes.hub()
     add_context(hub, ContextTarget(None, ""), "ours")
     add_context(hub, ContextTarget("notes", "api"), "REST")
@@ -147,12 +140,10 @@ def test_contexts_are_listed_with_their_files(notes):
     ],
 )
 def test_a_place_is_named_by_base_and_path(notes, text, place):
-    """Both forms of a ref serve, too."""
     assert parse_place(notes.hub(), text) == place
 
 
 def test_beside_the_project_base_a_path_that_it_has_needs_no_name(environment):
-    """As for `ls`; one that it does not have may be a misspelt base."""
     environment.write("knowledge/runbooks/rollback.md", "# Roll back\n")
     hub = environment.hub()
 
@@ -164,7 +155,6 @@ def test_beside_the_project_base_a_path_that_it_has_needs_no_name(environment):
 
 
 def test_inside_a_base_its_name_is_not_needed(notes):
-    """The working directory says which base and where."""
     inside = notes.hub(cwd=notes.home / "notes" / "api")
 
     assert parse_place(inside, None) == ContextTarget("notes", "api")
@@ -176,13 +166,11 @@ def test_inside_a_base_its_name_is_not_needed(notes):
 
 @pytest.mark.parametrize("text", ["nots/api", "notes/../../etc", None])
 def test_what_is_no_place_is_refused(notes, text):
-    """A typo makes no context, and no path leaves its base."""
     with pytest.raises(UsageError):
         parse_place(notes.hub(), text)
 
 
 def test_a_broken_pointer_is_not_edited(notes):
-    """Its line is named."""
     notes.write(".kbhub.json", '{\n"knowledge": "./knowledge"\n"name": 1}')
 
     with pytest.raises((ConfigError, UsageError)):

@@ -179,7 +179,6 @@ def test_a_broken_index_is_found_and_made_anew(shop, damage):
 
 
 def test_what_lay_in_the_place_of_an_index_is_never_deleted(shop):
-    """A folder is set aside and left to the user."""
     path = index_of(shop)
     folder(path)
     (path / "thesis.txt").write_text("ten years")
@@ -192,7 +191,6 @@ def test_what_lay_in_the_place_of_an_index_is_never_deleted(shop):
 
 
 def test_a_base_that_is_behind_is_brought_in_step(shop):
-    """The number of files is said, and one of them."""
     for name in ("a", "b"):
         shop.write(f"knowledge/{name}.md", f"# {name}\n")
     (shop.project / "knowledge/deploy.md").unlink()
@@ -206,7 +204,6 @@ def test_a_base_that_is_behind_is_brought_in_step(shop):
 
 
 def test_a_base_without_an_index_gets_one(shop):
-    """The first start is no error."""
     index_of(shop).unlink()
     for suffix in ("-wal", "-shm"):
         Path(f"{index_of(shop)}{suffix}").unlink(missing_ok=True)
@@ -218,7 +215,6 @@ def test_a_base_without_an_index_gets_one(shop):
 
 
 def test_vectors_of_another_embedder_are_made_anew(shop):
-    """Distances to them would mean nothing."""
     with IndexWriter(index_of(shop)) as writer, writer.transaction():
         writer.set_meta({"embedder": "another"})
     finding = the_finding(shop)
@@ -230,7 +226,6 @@ def test_vectors_of_another_embedder_are_made_anew(shop):
 
 
 def test_chunks_without_a_vector_are_counted(shop):
-    """An indexing run that lost its model is finished."""
     with IndexWriter(index_of(shop)) as writer, writer.transaction():
         writer.forget_vectors()
     assert "Vectors are missing for 1 chunk," in the_finding(shop).message
@@ -240,7 +235,6 @@ def test_chunks_without_a_vector_are_counted(shop):
 
 
 def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
-    """An index that somebody writes is neither judged nor touched."""
     path = index_of(shop)
     noise(path)
     with held_elsewhere(f"{path}.lock"):
@@ -263,7 +257,6 @@ def broken_index():
 
 
 def test_files_with_problems_are_named(shop):
-    """The first ones with what is wrong, the others by number."""
     for number in range(8):
         shop.write(f"knowledge/broken{number}.md", "---\ntags: [a\n---\nzebra\n")
     shop.hub().sync()
@@ -281,7 +274,6 @@ def test_files_with_problems_are_named(shop):
 @posix
 @pytest.mark.parametrize("name", ["cache", "cache/bases", "index", "lock", "trust"])
 def test_what_others_could_read_is_closed(shop, name):
-    """Folders get 0700 and files 0600, and nothing else another mode."""
     allowed = shop.project / ".kbhub.json"
     shop.hub().trust.add(allowed, shop.home / "notes")
     allowed.write_text('{"knowledge": "~/notes"}')
@@ -322,7 +314,6 @@ def test_a_folder_that_kbhub_shares_with_others_keeps_its_mode(shop):
 
 @posix
 def test_links_among_the_indexes_are_not_followed(shop):
-    """Closing modes never reaches a file elsewhere."""
     outside = shop.write(shop.home / "shared.db", "x")
     outside.chmod(0o644)
     (shop.home.parent / "cache/bases/link-0123456789ab.db").symlink_to(outside)
@@ -333,7 +324,6 @@ def test_links_among_the_indexes_are_not_followed(shop):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
 def test_an_index_of_another_user_is_an_error(shop):
-    """It could hold anything."""
     os.chown(index_of(shop), 65534, -1)
     finding = the_finding(shop)
 
@@ -358,7 +348,6 @@ def test_leftovers_are_deleted(shop):
 
 @pytest.mark.parametrize(("name", "check"), [("cache", "cache"), ("data", "data")])
 def test_a_folder_that_cannot_be_one_is_an_error(environment, name, check):
-    """A file of its name is in the way."""
     environment.write(environment.home.parent / name, "a file")
     findings = [finding for finding in found(environment) if finding.check == check]
 
@@ -369,7 +358,6 @@ def test_a_folder_that_cannot_be_one_is_an_error(environment, name, check):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_cache_that_cannot_be_written_is_an_error(shop):
-    """Searching goes on, and indexes grow old."""
     cache = shop.home.parent / "cache"
     cache.chmod(0o500)
     try:
@@ -379,7 +367,6 @@ def test_a_cache_that_cannot_be_written_is_an_error(shop):
 
 
 def test_little_room_is_said(shop, monkeypatch):
-    """Before indexing fails."""
     monkeypatch.setattr(kbhub.setup.doctor, "LOW_DISK_BYTES", 1 << 62)
     finding = the_finding(shop)
 
@@ -404,7 +391,6 @@ def test_a_broken_config_is_named_with_its_line(shop):
 
 
 def test_an_unknown_field_is_a_warning_with_the_nearest_name(shop):
-    """A misspelt setting has no effect, which nobody would notice."""
     configure(shop, serch={"limit": 3})
     finding = the_finding(shop)
 
@@ -414,7 +400,6 @@ def test_an_unknown_field_is_a_warning_with_the_nearest_name(shop):
 
 
 def test_a_base_whose_folder_is_missing_is_an_error(shop):
-    """`--fix` makes no folder; where the config names it is said."""
     shutil.move(shop.home / "notes", shop.home / "away")
     before = theirs(shop)
     finding = the_finding(shop)
@@ -443,7 +428,6 @@ def test_a_pointer_that_needs_trust_is_named_with_the_command(shop, pointer, lev
 
 
 def test_a_malformed_pointer_is_an_error_of_the_project_alone(shop):
-    """The user's own base goes on."""
     shop.write(".kbhub.json", '{"knowledge": 3}')
     finding = the_finding(shop)
 
@@ -467,7 +451,6 @@ def test_what_is_trusted_is_counted_by_what_it_allows(shop):
 
 
 def test_grants_that_lead_nowhere_are_named_with_the_command(shop):
-    """Of a pointer that is gone, and of a target that is gone."""
     trust = shop.hub().trust
     notes = shop.home / "notes"
     trust.add(shop.home / "gone" / ".kbhub.json", notes)
@@ -483,7 +466,6 @@ def test_grants_that_lead_nowhere_are_named_with_the_command(shop):
 
 
 def test_a_malformed_trust_store_is_an_error_and_is_left_alone(shop):
-    """It is the user's word, so nobody writes over it."""
     store = shop.home.parent / "data" / "trust.json"
     shop.write(store, '{"version": 1, "grants": 3}')
     store.chmod(0o600)
@@ -498,7 +480,6 @@ def test_a_malformed_trust_store_is_an_error_and_is_left_alone(shop):
 
 
 def test_nothing_to_search_is_said_with_what_to_do(environment):
-    """No base is no error, but whoever asks is told."""
     finding = the_finding(environment)
 
     assert ("base", "warning") == (finding.check, finding.level)
@@ -510,7 +491,6 @@ def test_nothing_to_search_is_said_with_what_to_do(environment):
 
 @pytest.mark.parametrize("model", ["empty", "nonsense", "missing"])
 def test_a_model_that_does_not_load_is_an_error(shop, model):
-    """Search by keyword goes on, which is said too."""
     path = shop.home / model
     if model != "missing":
         path.mkdir()
@@ -526,7 +506,6 @@ def test_a_model_that_does_not_load_is_an_error(shop, model):
 
 
 def test_no_embedder_is_a_choice(shop):
-    """Who switches it off is not told that it is off."""
     configure(shop, embedder={"model": "none"})
 
     assert [] == found(shop)
@@ -548,7 +527,6 @@ def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
 
 
 def test_without_the_vector_extension_search_works_and_it_is_said(shop, monkeypatch):
-    """There are systems that it is not built for."""
     monkeypatch.setattr(kbhub.index.sqlite.schema, "_vector_extension", lambda: None)
     finding = the_finding(shop)
 
@@ -556,7 +534,6 @@ def test_without_the_vector_extension_search_works_and_it_is_said(shop, monkeypa
 
 
 def test_more_folders_than_may_be_watched_are_said(shop, tmp_path, monkeypatch):
-    """And what to raise; changes are noticed all the same, only later."""
     limit = shop.write(tmp_path / "max_user_watches", "2\n")
     monkeypatch.setattr(kbhub.setup.doctor, "WATCHES", limit)
     finding = the_finding(shop)
@@ -566,7 +543,6 @@ def test_more_folders_than_may_be_watched_are_said(shop, tmp_path, monkeypatch):
 
 
 def test_a_base_on_a_remote_file_system_is_said(shop, monkeypatch):
-    """Its changes raise no events here."""
     monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: [(str(shop.home), "nfs4")])
     finding = the_finding(shop)
 
@@ -594,7 +570,6 @@ def doctor(shop, monkeypatch, capsys):
 
 
 def test_the_command_fails_until_the_errors_are_mended(doctor, shop):
-    """Exit codes are for scripts: 1 for an error, 0 for warnings."""
     noise(index_of(shop))
     code, out, err = doctor()
     assert (1, "") == (code, err)
@@ -610,7 +585,6 @@ def test_the_command_fails_until_the_errors_are_mended(doctor, shop):
 
 
 def test_the_text_fits_a_terminal(shop):
-    """Every remedy has its arrow."""
     noise(index_of(shop))
     shop.write(".kbhub.json", '{"knowledge": "~/private"}')
     configure(shop, serch={}, embedder={"model": "/no/such/model"})
@@ -632,7 +606,6 @@ def test_json_has_every_finding(doctor, shop):
 
 
 def test_a_broken_config_is_a_finding_and_no_failure_of_the_command(doctor, shop):
-    """Unlike with every other command: this one is there to explain it."""
     shop.write(shop.home / ".kbhub.json", "{")
     code, out, err = doctor()
 

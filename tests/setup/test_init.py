@@ -32,7 +32,6 @@ def project_base(environment):
 
 
 def test_a_repository_gets_a_folder_with_a_starter(environment):
-    """Inside a git root nothing else is needed."""
     made = make(environment)
 
     assert made.made == (environment.project / "knowledge" / STARTER_NAME,)
@@ -42,7 +41,6 @@ def test_a_repository_gets_a_folder_with_a_starter(environment):
 
 
 def test_outside_a_repository_a_pointer_is_made_too(environment):
-    """Without it the folder would not be found."""
     shutil.rmtree(environment.project / ".git")
 
     made = make(environment)
@@ -52,7 +50,6 @@ def test_outside_a_repository_a_pointer_is_made_too(environment):
 
 
 def test_the_starter_answers_the_search_that_is_suggested(environment):
-    """The first thing a user tries works."""
     make(environment)
     hub = environment.hub()
     hub.sync()
@@ -61,7 +58,6 @@ def test_the_starter_answers_the_search_that_is_suggested(environment):
 
 
 def test_a_name_is_kept_in_a_pointer(environment):
-    """A readable name needs a place, in a repository too."""
     make(environment, name="Obst & Gemüse")
 
     pointer, warnings = read_pointer(environment.project / ".kbhub.json")
@@ -109,7 +105,6 @@ def test_docs_is_not_hidden_by_a_folder_that_is_asked_for(environment, folder):
 
 
 def test_a_part_of_docs_replaces_it_and_says_so(environment):
-    """Nothing is searched twice."""
     environment.write("docs/adr/a.md", "# A\n")
 
     made = point(environment, "docs/adr")
@@ -119,7 +114,6 @@ def test_a_part_of_docs_replaces_it_and_says_so(environment):
 
 
 def test_a_new_folder_is_created_where_it_is_named(environment):
-    """Below a project that has knowledge, too, as the user asked for it."""
     environment.write("knowledge/a.md", "# A\n")
     below = environment.project / "app"
     below.mkdir()
@@ -181,7 +175,6 @@ def test_a_pointer_that_came_with_a_clone_is_trusted_for_the_folder_that_the_use
 
 
 def test_a_pointer_to_another_folder_is_refused_with_the_next_step(environment):
-    """Both folders and the file are named, and how to change it."""
     (environment.project / "docs").mkdir()
     (environment.project / "wiki").mkdir()
     point(environment, "docs")
@@ -208,7 +201,6 @@ def test_another_name_is_not_dropped_silently(environment, action):
 
 
 def test_a_name_for_knowledge_without_a_pointer_gets_one(environment):
-    """A name given later counts as one given at first."""
     make(environment)
 
     made = make(environment, name="Shop")
@@ -238,7 +230,6 @@ def test_a_pointer_that_cannot_be_used_says_why(environment, content, said):
 
 
 def test_without_a_workspace_there_is_nowhere_to_make_it(environment):
-    """The home directory is no project."""
     hub = environment.hub(cwd=environment.home)
 
     with pytest.raises(UsageError, match="--root"):
@@ -248,7 +239,6 @@ def test_without_a_workspace_there_is_nowhere_to_make_it(environment):
 
 
 def test_a_file_in_the_way_is_named(environment):
-    """A file called `knowledge` is somebody's."""
     file = environment.write("knowledge", "mine")
 
     with pytest.raises(UsageError, match=str(file)):
@@ -312,7 +302,6 @@ def test_a_folder_beside_the_project_is_named_from_the_pointer(environment):
 
 
 def test_a_pointer_to_nothing_is_refused(environment):
-    """A typo does not become configuration."""
     with pytest.raises(UsageError, match="is not a directory"):
         point(environment, "nots")
 
@@ -320,7 +309,6 @@ def test_a_pointer_to_nothing_is_refused(environment):
 
 
 def test_a_broken_trust_store_stops_before_anything_is_written(environment):
-    """No pointer is left behind that would then not be followed."""
     store = environment.hub().trust.path
     store.parent.mkdir(parents=True)
     store.write_text("{broken")
@@ -332,7 +320,6 @@ def test_a_broken_trust_store_stops_before_anything_is_written(environment):
 
 
 def test_a_pointer_replaces_the_knowledge_above_it_and_says_so(environment):
-    """What was searched until now is named."""
     environment.write("knowledge/a.md", "# A\n")
     below = environment.project / "app"
     below.mkdir()
@@ -356,7 +343,6 @@ def test_files_are_shared_as_the_user_shares_files(environment):
 
 
 def test_a_file_is_made_once_and_nothing_is_left_beside_it(environment):
-    """Whoever comes second keeps their hands off."""
     file = create_file(environment.project / "a.md", "first\n")
 
     with pytest.raises(UsageError, match="already exists"):
@@ -368,7 +354,6 @@ def test_a_file_is_made_once_and_nothing_is_left_beside_it(environment):
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_said(environment):
-    """The reason of the system, without a traceback."""
     environment.project.chmod(0o500)
     try:
         with pytest.raises(UsageError, match="cannot be a folder"):
@@ -388,7 +373,6 @@ def test_a_pointer_to_the_project_itself_is_a_dot(environment):
 
 
 def test_the_project_itself_stays_writable_if_its_knowledge_was(environment):
-    """What agents could do before, they can do still."""
     environment.write("knowledge/a.md", "# A\n")
 
     made = point(environment, environment.project)

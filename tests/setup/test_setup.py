@@ -169,7 +169,6 @@ def test_taking_it_out_leaves_the_file_of_before(account, name):
 
 
 def test_what_somebody_wrote_meanwhile_stays_when_it_is_taken_out(account):
-    """The file as it was just before is kept in kbhub's data."""
     file = account.file(".cursor/mcp.json", '{"theme": "dark"}\n')
     account.run("--yes", "--client", "cursor")
     mine = file.read_text().replace('"dark"', '"light"')
@@ -181,7 +180,6 @@ def test_what_somebody_wrote_meanwhile_stays_when_it_is_taken_out(account):
 
 
 def test_an_old_registration_does_not_come_back_when_it_is_taken_out(account):
-    """The file of before had one, of an older installation."""
     file = account.file(".cursor/mcp.json", UPDATED["cursor"])
     account.run("--yes", "--client", "cursor")
     account.run("--yes", "--remove", "--client", "cursor")
@@ -191,7 +189,6 @@ def test_an_old_registration_does_not_come_back_when_it_is_taken_out(account):
 
 
 def test_gemini_is_told_about_folders_that_it_does_not_trust(account):
-    """It lists the server as disabled there, which looks like a fault."""
     for more in ((), ("--project",)):
         assert "In a folder that it does not trust" in " ".join(
             account.run("--yes", "--client", "gemini-cli", *more)[1].split()
@@ -201,7 +198,6 @@ def test_gemini_is_told_about_folders_that_it_does_not_trust(account):
 
 @pytest.mark.parametrize("mark", ["\u2028", "\x85"])
 def test_taking_it_out_of_toml_leaves_strings_alone(account, mark):
-    """Only a line feed ends a line of TOML."""
     before = f'note = "see{mark}[mcp_servers.kbhub] below"\nmodel = "x"\n'
     file = account.file(".codex/config.toml", before)
     account.run("--yes", "--client", "codex")
@@ -212,7 +208,6 @@ def test_taking_it_out_of_toml_leaves_strings_alone(account, mark):
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_second_time_changes_nothing(account, name):
-    """It says what is there; no copy is made and nobody is asked."""
     path, before = FILES[name]
     file = account.file(path, before)
     account.run("--yes", "--client", name)
@@ -236,7 +231,6 @@ def test_a_file_that_is_not_there_is_made(account, name):
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(account, name):
-    """The exit code says that something failed."""
     file = account.file(FILES[name][0], MALFORMED[name])
     other = "cursor" if name != "cursor" else "zed"
     code, out, _ = account.run("--yes", "--client", name, "--client", other)
@@ -288,7 +282,6 @@ def test_another_command_is_updated_and_its_users_options_stay(account, name):
 
 
 def test_what_follows_serve_is_the_users_matter(account):
-    """An entry that starts this kbhub with options is as wanted."""
     command, *args = wanted(account)
     account.file(
         ".cursor/mcp.json",
@@ -301,7 +294,6 @@ def test_what_follows_serve_is_the_users_matter(account):
 
 
 def test_a_server_of_another_name_is_not_registered_twice(account):
-    """The agent would see every tool twice."""
     account.file(".cursor/mcp.json", '{"mcpServers": {"notes": {"command": "/x/kbhub", "args": ["serve"]}}}')
 
     code, out, _ = account.run("--client", "cursor")
@@ -325,7 +317,6 @@ def test_opencode_is_registered_where_its_version_looks(account, text, nested):
 
 @posix
 def test_a_new_opencode_is_asked_for_its_version(account):
-    """Where the file tells nothing."""
     account.program("opencode", "echo 2.0.3")
     account.run("--yes", "--client", "opencode")
 
@@ -356,7 +347,6 @@ def test_odd_toml_is_kept(account, before, after):
     ["", "A: 1", "extensions:\n", "extensions: {}\nB: 2\n", "A: 1\r\nextensions:\r\n  x:\r\n    enabled: true\r\n"],
 )
 def test_odd_yaml_is_kept(account, before):
-    """Nothing, no extensions, none in them, Windows line breaks."""
     file = account.file(".config/goose/config.yaml", before)
     code, _, _ = account.run("--yes", "--client", "goose")
     data = yaml.safe_load(file.read_text())
@@ -382,7 +372,6 @@ def test_yaml_in_braces_is_left_to_its_owner(account):
 
 
 def test_without_a_terminal_and_without_yes_nothing_is_done(account):
-    """The plan is shown; exit code 2 and what to do instead."""
     account.file(".cursor/mcp.json", CURSOR)
     code, out, err = account.run()
 
@@ -395,7 +384,6 @@ def test_without_a_terminal_and_without_yes_nothing_is_done(account):
     ("typed", "code", "changed"), [("y\n", 0, True), ("n\n", 1, False), ("\n", 1, False), ("", 1, False)]
 )
 def test_a_person_is_asked_once(account, typed, code, changed):
-    """Only a yes is one."""
     account.file(".cursor/mcp.json", CURSOR)
     account.file(".config/zed/settings.json", ZED)
     got, _, err = account.run(typed=typed)
@@ -405,7 +393,6 @@ def test_a_person_is_asked_once(account, typed, code, changed):
 
 
 def test_a_dry_run_tells_programs_what_would_be_done(account):
-    """As JSON, with command and file; nothing is written."""
     file = account.file(".cursor/mcp.json", CURSOR)
     code, out, _ = account.run("--dry-run", "--json")
     report = json.loads(out)
@@ -417,7 +404,6 @@ def test_a_dry_run_tells_programs_what_would_be_done(account):
 
 
 def test_on_a_machine_without_clients_it_says_so(account):
-    """And how to name one."""
     code, out, err = account.run()
 
     assert (code, out) == (1, "")
@@ -425,7 +411,6 @@ def test_on_a_machine_without_clients_it_says_so(account):
 
 
 def test_an_unknown_client_is_wrong_usage(account):
-    """With the names that there are."""
     code, _, err = account.run("--client", "emacs")
 
     assert code == 2
@@ -460,7 +445,6 @@ def test_a_project_gets_files_that_work_for_everybody(account):
 
 
 def test_clients_that_share_a_projects_file_are_one_step(account):
-    """Claude Code and Copilot CLI both read .mcp.json."""
     code, out, _ = account.run("--project", "--yes", "--client", "claude-code", "--client", "copilot-cli")
 
     assert (code, out.count(".mcp.json")) == (0, 1)
@@ -468,7 +452,6 @@ def test_clients_that_share_a_projects_file_are_one_step(account):
 
 
 def test_a_projects_registration_goes_again_and_only_that(account):
-    """The user's own stays."""
     account.file(".cursor/mcp.json", CURSOR)
     account.run("--yes")
     mine = (account.home / ".cursor/mcp.json").read_bytes()
@@ -523,7 +506,6 @@ def test_a_client_without_a_file_in_a_project_is_named(account, more, does):
 
 @posix
 def test_a_clone_cannot_have_files_outside_it_written(account):
-    """A link in the project that leads out is named and not followed."""
     target = account.file("precious.json", "{}\n")
     (account.project / ".mcp.json").symlink_to(target)
     code, out, _ = account.run("--yes", "--project", "--client", "claude-code")
@@ -533,7 +515,6 @@ def test_a_clone_cannot_have_files_outside_it_written(account):
 
 
 def test_without_a_project_there_is_nothing_to_write_to(account, monkeypatch):
-    """The home directory is none."""
     monkeypatch.chdir(account.home)
     code, _, err = account.run("--project", "--client", "cursor", "--yes")
 

@@ -56,7 +56,6 @@ def test_lines_come_and_go_and_leave_no_trace(account, name, before):
 
 
 def test_old_lines_are_brought_up_to_date_in_place(account):
-    """What stands before and after them stays."""
     file = account.project / "AGENTS.md"
     file.write_text("# A\n<!-- kbhub:start, of an older version -->\nold\n<!-- kbhub:end -->\n\n# B\n")
     account.run("--agents-md", "--yes")
@@ -65,7 +64,6 @@ def test_old_lines_are_brought_up_to_date_in_place(account):
 
 
 def test_what_is_written_below_the_lines_stays_when_they_go(account):
-    """A file that its people went on writing."""
     file = account.project / "AGENTS.md"
     file.write_text("# A\n")
     account.run("--agents-md", "--yes")
@@ -88,7 +86,6 @@ def test_a_project_without_instructions_gets_one_file(account):
 
 
 def test_a_file_that_takes_another_in_gets_no_lines_of_its_own(account):
-    """An agent would read them twice."""
     (account.project / "AGENTS.md").write_text("# A\n")
     (account.project / "CLAUDE.md").write_text("@AGENTS.md\n\nMore.\n")
     code, out, _ = account.run("--agents-md", "--yes")
@@ -99,7 +96,6 @@ def test_a_file_that_takes_another_in_gets_no_lines_of_its_own(account):
 
 @posix
 def test_a_link_between_the_files_is_one_file(account):
-    """CLAUDE.md is often a link to AGENTS.md."""
     (account.project / "AGENTS.md").write_text("# A\n")
     (account.project / "CLAUDE.md").symlink_to("AGENTS.md")
     account.run("--agents-md", "--yes")
@@ -110,7 +106,6 @@ def test_a_link_between_the_files_is_one_file(account):
 
 @posix
 def test_a_link_out_of_the_project_is_not_followed(account):
-    """A clone must not have a file of the user's written."""
     target = account.file(".bashrc", "# mine\n")
     (account.project / "AGENTS.md").symlink_to(target)
     code, out, _ = account.run("--agents-md", "--yes")
@@ -130,7 +125,6 @@ def test_a_link_out_of_the_project_is_not_followed(account):
 )
 @pytest.mark.parametrize("more", [[], ["--remove"]])
 def test_a_file_that_cannot_be_understood_is_named_and_not_touched(account, text, more):
-    """Markers that make no pair, an encoding without single bytes."""
     file = account.project / "AGENTS.md"
     file.write_bytes(text)
     code, out, _ = account.run("--agents-md", "--yes", *more)
@@ -140,7 +134,6 @@ def test_a_file_that_cannot_be_understood_is_named_and_not_touched(account, text
 
 
 def test_agents_md_alone_leaves_the_clients_alone(account):
-    """Above all `--remove` does."""
     account.file(".cursor/mcp.json", '{"mcpServers": {"kbhub": {"command": "/x/kbhub", "args": ["serve"]}}}')
     account.run("--agents-md", "--yes")
     account.run("--agents-md", "--yes", "--remove")
@@ -149,7 +142,6 @@ def test_agents_md_alone_leaves_the_clients_alone(account):
 
 
 def test_the_lines_name_tools_that_exist():
-    """An agent that is told to call `search` finds it."""
     text = LINES + SKILL.read_text("utf-8")
     named = {"search", "read", "remember", "memories", "forget"}
 
@@ -182,7 +174,6 @@ def test_the_skill_is_written_once_per_folder(account):
 
 @pytest.mark.parametrize("more", [[], ["--remove"]])
 def test_a_skill_that_somebody_made_theirs_is_left_alone(account, more):
-    """Without its marker it is nobody's but theirs."""
     (account.home / ".claude").mkdir()
     account.file(".claude/skills/kbhub/SKILL.md", "---\nname: kbhub\n---\nmine\n")
     code, _, _ = account.run("--skill", "--yes", *more)

@@ -19,7 +19,6 @@ HOME = Path("/home/ann")
 
 @pytest.mark.parametrize("platform", ALL)
 def test_each_client_has_its_file_on_each_system(platform, snapshot):
-    """As its documentation says."""
     machine = Machine(HOME, {}, platform)
 
     assert "\n".join(f"{client.name}  {machine.file(client).as_posix()}" for client in CLIENTS) == snapshot
@@ -44,14 +43,12 @@ def test_a_clients_own_variable_moves_its_file(name, variable, file):
 
 
 def test_roaming_profiles_on_windows_may_lie_elsewhere():
-    """APPDATA names them."""
     machine = Machine(HOME, {"APPDATA": "/r"}, "win32")
 
     assert machine.file(client_named("vscode")) == Path("/r/Code/User/mcp.json")
 
 
 def test_every_client_is_in_the_table_and_in_the_documentation():
-    """One section for each, which names its option."""
     text = HOWTO.read_text("utf-8")
 
     assert [client.name for client in CLIENTS] == list(get_args(ClientName))
@@ -63,7 +60,6 @@ def test_every_client_is_in_the_table_and_in_the_documentation():
 
 @pytest.mark.parametrize("name", ["opencode", "antigravity", "kilo-code"])
 def test_of_several_files_the_one_that_exists_counts(tmp_path, name):
-    """Else a client would read two."""
     machine = Machine(tmp_path, {}, "linux")
     first = machine.path(client_named(name).files[0])
     first.parent.mkdir(parents=True)
@@ -98,7 +94,6 @@ def test_each_client_is_found_registered_and_taken_out_again_on_each_system(tmp_
 
 @pytest.mark.parametrize("client", [one for one in CLIENTS if one.project], ids=lambda client: client.name)
 def test_each_clients_project_file_starts_plain_kbhub_and_goes_again(tmp_path, client):
-    """So that it works for every member of a team."""
     machine = Machine(tmp_path / "home", {"KBHUB_DATA_DIR": str(tmp_path / "data"), "PATH": ""}, "linux")
     root = tmp_path / "project"
     root.mkdir()
@@ -153,7 +148,6 @@ class TestLaunching:
         assert (started.argv, started.how, started.note) == ((str(link),), how, "")
 
     def test_a_tools_launcher_of_another_environment_is_not_taken(self, tmp_path):
-        """Two kbhubs on a machine: the one that ran is registered."""
         found = installed(tmp_path / "tools" / "kbhub")
         (found.prefix / "uv-receipt.toml").write_text("")
         other = installed(tmp_path / "other")
@@ -162,14 +156,12 @@ class TestLaunching:
         assert launch(found, Machine(tmp_path, {}, "linux")).argv == (str(found.scripts / "kbhub"),)
 
     def test_a_versioned_folder_is_started_by_the_link_to_it(self, tmp_path):
-        """Homebrew's folders carry the version."""
         found = installed(tmp_path / "Cellar" / "kbhub" / "1.2" / "libexec")
         link = linked(tmp_path / "brew" / "bin" / "kbhub", found.scripts / "kbhub")
 
         assert launch(found, Machine(tmp_path, {"PATH": str(link.parent)}, "darwin")).argv == (str(link),)
 
     def test_a_virtual_environment_is_started_by_its_script_with_a_warning(self, tmp_path):
-        """Who deletes the environment deletes the server."""
         found = installed(tmp_path / "proj" / ".venv")
         started = launch(found, Machine(tmp_path, {}, "linux"))
 
@@ -185,7 +177,6 @@ class TestLaunching:
         ("origin", "more"), [("", ()), ("git+https://git.test/kbhub", ("--from", "git+https://git.test/kbhub"))]
     )
     def test_uvx_is_registered_as_uvx(self, tmp_path, origin, more):
-        """Its environments are thrown away."""
         found = installed(tmp_path / ".cache" / "uv" / "archive-v0" / "Xy12", origin=origin)
         uvx = runner(tmp_path / "bin", "uvx")
         started = launch(found, Machine(tmp_path, {"PATH": str(uvx.parent)}, "linux"))
@@ -193,7 +184,6 @@ class TestLaunching:
         assert (started.argv, started.how) == ((str(uvx), *more, "kbhub"), "uvx")
 
     def test_uvx_is_found_through_uv(self, tmp_path):
-        """The runner says where it is in `UV`, on the search path or not."""
         found = installed(tmp_path / "cache" / "environments-v2" / "kbhub-1")
         uv = runner(tmp_path / "opt", "uv")
         env = {"UV": str(uv), "UV_CACHE_DIR": str(tmp_path / "cache")}
@@ -201,7 +191,6 @@ class TestLaunching:
         assert launch(found, Machine(tmp_path, env, "linux")).argv == (str(uv), "tool", "run", "kbhub")
 
     def test_every_command_is_absolute(self, tmp_path):
-        """Desktop applications have a search path of their own."""
         found = installed(tmp_path / "env")
 
         assert Path(launch(found, Machine(tmp_path, {}, "linux")).argv[0]).is_absolute()

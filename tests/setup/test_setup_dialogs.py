@@ -30,7 +30,6 @@ def wanted(account) -> dict:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_entry_is_printed_with_its_place_and_nothing_is_written(account, name):
-    """On lines of its own, to copy; nobody is asked, as nothing is done."""
     before = snapshot(account.home)
     code, out, _ = account.run("--client", name)
     (dialog,) = (one for one in DIALOGS if one.name == name)
@@ -43,7 +42,6 @@ def test_the_entry_is_printed_with_its_place_and_nothing_is_written(account, nam
 
 
 def test_removing_tells_where_to_delete_it(account):
-    """Which only the user can do."""
     code, out, _ = account.run("--client", "jetbrains-ai", "--remove")
 
     assert code == 0
@@ -54,7 +52,6 @@ def test_removing_tells_where_to_delete_it(account):
 
 
 def test_clients_with_files_are_registered_beside_it(account):
-    """And programs get both, apart."""
     file = account.file(".cursor/mcp.json", CURSOR)
     code, out, _ = account.run("--yes", "--json", "--client", "jetbrains-ai", "--client", "cursor")
     report = json.loads(out)
@@ -69,7 +66,6 @@ def test_clients_with_files_are_registered_beside_it(account):
 
 @pytest.mark.parametrize("dialog", DIALOGS, ids=lambda dialog: dialog.name)
 def test_it_has_a_section_in_the_documentation(dialog):
-    """With its name and the way to the dialog."""
     _, found, section = " ".join(HOWTO.read_text("utf-8").split()).partition(f"## {dialog.title} ")
 
     assert found

@@ -42,7 +42,6 @@ def script(user, name, text) -> str:
 
 
 def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
-    """A real handshake; it finds nothing to index, so no index is made."""
     user.write("knowledge/a.md", "# A\n")
     user.write(user.home / "notes" / "b.md", "# B\n")
     user.write(user.home / ".kbhub.json", '{"bases": {"n": "~/notes"}, "repos": {"*": "n"}}')
@@ -66,7 +65,6 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
     ],
 )
 def test_a_command_that_does_not_work_is_an_error_with_a_remedy(user, command, args, said):
-    """What happened, in the server's own words, and what to do."""
     file = register(user, command, *args)
     (finding,) = findings(user)
 
@@ -77,14 +75,12 @@ def test_a_command_that_does_not_work_is_an_error_with_a_remedy(user, command, a
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(user):
-    """After the time that a client gives it, here less."""
     mute = script(user, "mute", "while read -r line; do :; done")
 
     assert shake_hands([mute], {}, user.env, seconds=0.3) == "did not answer within 0.3 s"
 
 
 def test_a_server_is_started_once_for_all_clients_that_start_it_alike(user):
-    """Ten clients need not mean ten processes."""
     count = user.home / "count"
     started = script(user, "kbhub", f"echo x >> {count}\nexit 1")
     for client in (".cursor", ".lmstudio"):
@@ -95,7 +91,6 @@ def test_a_server_is_started_once_for_all_clients_that_start_it_alike(user):
 
 
 def test_variables_of_the_registration_reach_the_server(user):
-    """And win over the user's own."""
     user.env["WHICH"] = "the user's"
     register(
         user, script(user, "kbhub", 'echo "started with $WHICH" >&2\nexit 1'), "serve", env={"WHICH": "the entry's"}
@@ -106,7 +101,6 @@ def test_variables_of_the_registration_reach_the_server(user):
 
 
 def test_what_is_switched_off_or_malformed_is_a_warning_and_is_not_started(user):
-    """Somebody may have meant it."""
     touched = user.home / "touched"
     register(user, script(user, "kbhub", f"touch {touched}"), "serve", disabled=True)
     user.write(user.home / ".lmstudio" / "mcp.json", "{")
@@ -117,7 +111,6 @@ def test_what_is_switched_off_or_malformed_is_a_warning_and_is_not_started(user)
 
 
 def test_a_projects_registration_is_not_started(user):
-    """It came with a clone."""
     touched = user.home / "touched"
     entry = {"command": script(user, "kbhub", f"touch {touched}"), "args": ["serve"]}
     user.write(".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
@@ -134,7 +127,6 @@ def test_clients_without_the_server_are_named_and_are_no_fault(user):
 
 
 def test_doctor_tells_programs_about_registrations(user, monkeypatch, capsys):
-    """As JSON, among the others; an error is exit code 1."""
     register(user, "/gone/kbhub", "serve")
     for name, value in user.env.items():
         monkeypatch.setenv(name, value)

@@ -186,7 +186,6 @@ def test_removing_leaves_no_hook_of_a_client_that_is_gone(account):
 
 @pytest.mark.parametrize("other", ["claude-code", "cursor", "jetbrains-ai"])
 def test_removing_one_client_keeps_the_hooks_of_the_others(account, other):
-    """Only those of the client that was named are removed."""
     file = install(account, "codex")
     account.run("--client", "codex", "--hooks", "--yes")
     before = file.read_bytes()

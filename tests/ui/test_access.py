@@ -59,7 +59,6 @@ def test_the_token_is_no_argument_of_the_browser(environment, tmp_path, entered)
 
 @pytest.mark.parametrize("path", ["//evil.example/", "/%2Fevil.example/", "/\\evil.example/"])
 def test_the_token_leads_to_no_other_site(shared, path):
-    """The address that is opened may have been made by somebody else."""
     _, opened, cookie = shared
 
     assert re.search(r'href="/(%5C)?evil\.example/"', opened.ask(f"{path}?token={opened.token}", Cookie=cookie)[2])
@@ -109,7 +108,6 @@ def test_a_taken_port_is_told(shared, kbhub):
 
 
 def test_read_only_writes_nothing(environment):
-    """The buttons are gone, and a request without them is refused."""
     environment.write("knowledge/deploy.md", "# Deploy\n")
     with served(environment, "--read-only") as page:
         cookie = page.enter()
@@ -163,7 +161,6 @@ def test_without_knowledge_the_page_says_what_to_do(opened):
 
 
 def test_health_works_with_a_broken_config(shared):
-    """It is the page that says what is broken."""
     environment, opened, cookie = shared
     config = environment.home / ".kbhub.json"
     config.write_text("{")

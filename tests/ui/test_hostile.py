@@ -122,7 +122,6 @@ def test_nothing_dangerous_is_left():
     ids=lambda text: text[:6],
 )
 def test_a_document_made_to_be_slow_is_not(text):
-    """Far from seconds for anything that a page shows at once."""
     began = time.process_time()
     html(text)
 
@@ -168,7 +167,6 @@ def test_all_of_it_at_once_in_a_browser(tab):
 
 @pytest.mark.slow
 def test_a_picture_that_is_a_page_does_nothing(environment, tab):
-    """An SVG with a script, opened by itself, is a picture."""
     environment.write(
         "knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
     )

@@ -36,7 +36,6 @@ def test_search_answers_as_one_types(shared_tab):
 
 @pytest.mark.slow
 def test_filters_are_facets_and_chips(shared_tab):
-    """A facet adds its word to the query, a chip takes it out again."""
     page = shared_tab.go("/?q=rollback+deploy")
     page.locator(".facets").get_by_role("link", name="#ops").click()
     expect(page.locator("#q")).to_have_value("rollback deploy tag:ops")
@@ -47,7 +46,6 @@ def test_filters_are_facets_and_chips(shared_tab):
 
 @pytest.mark.slow
 def test_a_word_that_occurs_nowhere_is_named(shared_tab):
-    """And the verdict stands beside the hits."""
     page = shared_tab.go("/?q=rollback+qwertzuiop")
 
     expect(page.get_by_text("No document contains")).to_contain_text("qwertzuiop")
@@ -70,7 +68,6 @@ def test_a_trace_is_a_bar_of_its_parts(shared_tab):
 
 @pytest.mark.slow
 def test_two_hits_are_compared(shared_tab):
-    """Choosing the second opens the comparison, which says what decides."""
     page = shared_tab.go("/?q=rollback+release")
     page.locator(".hit input[name=hit]").nth(0).check()
     page.locator(".hit input[name=hit]").nth(1).click()
@@ -132,7 +129,6 @@ def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
 
 @pytest.mark.slow
 def test_a_ref_is_copied_and_a_file_opens_in_an_editor(shared, shared_tab):
-    """The address is that of the editor that the settings name."""
     page = shared_tab.go("/read?ref=rollback.md")
     page.locator("[data-copy]").click()
 
@@ -158,7 +154,6 @@ def test_the_graph_is_drawn(shared_tab):
 
 @pytest.mark.slow
 def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(project, tab):
-    """With the same results as by the tools."""
     page = tab.go("/memories")
     expect(page.locator(".memory")).to_have_count(2)
     page.get_by_role("link", name="The staging database").click()
@@ -200,7 +195,6 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
 
 @pytest.mark.slow
 def test_what_is_done_to_selected_memories_needs_a_selection(project, tab):
-    """Nothing is asked about none, and two are needed for one of them."""
     page = tab.go("/memories")
     forget, merge = (page.get_by_role("button", name=name) for name in ("Forget", "Merge into one"))
     boxes = page.locator(".memory input[type=checkbox]")
@@ -219,7 +213,6 @@ def test_what_is_done_to_selected_memories_needs_a_selection(project, tab):
 
 @pytest.mark.slow
 def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
-    """They are listed after the others, and lead to what replaced them."""
     hub = project.hub()
     first = remember(hub, "Deploy the shop on Tuesdays after the standup.", about=["rollback.md"]).memory
     remember(hub, "Deploy the shop on Thursdays after the standup.", supersedes=[first.id])
@@ -258,7 +251,6 @@ def test_a_gap_becomes_a_document(project, tab):
 
 @pytest.mark.slow
 def test_health_shows_indexing_as_it_happens(project, tab):
-    """A new file is taken in while the page is open, without a reload."""
     page = tab.go("/health")
     expect(page.locator("#audit")).to_contain_text("finding")
     expect(page.get_by_text("missing.md").first).to_be_visible()
@@ -295,7 +287,6 @@ def test_a_long_audit_shows_how_far_it_is(project, tab):
 
 @pytest.mark.slow
 def test_an_answer_comes_with_its_sources_first(shared_tab):
-    """Made of the documents' sentences; a citation opens its passage."""
     page = shared_tab.go("/ask?q=what+do+I+do+when+the+rollback+hangs")
 
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
@@ -307,7 +298,6 @@ def test_an_answer_comes_with_its_sources_first(shared_tab):
 
 @pytest.mark.slow
 def test_what_a_model_writes_is_streamed(project, chromium):
-    """Piece by piece before the checked answer takes its place."""
     config = project.home / ".kbhub.json"
     config.write_text(json.dumps({"answers": {"model": "qwen3:0.6b"}}))
     with running_ollama() as server, served(project, OLLAMA_HOST=server.url) as opened:
@@ -333,7 +323,6 @@ def test_what_a_model_writes_is_streamed(project, chromium):
 
 @pytest.mark.slow
 def test_a_wrong_config_is_told_on_the_page(project, tab):
-    """And a fixed one works without a restart."""
     config = project.home / ".kbhub.json"
     config.write_text("{")
     shown(tab, "/?q=rollback", ".problem")
@@ -344,7 +333,6 @@ def test_a_wrong_config_is_told_on_the_page(project, tab):
 
 @pytest.mark.slow
 def test_opening_is_noted_as_typing_is_not(project, tab):
-    """What one types is no question; what one asks and reads is."""
     page = tab.tab
     page.locator("#q").press_sequentially("rollback")
     expect(page.locator(".hit").first).to_be_visible()

@@ -52,7 +52,6 @@ def test_a_form_is_taken_up_to_a_size(shared, framed):
 
 
 def test_a_form_that_breaks_off_changes_nothing(shared):
-    """The part that came may name another memory, or another action."""
     _, opened, cookie = shared
     (ref, *_) = re.findall(r'name="id" value="([^"]+)"', opened.ask("/memories", Cookie=cookie)[2])
     body = f"action=forget&id={quote(ref)}"
@@ -68,7 +67,6 @@ def test_a_form_that_breaks_off_changes_nothing(shared):
 
 @pytest.mark.slow
 def test_many_answers_at_a_time_do_not_stop_the_page(project):
-    """They wait for their turn, and the pages beside them do not."""
     (project.home / ".kbhub.json").write_text(json.dumps({"answers": {"model": "qwen3:0.6b"}}))
     with running_ollama() as server, served(project, OLLAMA_HOST=server.url) as opened, ExitStack() as stack:
         server.say, server.silent = lambda _body: "Run `orchard rollback` [1].", True
@@ -86,7 +84,6 @@ def test_many_answers_at_a_time_do_not_stop_the_page(project):
 
 
 def test_more_requests_at_a_time_than_people_have_are_told_to_wait(shared):
-    """And once some have ended, the page answers as before."""
     _, opened, cookie = shared
     with ExitStack() as stack:
         for _ in range(MOST_AT_A_TIME):

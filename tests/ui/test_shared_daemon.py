@@ -84,7 +84,6 @@ def pid_of_or_none(environment) -> int | None:
 
 
 def test_read_only_is_passed_on(environment, daemon):
-    """The daemon writes nothing for a page that may not."""
     with served(environment, "--read-only") as page:
         cookie = page.enter()
         form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}

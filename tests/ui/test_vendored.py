@@ -11,7 +11,6 @@ from kbhub.workspace.settings import Editor
 
 
 def test_each_script_is_the_one_that_was_published():
-    """By its hash."""
     folder = STATIC / "vendor"
     listed = dict(
         re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.MULTILINE)
@@ -22,5 +21,4 @@ def test_each_script_is_the_one_that_was_published():
 
 
 def test_every_editor_of_the_settings_has_an_address():
-    """Nobody can choose one that does nothing."""
     assert set(EDITORS) == set(Editor.__args__)

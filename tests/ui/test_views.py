@@ -107,7 +107,6 @@ def view(project, chromium, patient):
 
 
 def test_hits_are_shown_and_read_in_the_client(view):
-    """With their traces, in the host's theme, as high as they are."""
     tab, open_view = view
     frame = open_view("search", query="rollback")
 
@@ -126,7 +125,6 @@ def test_hits_are_shown_and_read_in_the_client(view):
 
 
 def test_memories_are_reviewed_in_the_client(view, project):
-    """Confirming counts a use, forgetting takes it out of the list."""
     _, open_view = view
     frame = open_view("memories")
     expect(frame.locator(".memory")).to_have_count(2)

@@ -48,7 +48,6 @@ ENTRIES = (
 @pytest.mark.parametrize(("declared", "more"), [(GlobalConfig, _PLAIN), (Pointer, None)])
 @given(data=st.data())
 def test_what_is_plain_is_what_pydantic_says(declared, more, data):
-    """Whatever the fields hold: also what is refused is refused by both."""
     value = data.draw(like(declared))
     assume("\ud800" not in json.dumps(value, ensure_ascii=False))  # refused before either looks
     try:
@@ -71,7 +70,6 @@ def test_what_is_plain_is_what_pydantic_says(declared, more, data):
     ],
 )
 def test_what_people_write_is_plain(value):
-    """They do not wait for pydantic."""
     assert plainly(GlobalConfig, value, _PLAIN) == validated(GlobalConfig, value)
 
 
@@ -92,7 +90,6 @@ def test_what_people_write_is_plain(value):
     ],
 )
 def test_what_is_wrong_is_never_plain(value):
-    """Pydantic has the last word, and finds the words."""
     with pytest.raises(ValueError, match=r"."):
         plainly(GlobalConfig, value, _PLAIN)
     with pytest.raises(ValidationError):
@@ -121,7 +118,6 @@ RESULT = SearchResult(query="é", mode="hybrid", hits=(HIT,))
 
 
 def test_a_value_is_frozen_compared_and_shown_by_its_fields(tmp_path):
-    """As a dataclass is, and as a model of pydantic is."""
     one = Problem(subject="a", message="b")
 
     assert one == Problem(message="b", subject="a")
@@ -140,13 +136,11 @@ def test_a_value_is_frozen_compared_and_shown_by_its_fields(tmp_path):
     ("given", "told"), [({"subject": "a"}, "needs message"), ({"subject": "a", "message": "b", "x": 1}, "has no x")]
 )
 def test_a_value_with_other_fields_is_refused(given, told):
-    """The error says which."""
     with pytest.raises(TypeError, match=told):
         Problem(**given)
 
 
 def test_a_value_becomes_json_as_pydantic_makes_it():
-    """Whole or in part; what one reads of it is the value again."""
     from pydantic import TypeAdapter
 
     judge = TypeAdapter(SearchResult)
@@ -175,13 +169,11 @@ def test_a_value_becomes_json_as_pydantic_makes_it():
     ],
 )
 def test_a_query_has_bounds(field, wrong):
-    """The error names the field, what it takes and the value."""
     with pytest.raises(ValueError, match=rf"{field} of a query must be .+, not {re.escape(repr(wrong))}"):
         Query(**{"text": "x", field: wrong})
 
 
 def test_lists_of_a_query_may_be_lists():
-    """Scripts write them so."""
     assert Query(text="x", bases=["a"], without=["keyword"]) == Query(text="x", bases=("a",), without=("keyword",))
 
 

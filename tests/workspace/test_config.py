@@ -359,7 +359,6 @@ def test_an_empty_variable_counts_as_not_set(home):
 
 
 def test_a_variable_that_is_no_number_is_said_so_once(home):
-    """Not in two wordings."""
     with pytest.raises(ConfigError, match='expected a valid integer, not "many"'):
         load(home, {}, {"KBHUB_SEARCH__LIMIT": "many"})
 

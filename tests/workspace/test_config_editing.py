@@ -30,7 +30,6 @@ def read(text):
 
 
 def test_a_new_member_comes_after_the_last_and_its_comment():
-    """The comma stands at the old member, and the comment stays with it."""
     text = set_value(CONFIG, ["bases", "team"], "~/team", "config")
 
     assert text == CONFIG.replace(
@@ -39,19 +38,16 @@ def test_a_new_member_comes_after_the_last_and_its_comment():
 
 
 def test_a_trailing_comma_is_kept_as_the_files_habit():
-    """Where the last member has a comma, the new last one has one."""
     text = set_value(CONFIG, ["contexts"], {"": "mine"}, "config")
 
     assert text == CONFIG.replace("// where\n", '// where\n  "contexts": {\n    "": "mine"\n  },\n')
 
 
 def test_a_value_is_replaced_where_it_stands():
-    """Only the value's own characters change."""
     assert set_value(CONFIG, ["bases", "notes"], "~/n", "config") == CONFIG.replace('"~/notes"', '"~/n"')
 
 
 def test_items_are_added_and_removed_in_their_line():
-    """A list of ids stays as it is written."""
     longer = add_item(CONFIG, ["repos", "*"], "team", "config")
 
     assert longer == CONFIG.replace('["notes"]', '["notes", "team"]')
@@ -60,7 +56,6 @@ def test_items_are_added_and_removed_in_their_line():
 
 
 def test_a_member_is_removed_with_its_line_and_never_a_comment():
-    """What people wrote around a member outlives it."""
     first = remove_value(CONFIG, ["bases", "notes"], "config")
     last = remove_value(CONFIG, ["bases", "ops"], "config")
 
@@ -71,7 +66,6 @@ def test_a_member_is_removed_with_its_line_and_never_a_comment():
 
 
 def test_a_key_is_renamed_in_place():
-    """Order and value stay."""
     assert rename_key(CONFIG, ["bases", "ops"], "öps", "config") == CONFIG.replace('"ops": {', '"öps": {')
 
 
@@ -107,7 +101,6 @@ def test_what_is_passed_over_may_hold_anything(commented):
     ],
 )
 def test_objects_on_the_way_are_made_in_the_files_style(before, after):
-    """Indentation, line endings and one-line objects are as they were."""
     assert set_value(before, ["a", "b"], 1, "config") == after
 
 
@@ -115,7 +108,6 @@ def test_objects_on_the_way_are_made_in_the_files_style(before, after):
     ("text", "line"), [('{\n"a": 1\n"b": 2\n}', "line 3"), ('{\n\n"a": 1, "a": 2}', "line 3"), ("{", "line 1")]
 )
 def test_a_malformed_file_is_refused_with_its_line(text, line, tmp_path):
-    """Nothing is guessed, and nothing is written."""
     file = tmp_path / "config.json"
     file.write_text(text)
 
@@ -127,7 +119,6 @@ def test_a_malformed_file_is_refused_with_its_line(text, line, tmp_path):
 
 @pytest.mark.parametrize("text", ['{"a": []}', '{"a": 1}', "[]", '"a"'])
 def test_a_way_through_something_else_than_an_object_is_refused(text):
-    """An edit never replaces what it does not understand."""
     with pytest.raises(ConfigError, match="expected an object"):
         set_value(text, ["a", "b"], 1, "config")
 
@@ -180,7 +171,6 @@ def test_any_edits_of_any_file_do_what_they_say_and_keep_every_comment(file, ste
 
 @given(files(), names, values)
 def test_adding_keeps_every_byte(file, name, value):
-    """Without what was added, the new text is the old one."""
     text, data = file
     if name in data:
         return
@@ -193,7 +183,6 @@ def test_adding_keeps_every_byte(file, name, value):
 
 
 def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
-    """Dotfiles that lie in a repository elsewhere are edited there."""
     real = tmp_path / "dotfiles.json"
     real.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n')
     real.chmod(0o640)
@@ -209,7 +198,6 @@ def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
 
 
 def test_what_the_check_refuses_is_not_written(tmp_path):
-    """A file that would not load never comes to be."""
     file = tmp_path / "config.json"
 
     def refuse(data):
@@ -222,7 +210,6 @@ def test_what_the_check_refuses_is_not_written(tmp_path):
 
 
 def test_a_change_by_somebody_else_is_never_lost(tmp_path):
-    """Who saves in an editor between our reading and writing wins."""
     file = tmp_path / "config.json"
     file.write_text("{}")
 
@@ -233,7 +220,6 @@ def test_a_change_by_somebody_else_is_never_lost(tmp_path):
 
 
 def test_only_one_process_edits_at_a_time(tmp_path):
-    """The lock lies in kbhub's own data, and is free afterwards."""
     with alone(tmp_path / "data"):
         pass
     with alone(tmp_path / "data"):

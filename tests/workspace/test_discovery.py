@@ -597,7 +597,6 @@ def test_docs_is_searched_beside_a_knowledge_folder(place, folder, pointer):
     ],
 )
 def test_a_pointer_decides_whether_docs_is_searched_too(place, pointer, ids):
-    """Except where one of them has the other already."""
     app = place.repository("work/app")
     for folder in ("knowledge", "wiki", "docs", "docs/knowledge"):
         place.knowledge(f"work/app/{folder}")
@@ -632,7 +631,6 @@ def test_the_id_of_docs_is_never_one_of_the_users(place):
 
 
 def test_a_pointer_can_take_writing_away_and_the_user_can_allow_it(place):
-    """For everybody who clones the project; trust is one's own."""
     app = place.repository("work/app")
     pointer = place.pointer("work/app", {"knowledge": ".", "readOnly": True})
     assert not place.project(app).writable

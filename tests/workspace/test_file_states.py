@@ -86,7 +86,6 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_changes_is_found(place, change):
-    """As a process that starts now would find it."""
     (place / "other/config.json").write_text(
         '{"bases": {"linked": "%s"}, "repos": {"*": "linked"}}' % (place / "other")
     )

@@ -27,7 +27,6 @@ def _collector():
 
 
 def test_arithmetic_gets_one_thread_and_models_no_plugins():
-    """Where the user says nothing."""
     environ = {}
     child_processes.be_frugal(environ)
 
@@ -39,7 +38,6 @@ def test_arithmetic_gets_one_thread_and_models_no_plugins():
 
 
 def test_what_the_user_has_set_stays():
-    """An empty value is one, too."""
     environ = {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": "", "TOKENIZERS_PARALLELISM": "true"}
     child_processes.be_frugal(environ)
 
@@ -47,7 +45,6 @@ def test_what_the_user_has_set_stays():
 
 
 def test_garbage_is_collected_seldom_and_still_collected():
-    """Only the youngest objects are looked at less often."""
     older = gc.get_threshold()[1:]
     child_processes.be_frugal({})
     assert gc.get_threshold() == (child_processes.YOUNG_OBJECTS, *older)
@@ -68,7 +65,6 @@ def test_a_collector_that_is_switched_off_stays_so():
 
 
 def test_only_a_process_that_is_over_leaves_its_objects_behind(environment, monkeypatch, capsys):
-    """A call from a program, which goes on, does not."""
     before = gc.get_freeze_count()
     assert main(["--version"]) == 0
     assert gc.get_freeze_count() == before

@@ -171,7 +171,6 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
 
 @pytest.mark.parametrize("made", ["an empty folder", "git init"])
 def test_git_is_not_asked_about_a_repository_without_commits(made, tmp_path, monkeypatch):
-    """Who has just begun asks it again with every search."""
     asked = []
     monkeypatch.setattr(kbhub.workspace.memory_folders, "root_commit", asked.append)
     if made == "git init":

@@ -69,7 +69,6 @@ def test_everything_in_the_schema_is_described(generated, name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_schema_accepts_its_examples(generated, name):
-    """So do the readers of the files."""
     schema = generated(name)
     assert schema["examples"]
     for example in schema["examples"]:
@@ -101,13 +100,11 @@ def test_the_schema_accepts_its_examples(generated, name):
     ],
 )
 def test_the_schema_refuses_what_kbhub_refuses(generated, name, wrong):
-    """An editor marks it before kbhub complains."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, generated(name), jsonschema.Draft202012Validator)
 
 
 def test_a_config_may_name_one_id_or_a_list(generated):
-    """Both forms are in use."""
     for value in ("a", ["a", "b"]):
         jsonschema.validate({"repos": {"*": value}}, generated("config"), jsonschema.Draft202012Validator)
 
@@ -131,7 +128,6 @@ def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, gene
 
 
 def test_a_checkout_has_every_schema_by_its_name():
-    """Files first, then the tools, as the command lists them."""
     files = schema_files()
 
     assert list(files)[: len(MODELS)] == sorted(MODELS)
@@ -188,7 +184,6 @@ def test_the_wheel_contains_them(tmp_path):
 
 
 def test_the_command_prints_a_schema_or_its_path(capsys):
-    """An editor is given the path, a validator the text."""
     assert main(["dev", "schema", "pointer"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Pointer"
 
@@ -200,7 +195,6 @@ def test_the_command_prints_a_schema_or_its_path(capsys):
 
 
 def test_the_command_lists_what_there_is(capsys):
-    """Names, with what each is about; for programs, with their paths."""
     assert main(["dev", "schema"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(schema_files())
@@ -213,7 +207,6 @@ def test_the_command_lists_what_there_is(capsys):
 
 
 def test_an_unknown_schema_is_wrong_usage(capsys):
-    """The names that there are, are named."""
     assert main(["dev", "schema", "poiner"]) == 2
     assert "No schema 'poiner'. Schemas: config, memory, pointer, " in capsys.readouterr().err
 
@@ -229,7 +222,6 @@ def test_a_config_may_name_the_installed_schema(environment, capsys):
 
 
 def test_a_thread_that_parses_meanwhile_loses_no_description(monkeypatch):
-    """CPython up to 3.11.7 and 3.12.1 fails then, at random."""
     parse, failures = ast.parse, iter([True, False, True])
 
     def fail_now_and_then(*arguments, **options):

@@ -115,7 +115,6 @@ MALFORMED = ["", "{", "[]", "{}", '{"version": 2, "grants": []}', '{"version": 1
     ],
 )
 def test_the_error_says_what_is_to_be_mended(store, grant, told):
-    """The grant, the field, and what was expected."""
     store.path.parent.mkdir()
     store.path.write_text(f'{{"version": 1, "grants": [{grant}]}}', "utf-8")
     with pytest.raises(ConfigError, match=re.escape(told)):

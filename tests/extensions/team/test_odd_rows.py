@@ -194,7 +194,6 @@ def take(twin, table: str, column: str, odd: str, where: str = "true") -> bool:
     ],
 )
 def test_rows_that_nobody_publishes_sink_no_other_base(damaged, table, column, odd):
-    """Some of what broke searches; the next test tries everything."""
     assert take(damaged, table, column, odd)
 
     assert answer(damaged) == []
@@ -204,7 +203,6 @@ def test_rows_that_nobody_publishes_sink_no_other_base(damaged, table, column, o
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("table", TABLES)
 def test_no_value_of_any_column_sinks_another_base(damaged, table):
-    """In all rows of a table, and in one."""
     for column, kind in columns(damaged.database, table):
         took = [take(damaged, table, column, odd, where)
                 for odd in ODD[kind] for where in ("true", f"ctid = {LAST.format(table)}")]  # fmt: skip
@@ -214,7 +212,6 @@ def test_no_value_of_any_column_sinks_another_base(damaged, table):
 
 
 def test_chunks_that_exist_and_are_gone_are_damage(damaged):
-    """Nothing can be found in a base without any chunk."""
     damaged.database.run("INSERT INTO kbhub.gone SELECT base_id, chunk_id FROM kbhub.extent")
 
     assert "exist and are gone" in answer(damaged)[0]

@@ -61,7 +61,6 @@ def skipped(hub) -> str:
 
 
 def test_a_server_that_is_not_there_is_skipped_with_the_reason(published):
-    """By search, status and doctor alike; a ref into it says so, too."""
     hub = both(published, "postgresql://127.0.0.1:1/team")
 
     reason = skipped(hub)
@@ -74,7 +73,6 @@ def test_a_server_that_is_not_there_is_skipped_with_the_reason(published):
 
 
 def test_a_server_that_is_gone_is_not_waited_for_each_time(published):
-    """And is asked again a little later."""
     server = Server("postgresql://127.0.0.1:1/team", 1, {})
     errors = []
     for _ in range(2):
@@ -93,7 +91,6 @@ def deaf():
 
 
 def test_a_server_that_never_answers_is_given_up_on(published):
-    """After the deadline."""
     with deaf() as port:
         reason = skipped(both(published, f"postgresql://127.0.0.1:{port}/team", timeout=QUICK))
 
@@ -101,7 +98,6 @@ def test_a_server_that_never_answers_is_given_up_on(published):
 
 
 def test_a_statement_that_takes_too_long_is_given_up_on(published):
-    """The server itself ends it; afterwards the base answers again."""
     hub = both(published, published.database.url(), timeout=QUICK)
     with psycopg.connect(published.database.url()) as other:
         other.execute("LOCK TABLE kbhub.posting IN ACCESS EXCLUSIVE MODE")
@@ -146,7 +142,6 @@ class Relay:
 
 
 def test_a_network_that_swallows_everything_is_given_up_on(published):
-    """The server cannot keep a deadline that it does not hear of."""
     relay = Relay(str(next(published.database.socket.glob(".s.PGSQL.*[0-9]"))))
     try:
         url = f"postgresql://postgres@127.0.0.1:{relay.port}/{published.database.name}"
@@ -163,7 +158,6 @@ def test_a_network_that_swallows_everything_is_given_up_on(published):
 
 
 def test_connections_that_are_cut_are_made_anew(published):
-    """Twenty times, in the middle of the work."""
     hub = both(published, published.database.url(), timeout=10)
     for _ in range(20):
         published.database.run(
@@ -190,7 +184,6 @@ def test_who_may_not_log_in_is_told_what_to_do(database):
 
 
 def test_a_database_without_the_schema_says_what_makes_it(bare):
-    """A reader is sent to an administrator."""
     with pytest.raises(
         EngineUnavailable, match=r"was not created for kbhub\. `kbhub team init .*` by an administrator"
     ):
@@ -198,7 +191,6 @@ def test_a_database_without_the_schema_says_what_makes_it(bare):
 
 
 def test_a_replica_takes_no_writes(published):
-    """It is read like any other; publishing says to name the primary."""
     name = published.database.name
     published.database.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     assert len(search(published.shared(), "xylophone").hits) == 5
@@ -208,7 +200,6 @@ def test_a_replica_takes_no_writes(published):
 
 
 def test_a_full_disk_undoes_the_run(published):
-    """The server's own error, as when its disk is full."""
     published.database.run(
         "CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN RAISE disk_full USING MESSAGE = 'could not extend file: No space left on device'; END $$;"
@@ -242,7 +233,6 @@ def test_tls_is_verified_off_this_machine():
 
 
 def test_a_password_never_stands_in_the_config(environment, kbhub):
-    """The message says where it belongs, and does not repeat it."""
     config = environment.home / ".kbhub.json"
     config.write_text(json.dumps({"bases": {"t": {"engine": "postgresql://me:s3cret@kb.example/t"}}}))
 
@@ -260,7 +250,6 @@ OPTION = st.sampled_from(["sslmode", "port", "password", "passw%6Frd", "sslpassw
 @given(st.sampled_from(["postgresql", "postgres", "POSTGRES"]), ODD, LOCAL, ODD, OPTION, ODD, ODD)
 @example("postgres", "%00", "", "team", "x", "", "")
 def test_whatever_url_is_given_is_used_or_refused_in_a_sentence(scheme, user, host, path, option, value, name):
-    """Never with another error; and one that is used holds no password."""
     url = f"{scheme}://{user}{'@' if user else ''}{host}/{path}?{option}={value}#{name}"
     if engine_fault(url) is not None:
         return
@@ -274,7 +263,6 @@ def test_whatever_url_is_given_is_used_or_refused_in_a_sentence(scheme, user, ho
 @given(st.lists(st.sampled_from([*"ab1:@/?#&=%,", "password=", "sslpassword=", "%70assword="]), max_size=14))
 @example("a:1?b@a")
 def test_no_password_passes_however_a_url_is_written(parts):
-    """As libpq reads it, which is not as URLs are read elsewhere."""
     url = f"postgresql://{''.join(parts)}"
     if engine_fault(url) is None:
         with suppress(psycopg.ProgrammingError):
@@ -285,7 +273,6 @@ def test_no_password_passes_however_a_url_is_written(parts):
 
 @pytest.mark.parametrize("url", ["postgresql://postgres:@/db?host=/run", "postgresql://a:@h/db?password="])
 def test_an_empty_password_is_none(url):
-    """Programs write the colon always."""
     assert engine_fault(url) is None
 
 
@@ -322,7 +309,6 @@ def test_a_pointer_of_a_repository_names_no_database(environment, kbhub):
 
 
 def test_doctor_says_who_one_is_there(published):
-    """Role, version, TLS and content of a sound base."""
     found = {one.check: one for one in examine(published.shared()).findings if one.subject == "notes"}
 
     assert found["engine"].level == found["index"].level == "ok"
@@ -331,7 +317,6 @@ def test_doctor_says_who_one_is_there(published):
 
 
 def test_without_the_driver_the_base_is_a_problem_and_not_more(published, monkeypatch):
-    """It says which extra to install."""
     import kbhub.extensions.team.engine
 
     found = kbhub.extensions.team.engine.find_spec
@@ -346,7 +331,6 @@ def test_without_the_driver_the_base_is_a_problem_and_not_more(published, monkey
 
 
 def test_a_password_comes_from_where_libpq_looks(database, monkeypatch, tmp_path):
-    """And what is wrong with it is told, without it."""
     role, secret = database.role_name("locked"), "correct-horse"
     database.run(f"CREATE ROLE {role} LOGIN PASSWORD '{secret}'")
     ((file,),) = database.run("SHOW hba_file")

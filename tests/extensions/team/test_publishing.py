@@ -86,7 +86,6 @@ def test_only_what_changed_travels(twin):
 
 
 def test_an_open_hub_finds_what_was_just_published(twin):
-    """Without a restart, and without reading the whole base again."""
     fill(twin)
     twin.publish()
     hub = twin.shared()
@@ -102,7 +101,6 @@ def test_an_open_hub_finds_what_was_just_published(twin):
 
 
 def test_a_dry_run_changes_nothing(twin):
-    """It says what would be done."""
     fill(twin)
 
     report = twin.publish(dry_run=True)
@@ -121,7 +119,6 @@ def test_a_second_publisher_is_told_who_the_first_is(twin):
 
 
 def test_readers_see_the_base_as_it_was_until_all_is_done(twin):
-    """What is written in between is seen by nobody."""
     fill(twin)
     twin.publish()
     hub, seen = twin.shared(), []
@@ -201,7 +198,6 @@ def test_a_name_that_could_do_harm_is_skipped_and_the_rest_is_pulled(twin, kbhub
 
 
 def test_a_removed_base_is_gone_with_all_rows(twin):
-    """And can be published again."""
     fill(twin)
     twin.publish()
 
@@ -276,7 +272,6 @@ def started(twin, folder) -> subprocess.Popen:
 
 
 def test_a_publisher_killed_at_any_moment_leaves_what_was(twin, tmp_path):
-    """The next run does all of it, without waiting for anything."""
     fill(twin, 200)
     twin.publish()
     before = refs(twin.shared(), "deploy release")
@@ -326,7 +321,6 @@ def test_a_cut_connection_undoes_the_run(twin):
 
 
 def test_the_command_line_publishes_lists_and_pulls(twin, kbhub, tmp_path):
-    """In the words of a person's shell."""
     fill(twin, 3)
     url = twin.database.url()
     config = twin.environment.home / ".kbhub.json"
@@ -349,7 +343,6 @@ def test_the_command_line_publishes_lists_and_pulls(twin, kbhub, tmp_path):
 
 
 def test_indexing_a_shared_base_says_who_does(twin, kbhub):
-    """Nothing is done, and nothing fails."""
     fill(twin, 3)
     twin.publish()
     config = twin.environment.home / ".kbhub.json"
@@ -379,7 +372,6 @@ def test_indexing_a_shared_base_says_who_does(twin, kbhub):
     ],
 )
 def test_a_wrong_call_is_told_in_a_sentence(kbhub, arguments, said):
-    """And a password is never shown."""
     result = kbhub(*arguments)
 
     assert result.code != 0
@@ -389,7 +381,6 @@ def test_a_wrong_call_is_told_in_a_sentence(kbhub, arguments, said):
 
 
 def test_watching_publishes_what_changes(twin):
-    """Until it is interrupted."""
     fill(twin, 3)
     config = twin.environment.home / ".kbhub.json"
     config.write_text(json.dumps({"bases": {"notes": str(twin.folder)}, "repos": {"*": ["notes"]}}))
@@ -454,7 +445,6 @@ def test_the_how_to_works_as_written(twin, kbhub):
 
 
 def test_a_role_that_is_missing_is_told_with_the_statement_that_creates_it(twin, kbhub):
-    """For a group and for a person, with the quotes that the name needs."""
     fill(twin, 1)
     twin.publish()
 
@@ -490,7 +480,6 @@ def test_the_example_works_as_its_page_says(twin, kbhub, tmp_path):
 
 
 def test_tags_in_the_text_are_published_once_the_folder_is_a_vault(twin):
-    """Although no document changed; and the other way round."""
     twin.write("a.md", "# A\n\n#xylophone\n")
     twin.publish()
     assert refs(twin.shared(), "tag:xylophone") == []

@@ -131,7 +131,6 @@ def test_a_role_cannot_stand_in_for_the_catalog(twin, filled):
 
 
 def test_a_hidden_base_and_none_are_told_in_the_same_words(twin, filled):
-    """Nobody learns from an error that something is there."""
     database = twin.database
     outsider = database.role("outsider")
     reasons = []
@@ -216,7 +215,6 @@ def test_the_schema_is_made_once_by_whoever_may(bare):
 
 
 def test_a_newer_schema_is_refused_and_an_older_one_brought_up(database):
-    """In a sentence, wherever one meets it."""
     database.run("UPDATE kbhub.version SET version = 99")
     for attempt in (team.init, team.shared_bases):
         with pytest.raises(EngineUnavailable, match=r"has schema 99, but this version of kbhub uses 2\. Upgrade kbhub"):

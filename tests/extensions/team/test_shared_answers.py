@@ -152,7 +152,6 @@ def same(twin) -> None:
 
 @pytest.mark.parametrize("running", [16, 18], indirect=True, ids="postgres{}".format)
 def test_every_read_and_every_answer_is_the_same(twin):
-    """Whatever the query language has, and whatever a folder may hold."""
     fill(twin)
     twin.publish()
 
@@ -204,7 +203,6 @@ def test_a_base_is_read_in_parts_of_any_size(twin, monkeypatch, at_once):
 
 
 def test_a_whole_base_can_be_published_anew(twin):
-    """`--full` reads every file again and leaves what was."""
     fill(twin)
     twin.publish()
 

@@ -32,7 +32,6 @@ def people(twin):
 
 
 def test_what_one_remembers_the_others_find(people, twin):
-    """At once, with the role that wrote it, when, and on whose word."""
     done = remember(people["ada"], FRIDAY, scope="team", tags=["deploy"], client="claude")
 
     assert done.did == "stored"
@@ -66,7 +65,6 @@ def test_a_member_who_adds_the_base_remembers_in_it(people, twin, kbhub):
 
 
 def test_nothing_of_a_machine_goes_along(people, twin):
-    """A path of the author's machine says nothing to colleagues."""
     remember(people["ada"], FRIDAY, scope="team")
 
     ((text,),) = twin.database.run("SELECT convert_from(content, 'UTF8') FROM kbhub.file")
@@ -74,7 +72,6 @@ def test_nothing_of_a_machine_goes_along(people, twin):
 
 
 def test_the_same_said_again_strengthens_for_oneself_alone(people):
-    """Uses are counted per person."""
     name = remember(people["ada"], FRIDAY, scope="team").memory.id
 
     again = remember(people["ben"], "never deploy on fridays: the on-call is alone.", scope="team")
@@ -84,7 +81,6 @@ def test_the_same_said_again_strengthens_for_oneself_alone(people):
 
 
 def test_only_the_author_or_an_admin_changes_or_forgets(people):
-    """The database refuses others, whatever the client says."""
     name = remember(people["ada"], FRIDAY, scope="team").memory.id
 
     for attempt in (
@@ -124,7 +120,6 @@ def test_no_statement_changes_what_somebody_else_remembered(people, twin):
 
 
 def test_what_is_forgotten_is_kept_in_the_trash(people):
-    """As for any memory."""
     name = remember(people["ada"], FRIDAY, scope="team").memory.id
 
     result = forget(people["ada"], [name])
@@ -136,7 +131,6 @@ def test_what_is_forgotten_is_kept_in_the_trash(people):
 
 
 def test_a_base_must_be_made_for_memories_and_named_so(twin):
-    """In the database by its admin, in the config by its user."""
     twin.write("a.md", "# A\n")
     twin.publish()
     with pytest.raises(UsageError, match="No shared base here accepts memories"):
@@ -148,7 +142,6 @@ def test_a_base_must_be_made_for_memories_and_named_so(twin):
 
 
 def test_a_folder_is_never_published_over_memories(twin):
-    """That would remove them."""
     team.describe(twin.database.server(), "notes", memories=True)
     remember(twin.shared(memories=True), FRIDAY, scope="team")
     twin.write("a.md", "# A\n")
@@ -160,7 +153,6 @@ def test_a_folder_is_never_published_over_memories(twin):
 
 
 def test_documents_of_shared_bases_are_read_only(twin, kbhub):
-    """An agent that would write one is told who does."""
     twin.write("a.md", "# A\n")
     twin.publish()
     config = twin.environment.home / ".kbhub.json"

@@ -67,7 +67,6 @@ def test_a_certificate_that_no_root_vouches_for_is_refused(database, port):
 
 
 def test_a_company_root_is_named_in_the_url(twin, port, authority, tmp_path):
-    """Then publishing and reading go through TLS."""
     authority.cert_pem.write_to_path(tmp_path / "root.pem")
     twin.write("a.md", "# A\n\nxylophone\n")
     hub = twin.local()
@@ -81,7 +80,6 @@ def test_a_company_root_is_named_in_the_url(twin, port, authority, tmp_path):
 
 
 def test_a_certificate_of_another_name_is_refused(database, port, authority, tmp_path):
-    """Its root is known, and it is somebody else's."""
     authority.cert_pem.write_to_path(tmp_path / "root.pem")
     other = url(database, port, f"&sslrootcert={tmp_path}/root.pem", host="other.example")
     with pytest.raises(EngineUnavailable, match="certificate"):
