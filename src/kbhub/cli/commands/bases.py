@@ -80,17 +80,7 @@ def add(
         description: What the base is about, for people and agents.
         writable: Allow agents to write documents in the base.
     """
-    new = NewBase(
-        folder=path,
-        id=id_,
-        places=for_,
-        include=include,
-        exclude=exclude,
-        name=name,
-        description=description,
-        writable=writable,
-    )
-    return add_base(hub, new)
+    return add_base(hub, NewBase(path, id_, for_, include, exclude, name, description, writable))
 
 
 @command(lambda change: change_report(change, "Removed"))

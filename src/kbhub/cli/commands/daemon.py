@@ -39,8 +39,11 @@ class StopResult(Model):
 
 @struct
 class Ways:
-    """How a server is reached, other than on standard input and output."""
+    """What is served, and how it is reached other than on standard input and output."""
 
+    structured: bool
+    protocol: str | None
+    read_only: bool
     connect: bool
     http: bool
     daemon: bool
@@ -82,12 +85,10 @@ def serve(
         socket: Unix socket for --http instead of a port; needs no token.
         places: Options of every command.
     """
-    ways = Ways(connect=connect, http=http, daemon=daemon, port=port, socket=socket)
-    done: int | None = None
-    if ways.other_than_streams:
-        done = _serve_otherwise(structured=structured, protocol=protocol, read_only=read_only, ways=ways, places=places)
+    ways = Ways(structured, protocol, read_only, connect, http, daemon, port, socket)
+    done = _serve_otherwise(ways, places) if ways.other_than_streams else None
     if done is None:
-        _serve_streams(structured=structured, protocol=protocol, read_only=read_only, places=places)
+        _serve_streams(ways, places)
     return done
 
 
@@ -109,28 +110,26 @@ def stop() -> Reply:
     )
 
 
-def _serve_streams(*, structured: bool, protocol: str | None, read_only: bool, places: Places) -> NoReturn:
+def _serve_streams(ways: Ways, places: Places) -> NoReturn:
     """Serve on standard input and output until the client goes, then end the process."""
     # The MCP SDK takes half a second to import; no other command needs it.
     from kbhub.server.stdio import serve as serve_stdio  # noqa: PLC0415
 
     if sys.stdin.isatty():
         complain("Waiting for an MCP client on standard input. Press Ctrl-D to quit.")
-    chosen = protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
-    options = replace(hub_options(places, serve=True), read_only=read_only)
-    serve_stdio(options, structured=structured, protocol=chosen)
+    chosen = ways.protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
+    options = replace(hub_options(places, serve=True), read_only=ways.read_only)
+    serve_stdio(options, structured=ways.structured, protocol=chosen)
 
 
-def _serve_otherwise(
-    *, structured: bool, protocol: str | None, read_only: bool, ways: Ways, places: Places
-) -> int | None:
+def _serve_otherwise(ways: Ways, places: Places) -> int | None:
     """Serve by way of the daemon, or be one; return None if it has to be done without."""
-    _check(ways, protocol)
+    _check(ways)
     if ways.connect:
         text = str(places.config) if places.config else None, str(places.cache_dir) if places.cache_dir else None
-        wanted = ConnectOptions(places.root, *text, places.base, structured, protocol, read_only)
+        wanted = ConnectOptions(places.root, *text, places.base, ways.structured, ways.protocol, ways.read_only)
         return connect(wanted, os.environ)
-    http = _http(structured=structured, read_only=read_only, ways=ways, places=places)
+    http = _http(ways, places)
     start = Start(http=http if ways.http else None, detached=ways.daemon)
     folder = DaemonFolder(data_dir(os.environ))
     folder.make()
@@ -138,7 +137,7 @@ def _serve_otherwise(
     return _in_background(folder, start) if ways.daemon else _in_terminal(folder, start)
 
 
-def _check(ways: Ways, protocol: str | None) -> None:
+def _check(ways: Ways) -> None:
     others = [f"--{name}" for name in ("http", "daemon", "port", "socket") if getattr(ways, name) not in (False, None)]
     if ways.connect and others:
         raise UsageError(f"--connect cannot be used with {others[0]}.")
@@ -146,7 +145,7 @@ def _check(ways: Ways, protocol: str | None) -> None:
         raise UsageError(f"{others[-1]} requires --http.")
     if ways.port is not None and ways.socket:
         raise UsageError("--port cannot be used with --socket.")
-    if protocol and not ways.connect:
+    if ways.protocol and not ways.connect:
         raise UsageError("--protocol cannot be used with --http, which serves all protocol versions.")
 
 
@@ -181,7 +180,7 @@ def _in_terminal(folder: DaemonFolder, start: Start) -> NoReturn:
     run(start, folder, lock, lambda address: complain(_where(folder, address)))
 
 
-def _http(*, structured: bool, read_only: bool, ways: Ways, places: Places) -> Http:
+def _http(ways: Ways, places: Places) -> Http:
     """Return the wanted endpoint, independent of the process that reads it."""
     hub_options(places)  # says what is wrong with them before anything is started
     return Http(
@@ -192,8 +191,8 @@ def _http(*, structured: bool, read_only: bool, ways: Ways, places: Places) -> H
         cache_dir=str(places.cache_dir.absolute()) if places.cache_dir else None,
         base=tuple(map(_absolute, places.base)),
         cwd=str(Path.cwd()),
-        structured=structured,
-        read_only=read_only,
+        structured=ways.structured,
+        read_only=ways.read_only,
     )
 
 
