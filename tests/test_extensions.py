@@ -1,0 +1,104 @@
+"""Extensions: a third party's, a broken one, and the core without any."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kbhub
+from conftest import make_repository
+from wheels import ROOT, UV, made, skip_without_index
+
+TALK = """WEBVTT Release talk
+
+1
+00:00:01.000 --> 00:00:04.000
+Welcome, everybody.
+
+2
+00:06:00.000 --> 00:06:05.000
+The <i>flux capacitor</i> needs a restart after a release.
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with a talk, a draft and a finished document."""
+    knowledge = tmp_path / "project" / "knowledge"
+    knowledge.mkdir(parents=True)
+    make_repository(knowledge.parent)
+    knowledge.joinpath("talk.vtt").write_text(TALK)
+    knowledge.joinpath("plan.md").write_text("---\ntags: [draft]\n---\n# Rollback\n\nWe roll a release back by tag.\n")
+    knowledge.joinpath("how.md").write_text("# Rollback\n\nWe roll a release back by its tag.\n")
+    return knowledge.parent
+
+
+def kbhub_in(project, *arguments, packages):
+    """Run the command line with further packages on its path."""
+    home = project.parent / "home"
+    home.mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-m", "kbhub", *arguments, "--root", project],
+        cwd=project.parent,
+        env={"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, packages))},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_example_adds_a_format_and_a_signal(project, tmp_path):
+    done = made(UV, "pip", "install", "-q", "--no-deps", "--target", tmp_path / "more", ROOT / "examples" / "extension")
+    skip_without_index(done)
+    assert done.returncode == 0, done.stderr
+
+    found = kbhub_in(project, "search", "flux capacitor", "--json", packages=[tmp_path / "more"])
+    best = json.loads(found.stdout)["hits"][0]
+    assert (best["path"], best["kind"], best["title"]) == ("talk.vtt", "other", "Release talk")
+    assert "## Minute 5" in json.dumps(best)
+
+    found = kbhub_in(project, "search", "roll back a release", "--explain", "--json", packages=[tmp_path / "more"])
+    hits = {hit["path"]: hit for hit in json.loads(found.stdout)["hits"]}
+    assert list(hits)[:2] == ["how.md", "plan.md"]
+    assert hits["plan.md"]["trace"]["factors"] == {"draft": 0.8}
+
+
+def test_a_broken_extension_is_named_and_stops_nothing(project, tmp_path):
+    information = tmp_path / "more" / "broken-1.0.dist-info"
+    information.mkdir(parents=True)
+    information.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    information.joinpath("entry_points.txt").write_text("[kbhub.extensions]\nbroken = not_there:EXTENSION\n")
+
+    found = kbhub_in(project, "search", "roll back", packages=[tmp_path / "more"])
+
+    assert found.returncode == 0
+    assert "how.md" in found.stdout
+    assert "The extension 'broken' cannot be loaded: No module named 'not_there'." in found.stderr
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory):
+    """The package without `extensions/`, as a distribution that declares none."""
+    folder = tmp_path_factory.mktemp("core")
+    source = Path(kbhub.__file__).parent
+    shutil.copytree(source, folder / "kbhub", ignore=lambda place, _: ["extensions"] if Path(place) == source else [])
+    shutil.copytree(ROOT / "schemas", folder / "kbhub" / "schemas")
+    information = folder / f"kbhub-{kbhub.__version__}.dist-info"
+    information.mkdir()
+    information.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: kbhub\nVersion: {kbhub.__version__}\n")
+    return folder
+
+
+def test_the_core_searches_without_extensions(project, core):
+    found = kbhub_in(project, "search", "roll back a release", packages=[core])
+
+    assert found.returncode == 0, found.stderr
+    assert "how.md" in found.stdout
+    assert kbhub_in(project, "team", packages=[core]).returncode == 2
