@@ -343,6 +343,7 @@ def test_any_line_is_broken_to_fit_with_nothing_lost(text, width):
 def test_lines_are_broken_at_words_and_paths_behind_a_slash():
     """A word is only cut if it is longer than a line."""
     assert wrapped("one two three", 8) == ["one two", "three"]
+    assert wrapped("id 3  strength 0.70  0 uses", 22) == ["id 3  strength 0.70", "0 uses"]
     assert wrapped("in /home/you/notes/a.md now", 12) == ["in", "/home/you/", "notes/a.md", "now"]
     assert wrapped("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
     assert wrapped("日本語です", 4) == ["日本", "語で", "す"]
