@@ -18,8 +18,8 @@ from pathlib import Path
 from kbhub.answers import AskOptions
 from kbhub.answers.answer import estimated_tokens
 from kbhub.answers.question import answer_without_client, prepare
-from kbhub.evaluation.corpus import Corpus, Setup, open_corpus
-from kbhub.evaluation.datasets import Dataset, EvalQuery, best_answer, load_dataset
+from kbhub.extensions.lab.corpus import Corpus, Setup, open_corpus
+from kbhub.extensions.lab.datasets import Dataset, EvalQuery, best_answer, load_dataset
 
 FOREIGN = 20
 """Queries of each other set that are asked."""

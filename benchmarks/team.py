@@ -32,7 +32,7 @@ from typing import Any
 import psycopg
 
 from bench.common import environment, parser, report_step, unpack
-from kbhub.evaluation.datasets import Dataset, load_dataset
+from kbhub.extensions.lab.datasets import Dataset, load_dataset
 from kbhub.extensions.team import bases as team
 from kbhub.extensions.team.publish import publish
 from kbhub.extensions.team.server import Server

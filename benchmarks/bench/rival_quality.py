@@ -13,8 +13,8 @@ import numpy as np
 from bench.common import report_step
 from bench.rival_places import Collection, Place, index, place_of
 from bench.rival_tools import OWN, key, own_arguments, own_reworded, ranking
-from kbhub.evaluation.datasets import SECTION_MARK, Dataset, EvalQuery, load_dataset
-from kbhub.evaluation.measurement import METRICS, judge, randomisation_p
+from kbhub.extensions.lab.datasets import SECTION_MARK, Dataset, EvalQuery, load_dataset
+from kbhub.extensions.lab.measurement import METRICS, judge, randomisation_p
 
 NDCG = METRICS.index("ndcg10")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from conftest import make_environment
-from kbhub.evaluation import Options, evaluate, load_dataset
-from kbhub.evaluation.corpus import Setup
-from kbhub.evaluation.datasets import SECTION_MARK
+from kbhub.extensions.lab.corpus import Setup
+from kbhub.extensions.lab.datasets import SECTION_MARK, load_dataset
+from kbhub.extensions.lab.measurement import Options, evaluate
 
 GOLDEN = Path(__file__).parent
 

@@ -15,7 +15,7 @@ import pytest
 import kbhub.sync.background
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
-from kbhub.evaluation.corpus import logged_dataset
+from kbhub.extensions.lab.corpus import logged_dataset
 from kbhub.index.side_files import JOURNAL_BYTES, Asked, Distinct, QueryLog
 from kbhub.types import Query, SearchResult
 from kbhub.usage import gaps, log

@@ -20,7 +20,7 @@ FLAGS = frozenset(("--verbose", "--json", "--csv", "--md", "--xml", "--files", "
 GROUPS = {
     "bases": ("add", "list", "remove", "rename", "show"),
     "context": ("add", "list", "remove", "rm"),
-    "dev": ("completion", "embed", "log", "rerank", "schema"),
+    "dev": ("completion", "log", "schema"),
     "dev log": ("clear", "show"),
     "memories": ("export", "import", "inbox", "move", "restore"),
 }
@@ -29,7 +29,7 @@ GROUPS = {
 ALONE = {"bases": "list", "context": "list", "dev log": "show"}
 """Command → its default subcommand; `memories` also works without one."""
 
-MOVED = GROUPS["dev"]
+MOVED = ("completion", "embed", "log", "rerank", "schema")
 """Commands whose names of before, without `dev`, work until the next release."""
 
 _HELP = ("--help", "-h")
@@ -49,9 +49,9 @@ def arranged(given: Sequence[str]) -> list[str]:
     if not rest or rest[0].startswith("-"):
         return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)
     command, rest = (["dev"] if rest[0] in MOVED else rest[:1]), rest[rest[0] not in MOVED :]
-    while subcommands := _subcommands(" ".join(command)):
+    while known := subcommands(" ".join(command)):
         more, after = _leading(rest)
-        if after and after[0] in subcommands:
+        if after and after[0] in known:
             common, command, rest = common + more, [*command, after[0]], after[1:]
             continue
         if (meant := ALONE.get(" ".join(command))) and (not after or _is_option(after[0])):
@@ -60,13 +60,14 @@ def arranged(given: Sequence[str]) -> list[str]:
     return [*command, *common, *rest]
 
 
-def _subcommands(command: str) -> Sequence[str]:
-    if command in GROUPS or command == "serve":  # every window of an editor starts it, and needs no extension so early
-        return GROUPS.get(command, ())
+def subcommands(command: str) -> list[str]:
+    """Return the subcommands of a command, those of extensions among them."""
+    if command == "serve":  # every window of an editor starts it, and needs no extension so early
+        return []
     from kbhub.workspace.extensions import extensions  # noqa: PLC0415 - as above
 
-    known = [name.partition(" ") for extension in extensions() for name in extension.commands]
-    return [sub for group, _, sub in known if group == command and sub]
+    known = [name.rpartition(" ") for extension in extensions() for name in extension.commands]
+    return [*GROUPS.get(command, ()), *(name for group, _, name in known if group == command)]
 
 
 def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -169,8 +169,6 @@ restore | documents:restore | [OPTIONS] [NAME]
     Restore a deleted document. Never overwrites a file.
 rename | documents:rename | [OPTIONS] REF NEW
     Move a document to another path in its base, and list the links this breaks.
-eval | evaluation:evaluate | [OPTIONS] [DATASET…]
-    Measure search on data sets with known answers.
 related | documents:related | [OPTIONS] REF
     Show documents related to one: by links, backlinks, `related` in front matter, shared tags, or meaning.
 tags | documents:tags | [OPTIONS] [TAG…]
@@ -191,10 +189,6 @@ setup | setup:setup | [OPTIONS]
     Register kbhub with the coding agents and other MCP clients on this machine.
 distil | documents:distil | [OPTIONS] MODEL [TEXT]
     Save a chat answer as a document, with links to documents similar in meaning.
-dev embed | evaluation:embed | [OPTIONS] TEXT…
-    Print the vector of each text, one JSON list per line.
-dev rerank | evaluation:rerank | [OPTIONS] QUERY FILE…
-    Order text files by how well they answer a query, using an Ollama model.
 dev schema | setup:schema | [OPTIONS] [NAME]
     Print the JSON Schema of the global config, a pointer, a memory, or the input or output of a tool.
 dev completion | setup:completion | [OPTIONS] SHELL

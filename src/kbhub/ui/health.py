@@ -12,13 +12,13 @@ import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
 from kbhub.errors import ConfigError, WriteRefused
-from kbhub.evaluation.report import kept_reports
 from kbhub.reading.lists import status
 from kbhub.reading.reports import Status
 from kbhub.render.html import WIDTH
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
 from kbhub.ui.site import Site, site_of
+from kbhub.workspace.extensions import extensions, load
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -44,7 +44,7 @@ def health_page(request: Request) -> Response:
         title="Health",
         overview=_overview(site),
         diagnosis=examine(site.hub),
-        evaluations=kept_reports(site.hub),
+        sections=[load(name)(site.hub) for extension in extensions() for name in extension.health],
         width=WIDTH,
     )
 

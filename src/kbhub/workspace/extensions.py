@@ -69,6 +69,8 @@ class Extension:
     """Command of the command line, in one or two words → its function, usage after the name, and a sentence on it."""
     groups: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """First of two words → its usage after the name, and its help."""
+    health: tuple[str, ...] = ()
+    """Each a function of the hub that returns a section of the page *Health*: HTML, in which texts are escaped."""
     embedders: Mapping[str, str] = field(default_factory=dict)
     """Name of `embedder.model`, or its beginning up to and with a slash → an `EmbedderKind`."""
 

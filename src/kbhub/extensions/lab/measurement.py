@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.errors import DatasetError, UsageError
-from kbhub.evaluation.corpus import (
+from kbhub.extensions.lab.corpus import (
     SEED,
     WRITTEN,
     Corpus,
@@ -30,8 +30,8 @@ from kbhub.evaluation.corpus import (
     sample,
     sync_corpus,
 )
-from kbhub.evaluation.datasets import SECTION_MARK, Dataset, EvalQuery
-from kbhub.evaluation.report import (
+from kbhub.extensions.lab.datasets import SECTION_MARK, Dataset, EvalQuery
+from kbhub.extensions.lab.report import (
     Comparison,
     DatasetFigures,
     EvalReport,
@@ -49,7 +49,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kbhub.evaluation.corpus import Setup
+    from kbhub.extensions.lab.corpus import Setup
 
 METRICS = ("ndcg5", "ndcg10", "recall5", "recall10", "mrr10", "hit1")
 """Metrics of each query, all in 0..1."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from browsers import served
-from kbhub.evaluation.report import MOST_REPORTS, kept_reports
+from kbhub.extensions.lab.report import MOST_REPORTS, kept_reports
 
 START = 1_800_000_000
 

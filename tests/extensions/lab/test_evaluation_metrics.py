@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from kbhub.errors import DatasetError
-from kbhub.evaluation.corpus import QueryResult
-from kbhub.evaluation.datasets import EvalQuery
-from kbhub.evaluation.measurement import METRICS, area_under_curve, judge, randomisation_p
-from kbhub.evaluation.report import read_run, run_file, write_run
+from kbhub.extensions.lab.corpus import QueryResult
+from kbhub.extensions.lab.datasets import EvalQuery
+from kbhub.extensions.lab.measurement import METRICS, area_under_curve, judge, randomisation_p
+from kbhub.extensions.lab.report import read_run, run_file, write_run
 
 
 def figures(ranked, gold, **options):
@@ -113,7 +113,7 @@ def test_many_queries_are_tested_in_blocks(monkeypatch):
     """What is held at a time does not change the result by more than chance."""
     values = np.random.default_rng(3).normal(0.02, 0.1, (200, 1))
     whole = randomisation_p(values, np.zeros((200, 1)))
-    monkeypatch.setattr("kbhub.evaluation.measurement.BLOCK", 1000)
+    monkeypatch.setattr("kbhub.extensions.lab.measurement.BLOCK", 1000)
 
     assert randomisation_p(values, np.zeros((200, 1))) == pytest.approx(whole, abs=0.01)
 

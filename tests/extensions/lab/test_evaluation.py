@@ -11,8 +11,8 @@ import pytest
 from kbhub.__main__ import main
 from kbhub.documents.markdown import parse_document
 from kbhub.errors import DatasetError
-from kbhub.evaluation.corpus import Setup, open_corpus
-from kbhub.evaluation.datasets import best_answer, headed_sections, load_dataset
+from kbhub.extensions.lab.corpus import Setup, open_corpus
+from kbhub.extensions.lab.datasets import best_answer, headed_sections, load_dataset
 from kbhub.index.matches import NaiveIndex
 from kbhub.search.pipeline import RANKING_SIGNALS
 from kbhub.search.search import search

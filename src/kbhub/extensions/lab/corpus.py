@@ -15,7 +15,7 @@ from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decode, parse_document
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, PathNotContained, UsageError
-from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery, best_answer
+from kbhub.extensions.lab.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery, best_answer
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.matches import NaiveIndex
 from kbhub.index.references import ref_of

@@ -20,16 +20,17 @@ from kbhub.cli.console import progress_bars
 from kbhub.cli.options import Common, Exact, Reply, command, decoded
 from kbhub.documents.markdown import decode
 from kbhub.errors import UsageError
-from kbhub.evaluation import Options, load_dataset
-from kbhub.evaluation import evaluate as measure
-from kbhub.evaluation.corpus import EvalMode, Setup, logged_dataset
-from kbhub.evaluation.report import keep
+from kbhub.extensions.lab.corpus import EvalMode, Setup, logged_dataset
+from kbhub.extensions.lab.datasets import load_dataset
+from kbhub.extensions.lab.measurement import Options
+from kbhub.extensions.lab.measurement import evaluate as measure
+from kbhub.extensions.lab.report import keep
+from kbhub.extensions.lab.text import evaluation_text
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt
 from kbhub.index.query.parser import parse_query
 from kbhub.models.ollama import Ollama, StoredAnswers
-from kbhub.render.setup import evaluation_text
 from kbhub.render.terminal import visible_line
 from kbhub.search.llm import PASSAGE_CHARACTERS, grade
 from kbhub.search.pipeline import RANKING_SIGNALS

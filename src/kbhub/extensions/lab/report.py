@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from kbhub.errors import DatasetError
-from kbhub.evaluation.corpus import FOLDER, eval_folder
+from kbhub.extensions.lab.corpus import FOLDER, eval_folder
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.values import struct
@@ -19,7 +19,7 @@ from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
-    from kbhub.evaluation.corpus import QueryResult, Setup
+    from kbhub.extensions.lab.corpus import QueryResult, Setup
 
 SCORE_STEP = 1e-6
 """Minimum difference between the scores of a query, because tools sort by score and must keep our order."""
