@@ -10,7 +10,7 @@ import pickle
 import re
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -46,6 +46,7 @@ ENTRIES = (
 
 
 @pytest.mark.parametrize(("declared", "more"), [(GlobalConfig, _PLAIN), (Pointer, None)])
+@settings(max_examples=40)
 @given(data=st.data())
 def test_what_is_plain_is_what_pydantic_says(declared, more, data):
     value = data.draw(like(declared))
