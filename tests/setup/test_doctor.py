@@ -156,7 +156,14 @@ def run(path, statement):
 DAMAGES = [noise, truncated, emptied, newer, foreign, folder, without_words, without_chunks, with_a_lost_vector]
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+SURE = (truncated, foreign, folder, without_words)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [*SURE, *(pytest.param(one, marks=pytest.mark.slow) for one in DAMAGES if one not in SURE)],
+    ids=lambda damage: damage.__name__,
+)
 def test_a_broken_index_is_found_and_made_anew(shop, damage):
     """Whatever lies in its place, search works after `--fix`, and no document is touched."""
     path = index_of(shop)

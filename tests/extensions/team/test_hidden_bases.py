@@ -13,7 +13,9 @@ from kbhub.extensions.team.publish import publish
 from kbhub.extensions.team.schema import TABLES
 from kbhub.search.search import search
 
-pytestmark = pytest.mark.parametrize("running", [16, 18], indirect=True, ids="postgres{}".format)
+pytestmark = pytest.mark.parametrize(
+    "running", [pytest.param(16, marks=pytest.mark.slow), 18], indirect=True, ids="postgres{}".format
+)
 
 HIDDEN, WORD, PATH = "whisper", "xylophone", "plans/merger.md"
 

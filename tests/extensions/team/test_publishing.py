@@ -54,7 +54,7 @@ def refs(hub, text: str) -> list[str]:
     return [hit.ref for hit in search(hub, text).hits]
 
 
-@pytest.mark.parametrize("count", [3, 1500])
+@pytest.mark.parametrize("count", [3, pytest.param(1500, marks=pytest.mark.slow)])
 def test_a_document_with_a_credential_stays_at_home(twin, count):
     """Read here or by workers: it is named with its line, the others are published, and a person may say otherwise."""
     fill(twin, count)
@@ -271,6 +271,7 @@ def started(twin, folder) -> subprocess.Popen:
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_a_publisher_killed_at_any_moment_leaves_what_was(twin, tmp_path):
     fill(twin, 200)
     twin.publish()

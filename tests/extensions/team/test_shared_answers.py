@@ -138,27 +138,29 @@ def answers(hub, query: str) -> dict:
     return {mode: {key: value for key, value in one.items() if key != "took"} for mode, one in found.items()}
 
 
-def same(twin) -> None:
-    """Assert that both answer the same."""
+def same(twin, queries=QUERIES[::6]) -> None:
+    """Assert that both have the same, and answer queries the same."""
     local, shared = twin.local(), twin.shared()
     sync(local)
     with ExitStack() as stack:
         expected, found = reads(opened(local, stack)), reads(opened(shared, stack))
     for key, value in expected.items():
         assert found[key] == value, key
-    for query in QUERIES:
+    for query in queries:
         assert answers(shared, query) == answers(local, query), query
 
 
-@pytest.mark.parametrize("running", [16, 18], indirect=True, ids="postgres{}".format)
+@pytest.mark.parametrize(
+    "running", [pytest.param(16, marks=pytest.mark.slow), 18], indirect=True, ids="postgres{}".format
+)
 def test_every_read_and_every_answer_is_the_same(twin):
     fill(twin)
     twin.publish()
 
-    same(twin)
+    same(twin, QUERIES)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_what_comes_and_goes_leaves_no_trace(twin, seed):
     """After any edits, published one after the other, the base is as if it had been published at once."""
     fill(twin, 40)
@@ -179,7 +181,7 @@ def test_what_comes_and_goes_leaves_no_trace(twin, seed):
     same(twin)
 
 
-@pytest.mark.parametrize("at_once", [1, 7, 10_000])
+@pytest.mark.parametrize("at_once", [7, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 10_000))])
 def test_a_base_is_read_in_parts_of_any_size(twin, monkeypatch, at_once):
     """What is read of all chunks comes in several statements, each in time; what is new comes the same way."""
     for module in (reader, writer):
@@ -243,5 +245,5 @@ def test_local_and_shared_bases_are_ranked_as_one(twin):
     sync(both)
     sync(mixed)
 
-    for query in QUERIES:
+    for query in QUERIES[::3]:
         assert answers(mixed, query) == answers(both, query), query
