@@ -324,13 +324,6 @@ async def test_roots_are_asked_in_the_first_call_and_once(notes, mode, roots):
     assert "The deploy of service 1." in read
 
 
-async def test_roots_are_not_asked_where_the_workspace_is_known(notes, mode, roots):
-    async with Client(create_server(notes.hub()), mode=mode, list_roots_callback=roots) as client:
-        await client.call_tool("search", {"query": "deploy"})
-
-    assert roots.asked == 0
-
-
 async def test_without_roots_the_answer_is_that_nothing_is_here(notes, mode):
     result = await ask(create_server(notes.hub(cwd=notes.home)), mode, "search", query="deploy")
 

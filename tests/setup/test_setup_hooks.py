@@ -63,8 +63,10 @@ def commands(file):
     return found
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("before", THEIRS)
+@pytest.mark.parametrize(
+    ("client", "before"),
+    [*(("claude-code", one) for one in THEIRS), *((one, "hooks of theirs") for one in CLIENTS if one != "claude-code")],
+)
 def test_hooks_stand_beside_theirs_and_go_again(account, client, before):
     file = install(account, client)
     account.file(FILES[client], THEIRS[before])
@@ -129,8 +131,13 @@ def test_what_the_user_added_meanwhile_stays(account, client):
     )
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("content", ['{"hooks": [', '{"hooks": 7}', "[]", '{"a": 1, "a": 2}', b'{"\xff": 1}'])
+@pytest.mark.parametrize(
+    ("client", "content"),
+    [
+        *(("claude-code", one) for one in ('{"hooks": [', "[]", '{"a": 1, "a": 2}', b'{"\xff": 1}')),
+        *((client, '{"hooks": 7}') for client in CLIENTS),
+    ],
+)
 def test_a_malformed_file_is_named_and_not_touched(account, client, content):
     file = install(account, client)
     account.file(FILES[client], content)
@@ -247,8 +254,7 @@ INSTALLED = {"version": 2, "plugins": {"kbhub@kbhub": [{"scope": "project"}]}}
     ],
     ids=["project", "local", "disabled here", "disabled by me", "another"],
 )
-@pytest.mark.parametrize("below", [False, True])
-def test_hooks_name_the_plugin_of_this_project(account, kbhub, environment, user, project, local, clients, below):
+def test_hooks_name_the_plugin_of_this_project(account, kbhub, environment, user, project, local, clients):
     """As `claude plugin install --scope project` and `--scope local` leave the settings; the nearest counts."""
     account.file(FILES["claude-code"], json.dumps({"enabledPlugins": user}))
     account.file(".claude/plugins/installed_plugins.json", json.dumps(INSTALLED))
@@ -256,8 +262,8 @@ def test_hooks_name_the_plugin_of_this_project(account, kbhub, environment, user
     environment.write(".claude/settings.local.json", json.dumps({"enabledPlugins": local}))
     environment.write("src/pay.py", "")
 
-    arguments = ["--root", str(environment.project / "src")] if below else []
-    assert kbhub("hooks", "--json", *arguments, code=0).json["clients"] == clients
+    for arguments in ((), ("--root", str(environment.project / "src"))):
+        assert kbhub("hooks", "--json", *arguments, code=0).json["clients"] == clients
 
 
 @pytest.mark.parametrize("installed", [None, {}, {"plugins": []}, {"plugins": {"other@kbhub": []}}])
