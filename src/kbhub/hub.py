@@ -19,12 +19,12 @@ from kbhub.index.engine import Index
 from kbhub.index.protocols import SharedEngine
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
-from kbhub.models.embedding import MINILM, Embedder, installed_model, is_remote, open_embedder, own_model
+from kbhub.models.embedding import MINILM, Embedder, installed_model, open_embedder, own_model
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
-from kbhub.workspace.extensions import engine_for, load
+from kbhub.workspace.extensions import embedder_for, engine_for, load
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
 from kbhub.workspace.memory_folders import with_own
 from kbhub.workspace.project import TrustStore
@@ -82,7 +82,7 @@ class SharedState:
         A model on a server depends on `env`, costs nothing to open, and is not shared. An unknown embedder raises
         EmbedderError.
         """
-        if settings.model and is_remote(settings.model):
+        if settings.model and embedder_for(settings.model):
             return open_embedder(settings.model, settings, env)
         name = settings.model or ""
         with self._lock:

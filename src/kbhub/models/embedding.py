@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kbhub.errors import EmbedderError
+from kbhub.workspace.extensions import embedder_for, load
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.settings import EmbedderSettings
 
@@ -109,9 +110,6 @@ PACKAGED_SHA256 = "e7f381d31285cf80e416f9db7a4e93af767f4cca1316fb018c8dff291ce85
 
 NO_EMBEDDER = "none"
 """Value of the setting `embedder.model` that disables semantic search."""
-
-OLLAMA_PREFIX, OPENAI_PREFIX = "ollama/", "openai/"
-"""Name prefixes of models that run on a server."""
 
 HASH_CHUNK = 1 << 20
 """Bytes read at a time when a model file is hashed."""
@@ -224,11 +222,9 @@ def open_embedder(
         if installed_model() is None:
             raise EmbedderError(f"embedder.model: {MINILM_INSTALL}")
         return minilm()
-    if is_remote(model):
-        # Imports numpy, httpx and the client of Ollama, which only such models need.
-        from kbhub.models.remote import open_remote  # noqa: PLC0415
-
-        return open_remote(model, settings or EmbedderSettings(), env or {})
+    if opener := embedder_for(model):
+        opened: Embedder = load(opener)(model, settings or EmbedderSettings(), env or {})
+        return opened
     folder = Path(os.path.expanduser(model))  # noqa: PTH111 - Path.expanduser raises for unknown users
     if is_directory(folder):
         weights = folder / "model.safetensors"
@@ -242,11 +238,6 @@ def open_embedder(
     return StaticEmbedder(model, model, f"hub:{model}")
 
 
-def is_remote(model: str) -> bool:
-    """Return whether a model runs on a server, by its name in the settings."""
-    return model.startswith((OLLAMA_PREFIX, OPENAI_PREFIX))
-
-
 def own_model(model: str | None) -> str | None:
     """Return a key for a model chosen by the user, which identifies it without reading it.
 
@@ -256,7 +247,7 @@ def own_model(model: str | None) -> str | None:
     """
     if model is None or model == NO_EMBEDDER:
         return None
-    if is_remote(model) or model == MINILM:
+    if embedder_for(model) or model == MINILM:
         return model  # never a folder of that name, which might come with a clone
     folder = Path(os.path.expanduser(model))  # noqa: PTH111 - as above
     if is_directory(folder):

@@ -72,7 +72,8 @@ class Extension:
     health: tuple[str, ...] = ()
     """Each a function of the hub that returns a section of the page *Health*: HTML, in which texts are escaped."""
     embedders: Mapping[str, str] = field(default_factory=dict)
-    """Name of `embedder.model`, or its beginning up to and with a slash → an `EmbedderKind`."""
+    """Beginning of `embedder.model`, with a slash at its end → a function of that name, `EmbedderSettings` and the
+    environment that returns an `Embedder` without connecting."""
 
 
 @cache
@@ -107,3 +108,9 @@ def engine_for(url: str) -> str | None:
     """Return what has the engine for a URL, by its scheme, or None if no installed extension does."""
     scheme = url.partition(":")[0].lower()
     return next((found for extension in extensions() if (found := extension.engines.get(scheme))), None)
+
+
+def embedder_for(model: str) -> str | None:
+    """Return what opens a model by its name in the settings, or None if no installed extension does."""
+    start = model.partition("/")[0] + "/"
+    return next((found for extension in extensions() if (found := extension.embedders.get(start))), None)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from kbhub.errors import EmbedderError
-from kbhub.models import remote
-from kbhub.models.embedding import is_remote, open_embedder, own_model, packaged_embedder
-from kbhub.models.remote import BATCH_TEXTS, FAILED_SECONDS, FORMATS, PAUSES, format_of, open_remote
+from kbhub.extensions.models import remote
+from kbhub.extensions.models.remote import BATCH_TEXTS, FAILED_SECONDS, FORMATS, PAUSES, format_of, open_remote
+from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
 from kbhub.types import Query
+from kbhub.workspace.extensions import embedder_for
 from kbhub.workspace.settings import EmbedderSettings
 from ollama_server import CONTEXT_LETTERS, DIMENSIONS, running_ollama
 
@@ -155,8 +156,8 @@ def test_a_name_of_a_model_of_a_server_is_no_folder(tmp_path, monkeypatch):
     assert embedder is not None
     assert embedder.name == "ollama/embeddinggemma"
     assert own_model("ollama/embeddinggemma") == "ollama/embeddinggemma"
-    assert is_remote("openai/x")
-    assert not is_remote("minishlab/potion-base-8M")
+    assert embedder_for("openai/x")
+    assert not embedder_for("minishlab/potion-base-8M")
 
 
 def test_the_packaged_model_treats_queries_as_texts():
