@@ -1,8 +1,7 @@
 """Check what the entries of `refs` name in a project: `file`, `folder/`, `file::symbol`, `file::Outer::inner`.
 
 Paths are relative to the git root; nothing outside of it is opened, and no symlink out of it is followed. No code is
-run: Python is looked up by its syntax tree, other languages by patterns. Only in Python is a nested symbol looked up
-within the outer one.
+run: Python is looked up by its syntax tree; in other files a symbol is there if they name it.
 """
 
 from __future__ import annotations
@@ -31,26 +30,15 @@ Found = Literal["defined", "named", "missing"]
 """The file defines it; only mentions it; does not even mention it."""
 
 GRAMMAR_CHARACTERS = 500_000
-"""Characters of the longest Python file that is parsed (0.5 s and 50 MB); longer ones are matched by line."""
+"""Characters of the longest Python file that is parsed (0.5 s and 50 MB); longer ones are searched as text."""
 
-MOST_PLACES = 1000
-"""Occurrences of a name in a file that are examined."""
-
-LINE_CHARACTERS = 200
-"""Characters of a line that are examined on either side of a name; only generated lines are longer."""
+MOST_WORDS = 1000
+"""Words of a file of another language that are compared with a symbol to suggest one."""
 
 NEAR_ENOUGH = 0.6
 """Similarity (0 to 1, difflib's ratio) from which a defined name is suggested."""
 
-_WORD = re.compile(r"[A-Za-z_$][\w$]*")
-_COMMENT = re.compile(r"\s*(?://|/\*|\*(?:\s|$)|--(?!\w)|#(?!\[|\s*define\b))")
-
-LANGUAGES = (
-    *("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte", "java", "cs", "kt", "kts", "scala"),
-    *("c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m", "mm", "go", "rs", "swift"),
-    *("sh", "bash", "zsh", "py", "pyi", "rb", "php"),
-)
-"""Suffixes of other languages whose definitions are recognised."""
+_WORD = re.compile(r"[A-Za-z_$][\w$]{2,}")
 
 
 @struct
@@ -75,16 +63,17 @@ class Code:
         """Look up a symbol: names, each nested in the previous one (`Outer.inner` is two)."""
         parts = [part for symbol in symbols for part in re.split(r"::|\.", symbol)]
         names = [name for part in parts if (name := part.strip("() \t"))]
-        if self._tree is not None:
-            lookup = _in_python(self._tree, names)
-        elif self._suffix in LANGUAGES:
-            lookup = _in_lines(self._text.splitlines(), names)
-        else:
+        if self._tree is None:
             missing = next((name for name in names if not self._is_named(name)), None)
-            return Lookup("missing", missing) if missing else Lookup("defined")
+            return Lookup("missing", missing, _near(missing, self._words)) if missing else Lookup("defined")
+        lookup = _in_python(self._tree, names)
         if lookup.found != "defined" and not self._is_named(lookup.symbol):
             return Lookup("missing", lookup.symbol, lookup.near)
         return lookup
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return list(dict.fromkeys(match[0] for match in itertools.islice(_WORD.finditer(self._text), MOST_WORDS)))
 
     @cached_property
     def _tree(self) -> ast.Module | None:
@@ -92,9 +81,6 @@ class Code:
 
     def _is_named(self, name: str) -> bool:
         return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text) is not None
-
-
-# -- Python ------------------------------------------------------------------------------------------------------------
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -115,14 +101,13 @@ def _in_python(tree: ast.Module, names: Sequence[str]) -> Lookup:
         definitions = [definition for scope in scopes for definition in _defined_in(scope)]
         inner = [node for defined, node in definitions if defined == name]
         if not inner:
-            return _undefined(name, {defined for defined, _ in definitions})
+            return Lookup("named", name, _near(name, {defined for defined, _ in definitions}))
         scopes = inner
     return Lookup("defined")
 
 
-def _undefined(name: str, defined: Collection[str]) -> Lookup:
-    near = difflib.get_close_matches(name, defined, n=1, cutoff=NEAR_ENOUGH)
-    return Lookup("named", name, near[0] if near else "")
+def _near(name: str, others: Collection[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, others, n=1, cutoff=NEAR_ENOUGH)), "")
 
 
 def _defined_in(scope: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -148,71 +133,6 @@ def _attributes(method: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             owner = node.value
             if isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
                 yield node.attr, node
-
-
-# -- other languages ---------------------------------------------------------------------------------------------------
-
-_KEYWORD = re.compile(
-    r"(?:^|[^\w.$])(?:@?interface|actor|alias|associatedtype|case|class|concept|const|declare|def|define|delegate|enum|"
-    r"export|fn|fun|func|function[*]?|let|local|macro_rules!|mod|module|mut|namespace|object|protocol|readonly|record|"
-    r"static|struct|trait|type|typealias|typedef|union|using|val|var)[ \t]+[&*]?(?:\w+(?:::|\.))*$"
-)
-_NO_TYPE = (
-    r"(?!(?:return|new|else|throw|await|yield|case|goto|delete|import|using|package|if|while|for|switch|echo|"
-    r"raise|print|in|is|as|not|and|or|assert|use|typeof|do)\b)"
-)
-_ANY = re.compile("")
-_RULES = (
-    (_KEYWORD, _ANY),
-    # A type before it: `static int *add(`.
-    (
-        re.compile(
-            rf"^[ \t]*{_NO_TYPE}(?:[\w.<>\[\],?&*:@~$]+[ \t]+)+[*&]*(?:\w+(?:<[^<>]*>)?::)*[~$]?"
-            r"(?<!extends )(?<!implements )$"
-        ),
-        re.compile(r"[ \t]*(?:\(|=(?!=)|;|\{|\[)"),
-    ),
-    # A member at the start of a line: `async add(item) {`, `count: number;`, `LIMIT=3`.
-    (
-        re.compile(r"^[ \t]*(?:[a-z]+(?:\([^)]*\))?[ \t]+)*?[*]?#?$"),
-        re.compile(
-            r"[?!]?(?:<[^()]*>)?[ \t]*(?:\((?:(?!=>|function)[^;])*\{[^;]*$|\([^;]*\)[ \t]*:|\(\)|[,:{]|=(?![=>~]))"
-        ),
-    ),
-    (re.compile(r"\{(?:[^(){}]*,)?[ \t]*$"), re.compile(r"[ \t]*[,}=]")),
-    (re.compile(r"\b(?:exports|prototype|this)\.$"), re.compile(r"[ \t]*=(?!=)")),
-    (re.compile(r"^[ \t]*\}[ \t]*$"), re.compile(r"[ \t]*;")),  # typedef struct { … } name;
-    (re.compile(r"^func[ \t]*\([^)]*\)[ \t]*$|\b(?:fun|val|var)\b[^=({]*[ .>]$"), _ANY),  # Go, Kotlin
-    (re.compile(r"^\t+$"), re.compile(r"[ \t]+[\w*\[\]]")),  # a field of Go
-    (re.compile(r"\b(?:attr_\w+|scope|has_\w+|belongs_to|alias_method)\b.*:$|\bdefine\(['\"]$"), _ANY),  # Ruby, PHP
-)
-"""Patterns of the text before and after a name on a line that defines it, in any language."""
-
-
-def _in_lines(lines: Sequence[str], names: Sequence[str]) -> Lookup:
-    """Look up names, each defined somewhere in the file."""
-    for name in names:
-        if not any(
-            before.search(left) and after.match(right)
-            for left, right in _places(lines, name)
-            for before, after in _RULES
-        ):
-            words = ((line, match) for line in lines[:MOST_PLACES] for match in _WORD.finditer(line[:LINE_CHARACTERS]))
-            return _undefined(
-                name, sorted({match[0] for line, match in words if _KEYWORD.search(line[: match.start()])})
-            )
-    return Lookup("defined")
-
-
-def _places(lines: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
-    """Yield the text before and after each occurrence of a name outside comment lines."""
-    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    places = (match for line in lines if name in line and not _COMMENT.match(line) for match in word.finditer(line))
-    for match in itertools.islice(places, MOST_PLACES):
-        line, (start, stop) = match.string, match.span()
-        # A NUL keeps rules from taking the cut for the beginning of the line.
-        left = line[:start] if start <= LINE_CHARACTERS else f"\0{line[start - LINE_CHARACTERS : start]}"
-        yield left, line[stop : stop + LINE_CHARACTERS]
 
 
 SYMBOL_BYTES = 4 << 20
