@@ -13,8 +13,8 @@ import pytest
 
 import kbhub.documents.sources.source
 from kbhub.documents.plain_data import MOST_BYTES, packed, unpacked
-from kbhub.documents.sources.packages import XML_BYTES
 from kbhub.documents.sources.source import GREETING, IsolatedParser
+from kbhub.extensions.formats.packages import XML_BYTES
 from kbhub.types import Document
 from office_files import WORD, a_docx, a_pptx, a_zip, an_epub, an_odt, an_xlsx, paragraph
 from pdfs import a_pdf

@@ -2,20 +2,20 @@
 
 from kbhub.workspace.extensions import Extension, Format
 
-_SOURCES = "kbhub.documents.sources"
+_HERE = "kbhub.extensions.formats"
 
 EXTENSION = Extension(
     formats=(
-        Format((".html", ".htm", ".xhtml"), "HTML", "html", f"{_SOURCES}.html:read_html", unasked=False),
-        Format((".ipynb",), "notebooks", "notebook", f"{_SOURCES}.notebook:read_notebook"),
-        Format((".canvas",), "a canvas", "canvas", f"{_SOURCES}.notebook:read_canvas"),
-        Format((".eml",), "mail", "mail", f"{_SOURCES}.mail:read_mail"),
-        Format((".epub",), "EPUB", "epub", f"{_SOURCES}.packages:read_epub"),
+        Format((".html", ".htm", ".xhtml"), "HTML", "html", f"{_HERE}.html:read_html", unasked=False),
+        Format((".ipynb",), "notebooks", "notebook", f"{_HERE}.notebook:read_notebook"),
+        Format((".canvas",), "a canvas", "canvas", f"{_HERE}.notebook:read_canvas"),
+        Format((".eml",), "mail", "mail", f"{_HERE}.mail:read_mail"),
+        Format((".epub",), "EPUB", "epub", f"{_HERE}.packages:read_epub"),
         Format(
             (".docx", ".docm"),
             "Word documents",
             "docx",
-            f"{_SOURCES}.docx:read_docx",
+            f"{_HERE}.docx:read_docx",
             extra="documents",
             library="mammoth",
         ),
@@ -23,7 +23,7 @@ EXTENSION = Extension(
             (".pptx", ".pptm"),
             "presentations",
             "pptx",
-            f"{_SOURCES}.pptx:read_pptx",
+            f"{_HERE}.pptx:read_pptx",
             extra="documents",
             library="pptx",
             parts=True,
@@ -32,16 +32,16 @@ EXTENSION = Extension(
             (".xlsx", ".xlsm"),
             "spreadsheets",
             "xlsx",
-            f"{_SOURCES}.xlsx:read_xlsx",
+            f"{_HERE}.xlsx:read_xlsx",
             extra="documents",
             library="openpyxl",
         ),
-        Format((".odt",), "OpenDocument text", "odt", f"{_SOURCES}.packages:read_odt"),
+        Format((".odt",), "OpenDocument text", "odt", f"{_HERE}.packages:read_odt"),
         Format(
             (".pdf",),
             "PDF",
             "pdf",
-            f"{_SOURCES}.pdf:read_pdf",
+            f"{_HERE}.pdf:read_pdf",
             extra="pdf",
             library="pypdf",
             parts=True,

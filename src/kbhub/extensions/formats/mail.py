@@ -13,8 +13,8 @@ from email.message import EmailMessage, Message
 from email.utils import parsedate_to_datetime
 
 from kbhub.documents.sources.converted import decode_as, document_of_markdown, plain_document, storable
-from kbhub.documents.sources.html import markdown_of
-from kbhub.documents.sources.markdown_writer import closed
+from kbhub.extensions.formats.html import markdown_of
+from kbhub.extensions.formats.markdown_writer import closed
 from kbhub.types import Document
 from kbhub.values import struct
 

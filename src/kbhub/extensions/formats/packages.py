@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from kbhub.documents.sources.converted import decode_as, document_of_markdown
-from kbhub.documents.sources.html import markdown_of
+from kbhub.extensions.formats.html import markdown_of
 from kbhub.types import Document
 
 if TYPE_CHECKING:

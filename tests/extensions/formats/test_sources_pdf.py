@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-import kbhub.documents.sources.pdf
+import kbhub.extensions.formats.pdf
 import kbhub.workspace.formats
 from kbhub.render.bases import sync_report
 from kbhub.render.terminal import text as text_of
@@ -147,10 +147,10 @@ def test_a_damaged_table_of_objects_is_mended(environment):
 
 def test_time_is_bounded(monkeypatch):
     """A page that never ends is given up, and so are the pages after the time is over."""
-    monkeypatch.setattr(kbhub.documents.sources.pdf, "PDF_SECONDS", 0.2)
+    monkeypatch.setattr(kbhub.extensions.formats.pdf, "PDF_SECONDS", 0.2)
     data = a_pdf(*["x"] * 50, content=b"BT /F1 9 Tf " + b"(a) Tj " * 20_000 + b"ET")
     started = time.monotonic()
-    document = kbhub.documents.sources.pdf.read_pdf("slow.pdf", data)
+    document = kbhub.extensions.formats.pdf.read_pdf("slow.pdf", data)
 
     assert "It takes too long or has too much text; pages from" in document.problems[0]
     assert time.monotonic() - started < 20  # all of it would take 50 times 0.5 s and more

@@ -9,8 +9,8 @@ from typing import Any
 import mammoth
 
 from kbhub.documents.sources.converted import document_of_markdown
-from kbhub.documents.sources.html import markdown_of
-from kbhub.documents.sources.packages import metadata_of, open_package
+from kbhub.extensions.formats.html import markdown_of
+from kbhub.extensions.formats.packages import metadata_of, open_package
 from kbhub.types import Document
 
 STYLES = "\n".join(

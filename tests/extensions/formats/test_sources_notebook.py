@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.sources.notebook import OUTPUT_CHARACTERS, read_notebook
+from kbhub.extensions.formats.notebook import OUTPUT_CHARACTERS, read_notebook
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

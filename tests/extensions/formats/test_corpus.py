@@ -20,13 +20,13 @@ import pytest
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document, scan_blocks
 from kbhub.documents.sources.converted import chunk_parts
-from kbhub.documents.sources.docx import read_docx
-from kbhub.documents.sources.html import read_html
-from kbhub.documents.sources.notebook import read_notebook
-from kbhub.documents.sources.packages import read_epub, read_odt
-from kbhub.documents.sources.pptx import read_pptx
 from kbhub.documents.sources.text_formats import read_text
-from kbhub.documents.sources.xlsx import read_xlsx
+from kbhub.extensions.formats.docx import read_docx
+from kbhub.extensions.formats.html import read_html
+from kbhub.extensions.formats.notebook import read_notebook
+from kbhub.extensions.formats.packages import read_epub, read_odt
+from kbhub.extensions.formats.pptx import read_pptx
+from kbhub.extensions.formats.xlsx import read_xlsx
 from kbhub.reading.read import ReadOptions
 from kbhub.types import Query
 from kbhub.workspace.formats import KINDS_OF_PARTS, kind_of

@@ -11,8 +11,8 @@ import pptx
 from pptx.shapes.group import GroupShape
 
 from kbhub.documents.sources.converted import Part, document_of_parts
-from kbhub.documents.sources.markdown_writer import cell_text, escaped, pipe_table
-from kbhub.documents.sources.packages import metadata_of, open_package
+from kbhub.extensions.formats.markdown_writer import cell_text, escaped, pipe_table
+from kbhub.extensions.formats.packages import metadata_of, open_package
 from kbhub.types import Document
 
 GROUP_DEPTH = 20

@@ -16,8 +16,8 @@ from typing import Any
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.converted import document_of_markdown, plain_document, storable
-from kbhub.documents.sources.html import markdown_of
-from kbhub.documents.sources.markdown_writer import closed, fenced
+from kbhub.extensions.formats.html import markdown_of
+from kbhub.extensions.formats.markdown_writer import closed, fenced
 from kbhub.types import Document
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title

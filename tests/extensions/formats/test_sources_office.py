@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kbhub.documents.sources.xlsx
+import kbhub.extensions.formats.xlsx
 from kbhub.documents.plain_data import packed, structured, unpacked
-from kbhub.documents.sources.docx import read_docx
-from kbhub.documents.sources.packages import read_epub, read_odt
 from kbhub.documents.sources.parser_process import parsed
-from kbhub.documents.sources.pptx import read_pptx
 from kbhub.documents.sources.source import IsolatedParser
-from kbhub.documents.sources.xlsx import read_xlsx
+from kbhub.extensions.formats.docx import read_docx
+from kbhub.extensions.formats.packages import read_epub, read_odt
+from kbhub.extensions.formats.pptx import read_pptx
+from kbhub.extensions.formats.xlsx import read_xlsx
 from kbhub.workspace.formats import CONVERTED_KINDS, FORMATS
 from office_files import WORD, a_docx, a_pptx, a_zip, an_epub, an_odt, an_xlsx, paragraph
 
@@ -115,8 +115,8 @@ def test_a_sheet_is_a_heading_with_a_table_of_the_values_that_it_shows():
 
 def test_a_sheet_that_is_too_large_is_cut_and_says_so(monkeypatch):
     """By rows, columns and characters."""
-    monkeypatch.setattr(kbhub.documents.sources.xlsx, "ROWS", 3)
-    monkeypatch.setattr(kbhub.documents.sources.xlsx, "COLUMNS", 2)
+    monkeypatch.setattr(kbhub.extensions.formats.xlsx, "ROWS", 3)
+    monkeypatch.setattr(kbhub.extensions.formats.xlsx, "COLUMNS", 2)
     data = an_xlsx(("Long", [["a", "b"]] * 4), ("Wide", [["c", "d", "e"]]))
     document = read_xlsx("a.xlsx", data)
     assert document.problems == (
@@ -125,7 +125,7 @@ def test_a_sheet_that_is_too_large_is_cut_and_says_so(monkeypatch):
     )
     assert "| c | d |" in document.lines
 
-    monkeypatch.setattr(kbhub.documents.sources.xlsx, "CHARACTERS", 3)
+    monkeypatch.setattr(kbhub.extensions.formats.xlsx, "CHARACTERS", 3)
     assert read_xlsx("a.xlsx", data).problems == (
         "Sheet 'Long' has too much text; rows from 3 on are left out.",
         "Sheet 'Wide' is left out: the others have 3 characters.",

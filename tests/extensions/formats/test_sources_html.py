@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.sources.html import markdown_of, read_html
+from kbhub.extensions.formats.html import markdown_of, read_html
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -3,7 +3,7 @@
 Run it where both are installed (Debian: `apt-get install --no-install-recommends pandoc libreoffice-writer
 libreoffice-impress libreoffice-calc`), then `test_corpus.py`, which needs neither:
 
-    python tests/documents/make_corpus.py
+    python tests/extensions/formats/make_corpus.py
 
 The Markdown comes from a seed, so it is always the same; the files differ in what the programs write about themselves.
 Each folder of the archive has its `source.md` and what was made of it. Packages are stored unpacked, so that what many

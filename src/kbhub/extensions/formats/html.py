@@ -13,7 +13,7 @@ from dataclasses import field
 from html.parser import HTMLParser
 
 from kbhub.documents.sources.converted import decode_as, document_of_markdown
-from kbhub.documents.sources.markdown_writer import Inline, MarkdownWriter, cell_text, escaped, fenced, pipe_table
+from kbhub.extensions.formats.markdown_writer import Inline, MarkdownWriter, cell_text, escaped, fenced, pipe_table
 from kbhub.types import Document
 from kbhub.values import struct
 
