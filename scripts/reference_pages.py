@@ -7,6 +7,7 @@ import io
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import get_type_hints
 
@@ -143,35 +144,35 @@ def table(head, rows):
 def command_section(page):
     level = "##" if len(page.words) == 1 else "###"
     inner = page.panels.get("Commands", [])
-    parts = [f"{level} `{page.name}`", page.summary]
-    parts += [f"```text\n{page.usage}\n```"] if not inner or command(page.words).default_command else []
-    parts += [one for one in page.paragraphs[1:] if one != page.example]
+    parts = [f"{level} `{page.name}`"]
+    if (not inner or command(page.words).default_command) and page.usage != f"{page.name} [OPTIONS]":
+        parts.append(f"```text\n{page.usage}\n```")
+    parts.append(" ".join(one for one in page.paragraphs if one != page.example))
     preset = defaults(page.words)
     rows = []
-    for title, entries in page.own.items():
-        for names, about, choices in entries:
-            known = [str(preset[name]) for name in re.findall(r"`([^`]+)`", names) if name in preset]
-            rows.append((names, about + (f" One of: {choices}." if choices else ""), f"`{known[0]}`" if known else ""))
-        del title
-    parts += [table(("argument or option", "what it does", "default"), rows)] if rows else []
-    if page.example:
-        about, _, example = page.example.partition(": ")
-        parts.append(
-            f"{about}:\n\n```sh\n{example}\n```" if about == "Example" else f"{about}:\n\n```text\n{example}\n```"
-        )
-    parts += [said] if (said := ending(page.words)) else []
-    return "\n\n".join(parts)
+    for names, about, choices in chain.from_iterable(page.own.values()):
+        known = [str(preset[name]) for name in re.findall(r"`([^`]+)`", names) if name in preset]
+        said = f"{about}{f' One of: {choices}.' if choices else ''}{f' Default: `{known[0]}`.' if known else ''}"
+        rows.append(f"- {names.replace('_`', '`')}: {said}")
+    parts += ["\n".join(rows)] if rows else []
+    parts.append(" ".join(filter(None, (example(page), ending(page.words)))))
+    return "\n\n".join(filter(None, parts))
+
+
+def example(page):
+    about, _, line = (page.example or "").partition(": ")
+    return f"{about}: `{line}`." if line else ""
 
 
 def command_line():
     """The commands, and what they have in common."""
     every = pages()
     common = max((page.panels.get(COMMON, []) for page in every), key=len)
-    names = [(f"[`{one.name}`](#{one.name.replace(' ', '-')})", one.summary) for one in every if len(one.words) == 1]
-    shared = table(("option", "what it does"), [(one, about) for one, about, _ in common])
+    shared = "\n".join(f"- {names}: {about}" for names, about, _ in common)
+    links = [f"[`{one.words[0]}`](#{one.name.replace(' ', '-')})" for one in every if len(one.words) == 1]
     return "\n\n".join(
         [
-            table(("command", "what it does"), names),
+            f"{', '.join(links)}.",
             f"## Options of every command\n\n{shared}",
             "Those that choose a format (`--csv`, `--md`, `--xml`, `--files`) and `--no-pager` belong to commands that "
             "list things, `--files` to those that list files. `kbhub serve` and `kbhub stop` have no `--json` where "
@@ -386,8 +387,8 @@ def python_page():
         parts += [f"## `{name}`", f"```python\n{signature(found, name)}\n```", docstring(found)]
     for name in MODELS:
         model = getattr(kbhub, name)
-        rows = [(f"`{one}`", f"`{kind}`", about) for one, kind, about in fields_of(model)]
-        parts += [f"## `{name}`", docstring(model), table(("field", "type", "what it is"), rows)]
+        rows = [f"- `{one}: {kind}`: {about}" for one, kind, about in fields_of(model)]
+        parts += [f"## `{name}`", docstring(model), "\n".join(rows)]
     parts += ["## `KbhubError`", docstring(kbhub.KbhubError) + " [All of them](errors.md)."]
     return "\n\n".join(parts)
 
