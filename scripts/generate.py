@@ -155,8 +155,8 @@ def _parts(described: dict[str, dict[str, Any]]) -> dict[tuple[str, str], str]:
     return {
         ("docs/how-to/clients.md", "clients"): pages.clients_table(),
         ("docs/reference/cli.md", "cli"): pages.command_line(),
-        ("docs/reference/configuration.md", "config"): pages.fields_table(schema(GlobalConfig)),
-        ("docs/reference/configuration.md", "pointer"): pages.fields_table(schema(Pointer)),
+        ("docs/reference/configuration.md", "config"): pages.fields_list(schema(GlobalConfig)),
+        ("docs/reference/configuration.md", "pointer"): pages.fields_list(schema(Pointer)),
         ("docs/reference/errors.md", "errors"): pages.error_page(),
         ("docs/reference/python.md", "python"): pages.python_page(),
         ("docs/reference/schemas.md", "schemas"): pages.schema_page(described),

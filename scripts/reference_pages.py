@@ -19,7 +19,9 @@ from kbhub.cli.app import HelpColumns, _plain, app
 from kbhub.server.definitions import expected
 from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.values import Value
+from kbhub.workspace.settings import GlobalConfig
 from kbhub.workspace.tool_names import BY_MODEL, CORE, WRITERS
+from kbhub.workspace.validation import schema as workspace_schema
 
 COMMON = "Common options"
 
@@ -296,7 +298,7 @@ def error_page():
         parent = one.__bases__[0]
         kind = f" A kind of `{parent.__name__}`." if parent is not errors.KbhubError else ""
         parts += [f"## `{one.__name__}`", f"{' '.join(doc.split())}{kind} Exit code {one.exit_code}."]
-        parts += [f"```text\nkbhub: {example}\n```", f"What to do: {advice}"]
+        parts += [f"```text\n{example}\n```", advice]
     return "\n\n".join(parts)
 
 
@@ -310,18 +312,13 @@ OF_WHAT = {
 
 
 def schema_page(schemas):
-    rows = []
-    for path, schema in sorted(schemas.items(), key=lambda item: ("/" in item[0], item[0])):
-        name = path.removeprefix("tools/")
-        tool, _, side = name.partition(".")
-        what = OF_WHAT.get(name) or (
-            f"parameters of the tool [`{tool}`](tools.md)"
-            if side == "input"
-            else f"its structured answer: "
-            f"{schema['description'][0].lower()}{schema['description'][1:].partition('. ')[0].rstrip('.')}"
-        )
-        rows.append((f"`{name}`", what, f"`schemas/{path}.schema.json`"))
-    return table(("name", "of what", "file"), rows)
+    files = [(f"`{name}`", what, f"`schemas/{name}.schema.json`") for name, what in OF_WHAT.items()]
+    tools = sorted(path.removeprefix("tools/").removesuffix(".input") for path in schemas if path.endswith(".input"))
+    return (
+        f"{table(('name', 'of what', 'file'), files)}\n\nOf each [tool](tools.md): `NAME.input`, its parameters, and "
+        "`NAME.output`, its structured answer, in `schemas/tools/NAME.input.schema.json` and "
+        f"`schemas/tools/NAME.output.schema.json`. NAME is {', '.join(f'`{name}`' for name in tools)}."
+    )
 
 
 # -- Python ------------------------------------------------------------------------------------------------------------
@@ -339,22 +336,24 @@ def annotation(value):
     return re.sub(r"\b(?:kbhub|typing|collections\.abc|pathlib)\.(?:\w+\.)*", "", text)
 
 
-def signature(found, name):
+def signature(found):
+    """What a function takes, by name and with its type, and `*` before what it takes by keyword alone."""
     made = inspect.signature(found)
-    lines, star = [], False
-    for one in made.parameters.values():
-        if one.name in ("self", "cls"):
-            continue
-        if one.kind is one.KEYWORD_ONLY and not star:
-            lines.append("    *,")
-            star = True
-        default = "" if one.default is one.empty else f" = {one.default!r}"
-        lines.append(f"    {one.name}: {annotation(one.annotation)}{default},")
-    inner = "\n" + "\n".join(lines) + "\n" if lines else ""
-    return f"{name}({inner}) -> {annotation(made.return_annotation).replace('Self', 'Hub')}"
+    taken = [one for one in made.parameters.values() if one.name not in ("self", "cls", "hub")]
+    types = {
+        one.name: f"{annotation(one.annotation)}{'' if one.default is one.empty else f' = {one.default!r}'}"
+        for one in taken
+    }
+    names = [one.name for one in taken]
+    keyword = next((at for at, one in enumerate(taken) if one.kind is one.KEYWORD_ONLY), None)
+    if keyword is not None:
+        names.insert(keyword, "*")
+    if "hub" in made.parameters:
+        names.insert(0, "hub")
+    return ", ".join(names), types, annotation(made.return_annotation).replace("Self", "Hub")
 
 
-def docstring(found):
+def docstring(found, types=None):
     """A Google docstring as Markdown; the hub that every function takes first goes without saying."""
     text = inspect.getdoc(found)
     sections = re.split(r"\n\n(Args|Returns|Raises|Yields):\n", text)
@@ -362,8 +361,14 @@ def docstring(found):
     for title, body in zip(sections[1::2], sections[2::2], strict=True):
         entries = re.findall(r"^ {4}(\S.*?)(?=\n {4}\S|\Z)", body, re.DOTALL | re.MULTILINE)
         told = [" ".join(one.split()) for one in entries]
-        marked = [re.sub(r"^([\w, ]+): ", lambda found: f"`{found[1].replace(', ', '`, `')}`: ", one) for one in told]
-        parts.append(f"{title}:\n\n" + "\n".join(f"- {one}" for one in marked if not one.startswith("`hub`")))
+        told = [one for one in told if not one.startswith("hub: ")]
+        if title == "Args":
+            rows = [one.partition(": ") for one in told]
+            told = [f"`{name}: {types[name]}`: {about}" if types else f"`{name}`: {about}" for name, _, about in rows]
+        else:
+            told = [re.sub(r"^([\w, ]+): ", lambda names: f"`{names[1].replace(', ', '`, `')}`: ", one) for one in told]
+        head = "" if title == "Args" else f"{title}:\n\n"
+        parts.append(head + "\n".join(f"- {one}" for one in told))
     return "\n\n".join(parts)
 
 
@@ -378,13 +383,13 @@ def fields_of(model):
 
 def python_page():
     hub = kbhub.Hub
-    parts = ["## `Hub`", re.sub(r"Args:.*?(?=Raises:)", "", docstring(hub), flags=re.DOTALL)]
-    for name in METHODS:
-        found = getattr(hub, name)
-        parts += [f"### `Hub.{name}`", f"```python\n{signature(found, f'Hub.{name}')}\n```", docstring(found)]
-    for name in FUNCTIONS:
-        found = getattr(kbhub, name)
-        parts += [f"## `{name}`", f"```python\n{signature(found, name)}\n```", docstring(found)]
+    parts = ["## `Hub`", re.sub(r"\n\n- `options`.*?(?=\n\n)", "", docstring(hub))]
+    for name, found in [(f"Hub.{name}", getattr(hub, name)) for name in METHODS] + [
+        (name, getattr(kbhub, name)) for name in FUNCTIONS
+    ]:
+        taken, types, result = signature(found)
+        level = "###" if "." in name else "##"
+        parts += [f"{level} `{name}`", f"```python\n{name}({taken}) -> {result}\n```", docstring(found, types)]
     for name in MODELS:
         model = getattr(kbhub, name)
         rows = [f"- `{one}: {kind}`: {about}" for one, kind, about in fields_of(model)]
@@ -417,17 +422,20 @@ def field_rows(schema, definitions, prefix=""):
             yield from field_rows(inner, definitions, f"{prefix}{name}.")
             continue
         default = value.get("default")
-        shown = "" if default in (None, [], {}) else f"`{json.dumps(default)}`"
-        yield f"| `{prefix}{name}` | {kind(value)} | {shown} | {value['description'].replace('|', '/')} |"
+        shown = "" if default in (None, [], {}) else f", default `{json.dumps(default)}`"
+        yield f"- `{prefix}{name}` ({kind(value)}{shown}): {value['description']}"
 
 
-def fields_table(schema) -> str:
-    """A Markdown table of the fields of a configuration file."""
+def fields_list(schema) -> str:
+    """A Markdown list of the fields of a configuration file; a pointer's without those of an object in `bases`."""
     definitions = schema.get("$defs", {})
-    lines = ["| field | value | default | what it does |", "|---|---|---|---|", *field_rows(schema, definitions)]
+    rows = list(field_rows(schema, definitions))
     if "BaseEntry" in definitions:
-        lines += ["", "An object in `bases`:", "", *lines[:2], *field_rows(definitions["BaseEntry"], definitions)]
-    return "\n".join(lines)
+        return "\n".join([*rows, "", "An object in `bases`:", "", *field_rows(definitions["BaseEntry"], definitions)])
+    entry = workspace_schema(GlobalConfig)["$defs"]["BaseEntry"]
+    known = set(field_rows(entry, {}))
+    shared = ", ".join(row.split()[1] for row in rows if row in known)
+    return "\n".join([*(row for row in rows if row not in known), "", f"As in an object in `bases` above: {shared}."])
 
 
 def clients_table() -> str:
@@ -449,15 +457,13 @@ def tool_section(tool):
         if tool.name in names
     ]
     lines = [f"### `{tool.name}`" + (f" ({', '.join(marks)})" if marks else ""), "", tool.description, ""]
-    lines += ["| parameter | value | what it is |", "|---|---|---|"]
     for name, inner in tool.input_schema["properties"].items():
         must = ", required" if name in tool.input_schema.get("required", ()) else ""
-        about = inner.get("description", "").replace("|", "/")
-        lines.append(f"| `{name}` | {expected(inner) if 'properties' not in inner else 'an object'}{must} | {about} |")
-        for key, value in inner.get("properties", {}).items():
-            lines.append(f"| `{name}.{key}` | {expected(value)} | {value.get('description', '').replace('|', '/')} |")
+        inside = inner.get("properties", {})
+        lines.append(
+            f"- `{name}` ({expected(inner) if not inside else 'an object'}{must}): {inner.get('description', '')}"
+        )
+        lines += [
+            f"- `{name}.{key}` ({expected(value)}): {value.get('description', '')}" for key, value in inside.items()
+        ]
     return "\n".join(lines)
-
-
-def tools_page(tools):
-    return "\n\n".join(map(tool_section, tools.values()))
