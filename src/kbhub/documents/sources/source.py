@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import threading
-import time
 from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
 from kbhub.documents import chunking
@@ -24,23 +23,15 @@ log = logging.getLogger(__name__)
 PARSE_SECONDS = 60.0
 """Most seconds for one file. What takes longest is a PDF: some 1,000 pages of text take as long on an old machine."""
 
-LATE_SECONDS = 600.0
-"""Seconds that the files of a base may take beyond what is usual; then the others are left out. It is the time of ten
-files that reach `PARSE_SECONDS`, of which a folder from elsewhere may have thousands."""
-
-USUAL_SECONDS, USUAL_RATE = 1.0, 50_000
-"""Usual time of a file: so many seconds, and one for each so many of its bytes and of the characters of its text. On
-two cores, a docx of 600 pages takes .01 of it and a PDF of 200 pages .03, so it is enough for slow machines, too."""
-
-TIMES_USUAL = 10
-"""How many times its usual time a file may take, by its bytes: a few kilobytes of Word can hold a note that is shown
-20,000 times. A PDF may take `PARSE_SECONDS`, since it keeps the pages read by then."""
+MOST_LATE = 10
+"""Files of a base that may reach `PARSE_SECONDS`; then the others are left out. A folder from elsewhere may have
+thousands of them."""
 
 TOO_LATE = (
     "It was not read, since other files here, such as {}, take far too long; left out. Exclude or remove them, then "
     "run `kbhub index --full`."
 )
-"""Why a file is left out after others took `LATE_SECONDS`; takes the path of the slowest."""
+"""Why a file is left out after `MOST_LATE` others; takes the path of one of them."""
 
 TRIES = 2
 """Times that a file is tried whose process breaks off. The system may have ended it, as when memory is short, and a
@@ -55,10 +46,8 @@ class IsolatedParser:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._late = 0.0
-        """Seconds that files took beyond what is usual."""
-        self._latest = 0.0, ""
-        """Those of the file that took most, and its path."""
+        self._late: list[str] = []
+        """Paths of files that reached `PARSE_SECONDS`."""
 
     def __enter__(self) -> Self:
         return self
@@ -75,11 +64,10 @@ class IsolatedParser:
     def parse(self, path: str, kind: Kind, data: bytes) -> Document:
         """Parse a file of a converted kind other than `session`; raises OSError if no process can be started.
 
-        Its `problems` say what could not be read. After files that took `LATE_SECONDS` too long together, none is read.
+        Its `problems` say what could not be read. After `MOST_LATE` files that take too long, none is read.
         """
-        if self._late > LATE_SECONDS:
-            self.close()
-            return unreadable(path, TOO_LATE.format(self._latest[1]))
+        if len(self._late) >= MOST_LATE:
+            return unreadable(path, TOO_LATE.format(self._late[0]))
         for _ in range(TRIES):
             if document := self._tried(path, kind, data):
                 return document
@@ -91,32 +79,25 @@ class IsolatedParser:
             self.close()
             self._process = _greeted()
         process, late = self._process, threading.Event()
-        usual = USUAL_SECONDS + len(data) / USUAL_RATE
-        seconds = PARSE_SECONDS if kind == "pdf" else min(PARSE_SECONDS, TIMES_USUAL * usual)
 
         def stop() -> None:
             late.set()
             process.kill()
 
-        timer = threading.Timer(seconds, stop)
+        timer = threading.Timer(PARSE_SECONDS, stop)
         timer.daemon = True
         timer.start()
-        began = time.monotonic()
         try:
-            document = unpacked(path, kind, _answer(process, path, data, seconds))
-            usual += sum(map(len, document.lines)) / USUAL_RATE
-            return document
+            return unpacked(path, kind, _answer(process, path, data))
         except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             log.info("The parser of %r failed: %r", path, error)
             self.close()
             if not late.is_set():
                 return None
-            return unreadable(path, f"It takes more than {seconds:.2g} seconds to read; left out.")
+            self._late.append(path)
+            return unreadable(path, f"It takes more than {PARSE_SECONDS:.2g} seconds to read; left out.")
         finally:
             timer.cancel()
-            late_by = time.monotonic() - began - usual
-            self._late += max(0.0, late_by)
-            self._latest = max(self._latest, (late_by, path))
             if late.is_set():
                 self.close()
 
@@ -138,11 +119,11 @@ def _greeted() -> subprocess.Popen[bytes]:
     return process
 
 
-def _answer(process: subprocess.Popen[bytes], path: str, data: bytes, seconds: float) -> dict[str, object]:
+def _answer(process: subprocess.Popen[bytes], path: str, data: bytes) -> dict[str, object]:
     """Hand over a file; return the answer."""
     assert process.stdin is not None
     assert process.stdout is not None
-    job = {"path": path, "size": len(data), "seconds": seconds}
+    job = {"path": path, "size": len(data), "seconds": PARSE_SECONDS}
     process.stdin.write(json.dumps(job).encode() + b"\n")
     process.stdin.write(data)
     process.stdin.flush()
