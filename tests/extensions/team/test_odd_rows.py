@@ -191,6 +191,7 @@ def take(twin, table: str, column: str, odd: str, where: str = "true") -> bool:
         ("posting", "counts", "counts || '\\x01'"),
         ("vector", "embedding", "substr(embedding, 1, 1 + chunk_id::int % 2)"),
         ("meta", "value", "'[1]'"),
+        ("meta", "value", "(repeat('[', 4000) || repeat(']', 4000))::jsonb"),
     ],
 )
 def test_rows_that_nobody_publishes_sink_no_other_base(damaged, table, column, odd):

@@ -300,7 +300,7 @@ class PostgresIndex(Index):
             return checked([column.name for column in cursor.description], cursor.fetchall())
 
     def _opened(self, connection: Any) -> Snapshot:
-        with self.server.deadline(connection):
+        with self.sound(), self.server.deadline(connection):
             found = opened(connection, self.name)
         if found is None:
             raise self._unavailable(
