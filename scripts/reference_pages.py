@@ -24,6 +24,7 @@ from kbhub.workspace.tool_names import BY_MODEL, CORE, WRITERS
 from kbhub.workspace.validation import schema as workspace_schema
 
 COMMON = "Common options"
+REPEATED = "; may be repeated"
 
 
 def load(group):
@@ -148,14 +149,15 @@ def command_section(page):
     inner = page.panels.get("Commands", [])
     parts = [f"{level} `{page.name}`"]
     if (not inner or command(page.words).default_command) and page.usage != f"{page.name} [OPTIONS]":
-        parts.append(f"```text\n{page.usage}\n```")
+        parts.append(f"`{page.usage.replace(' [OPTIONS]', '')}`")
     parts.append(" ".join(one for one in page.paragraphs if one != page.example))
     preset = defaults(page.words)
     rows = []
     for names, about, choices in chain.from_iterable(page.own.values()):
         known = [str(preset[name]) for name in re.findall(r"`([^`]+)`", names) if name in preset]
         said = f"{about}{f' One of: {choices}.' if choices else ''}{f' Default: `{known[0]}`.' if known else ''}"
-        rows.append(f"- {names.replace('_`', '`')}: {said}")
+        several = "…" if REPEATED in said else ""
+        rows.append(f"- {names.replace('_`', '`')}{several}: {said.replace(REPEATED, '')}")
     parts += ["\n".join(rows)] if rows else []
     parts.append(" ".join(filter(None, (example(page), ending(page.words)))))
     return "\n\n".join(filter(None, parts))
@@ -163,18 +165,21 @@ def command_section(page):
 
 def example(page):
     about, _, line = (page.example or "").partition(": ")
-    return f"{about}: `{line}`." if line else ""
+    return f"{about}: `{line}`." if line and line != page.name else ""
 
 
 def command_line():
     """The commands, and what they have in common."""
     every = pages()
     common = max((page.panels.get(COMMON, []) for page in every), key=len)
-    shared = "\n".join(f"- {names}: {about}" for names, about, _ in common)
+    shared = "\n".join(
+        f"- {names}{'…' if REPEATED in about else ''}: {about.replace(REPEATED, '')}" for names, about, _ in common
+    )
     links = [f"[`{one.words[0]}`](#{one.name.replace(' ', '-')})" for one in every if len(one.words) == 1]
     return "\n\n".join(
         [
             f"{', '.join(links)}.",
+            "An option with `…` after it may be repeated. `[OPTIONS]` is left out of the usage.",
             f"## Options of every command\n\n{shared}",
             "Those that choose a format (`--csv`, `--md`, `--xml`, `--files`) and `--no-pager` belong to commands that "
             "list things, `--files` to those that list files. `kbhub serve` and `kbhub stop` have no `--json` where "
@@ -297,8 +302,8 @@ def error_page():
         doc = inspect.getdoc(one).split("\n\n")[0]
         parent = one.__bases__[0]
         kind = f" A kind of `{parent.__name__}`." if parent is not errors.KbhubError else ""
-        parts += [f"## `{one.__name__}`", f"{' '.join(doc.split())}{kind} Exit code {one.exit_code}."]
-        parts += [f"```text\n{example}\n```", advice]
+        code = f" Exit code {one.exit_code}." if one.exit_code != 1 else ""
+        parts += [f"## `{one.__name__}`", f"{' '.join(doc.split())}{kind}{code}", f"> {example}", advice]
     return "\n\n".join(parts)
 
 
