@@ -144,7 +144,7 @@ def table(head, rows):
     return "\n".join([*lines, *(f"| {' | '.join(map(cell, row))} |" for row in rows)])
 
 
-def command_section(page):
+def command_section(page, shared=frozenset()):
     level = "##" if len(page.words) == 1 else "###"
     inner = page.panels.get("Commands", [])
     parts = [f"{level} `{page.name}`"]
@@ -154,6 +154,8 @@ def command_section(page):
     preset = defaults(page.words)
     rows = []
     for names, about, choices in chain.from_iterable(page.own.values()):
+        if (names, about, choices) in shared:
+            continue
         known = [str(preset[name]) for name in re.findall(r"`([^`]+)`", names) if name in preset]
         said = f"{about}{f' One of: {choices}.' if choices else ''}{f' Default: `{known[0]}`.' if known else ''}"
         several = "…" if REPEATED in said else ""
@@ -172,6 +174,7 @@ def command_line():
     """The commands, and what they have in common."""
     every = pages()
     common = max((page.panels.get(COMMON, []) for page in every), key=len)
+    database = {row for row in page_of(("team", "list")).own["Options"] if row[0].startswith("`--timeout`")}
     shared = "\n".join(
         f"- {names}{'…' if REPEATED in about else ''}: {about.replace(REPEATED, '')}" for names, about, _ in common
     )
@@ -184,7 +187,9 @@ def command_line():
             "Those that choose a format (`--csv`, `--md`, `--xml`, `--files`) and `--no-pager` belong to commands that "
             "list things, `--files` to those that list files. `kbhub serve` and `kbhub stop` have no `--json` where "
             "they give no result.",
-            *map(command_section, every),
+            "Commands with a database also have `--timeout` SECONDS, "
+            f"{defaults(('team', 'list'))['--timeout']:g} by default.",
+            *(command_section(page, database) for page in every),
         ]
     )
 
@@ -346,7 +351,7 @@ def signature(found):
     made = inspect.signature(found)
     taken = [one for one in made.parameters.values() if one.name not in ("self", "cls", "hub")]
     types = {
-        one.name: f"{annotation(one.annotation)}{'' if one.default is one.empty else f' = {one.default!r}'}"
+        one.name: f"{annotation(one.annotation)}{'' if one.default in (one.empty, None) else f' = {one.default!r}'}"
         for one in taken
     }
     names = [one.name for one in taken]
@@ -394,7 +399,7 @@ def python_page():
     ]:
         taken, types, result = signature(found)
         level = "###" if "." in name else "##"
-        parts += [f"{level} `{name}`", f"```python\n{name}({taken}) -> {result}\n```", docstring(found, types)]
+        parts += [f"{level} `{name}`", f"`{name}({taken}) -> {result}`", docstring(found, types)]
     for name in MODELS:
         model = getattr(kbhub, name)
         rows = [f"- `{one}: {kind}`: {about}" for one, kind, about in fields_of(model)]
@@ -454,6 +459,10 @@ def clients_table() -> str:
     return "\n".join(lines)
 
 
+def value(schema):
+    return expected(schema).replace(", each item a string", " of strings")
+
+
 def tool_section(tool):
     """The reference of one tool: what it does, then its parameters, those of `options` with the others."""
     marks = [
@@ -466,9 +475,7 @@ def tool_section(tool):
         must = ", required" if name in tool.input_schema.get("required", ()) else ""
         inside = inner.get("properties", {})
         lines.append(
-            f"- `{name}` ({expected(inner) if not inside else 'an object'}{must}): {inner.get('description', '')}"
+            f"- `{name}` ({value(inner) if not inside else 'an object'}{must}): {inner.get('description', '')}"
         )
-        lines += [
-            f"- `{name}.{key}` ({expected(value)}): {value.get('description', '')}" for key, value in inside.items()
-        ]
+        lines += [f"- `{name}.{key}` ({value(one)}): {one.get('description', '')}" for key, one in inside.items()]
     return "\n".join(lines)
