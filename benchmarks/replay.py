@@ -6,6 +6,7 @@ SESSION.jsonl is a log of Claude Code, Codex or Gemini CLI. Nothing is noted, an
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from kbhub.api import Hub
 from kbhub.documents.sources.sessions import Transcript, read_transcript
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hooks.delivery import SESSION_TOKENS, Delivery, considered
-from kbhub.hooks.events import Event, HookClient, named_files
+from kbhub.hooks.events import Event, HookClient, event_of, words_like_files
 from kbhub.hooks.inbox import suggested
 from kbhub.hooks.sessions import SessionLog
 from kbhub.hub import HubOptions
@@ -57,8 +58,17 @@ def _events(hub: Hub, transcript: Transcript) -> Iterator[tuple[int, Event]]:
         for text in turn.texts if turn.role == "user" else ():
             yield turn.line, Event("prompt", client, session, cwd, prompt=text)
         for call in turn.tools:
-            if call.startswith(CALL) and (paths := named_files(call.partition(": ")[2])):
+            if call.startswith(CALL) and (paths := _paths(call.partition(": ")[2])):
                 yield turn.line, Event("tool", client, session, cwd, paths=paths)
+
+
+def _paths(arguments: str) -> tuple[str, ...]:
+    """Return the files in a tool's arguments: JSON, or a command or JSON that was cut off."""
+    try:
+        event = event_of("tool", "claude-code", {"session_id": "replayed", "tool_input": json.loads(arguments)})
+    except ValueError:
+        return words_like_files(arguments)
+    return event.paths if event else ()
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hook_events import CLIENTS, EDITS, NAMES, READS, SESSION, event, payload
-from kbhub.hooks.events import EVENTS, answer, event_of, named_files
+from kbhub.hooks.events import EVENTS, answer, event_of
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -89,16 +89,3 @@ def test_an_event_without_its_name_is_answered_with_the_one_that_it_has():
     assert json.loads(answer(event_of("prompt", "gemini-cli", data), "x"))["hookSpecificOutput"]["hookEventName"] == (
         "BeforeAgent"
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "paths"),
-    [
-        ('{"file_path": "a.py"}', ("a.py",)),
-        ('{"file_path": "a \\"b\\".py", "content": "cut o', ('a \\"b\\".py',)),
-        ("sed -i s/x/y/ src/a.py", ("src/a.py",)),
-        ("*** Begin Patch\n*** Update File: src/a.py\n@@ cut", ("src/a.py",)),
-    ],
-)
-def test_files_are_found_in_arguments_as_a_log_keeps_them(arguments, paths):
-    assert named_files(arguments) == paths

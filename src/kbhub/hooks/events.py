@@ -46,9 +46,6 @@ _TEXT_KEYS = frozenset(
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 """A file in a patch of Codex' tool `apply_patch`."""
 
-_IN_JSON = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"((?:[^"\\]|\\.)+)"')
-"""A file in arguments that were cut off."""
-
 _WORD = re.compile(r"""[^\s'"`|;&<>()=]+""")
 _PLACE = re.compile(r"::.*|(?::\d+)+$")
 """A test or a line in a file, as compilers and test runners name them."""
@@ -118,15 +115,6 @@ def answer(event: Event, text: str) -> str:
     if event.client == "copilot-cli":
         output["additionalContext"] = text
     return json.dumps(output)
-
-
-def named_files(arguments: str) -> tuple[str, ...]:
-    """Return possible file names in a tool's arguments: JSON, a command or a patch, possibly cut off."""
-    try:
-        return _tool(json.loads(arguments))[0]
-    except ValueError:
-        found = [*_IN_JSON.findall(arguments), *_PATCHED.findall(arguments)]
-        return tuple(dict.fromkeys(found))[:MOST_PATHS] or words_like_files(arguments)
 
 
 def words_like_files(text: str) -> tuple[str, ...]:

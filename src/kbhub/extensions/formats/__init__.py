@@ -1,8 +1,12 @@
 """Files whose text is converted: Office, OpenDocument, EPUB, PDF, HTML, mail, notebooks and canvases."""
 
+from functools import partial
+
 from kbhub.workspace.extensions import Extension, Format
 
 _HERE = "kbhub.extensions.formats"
+_OFFICE = partial(Format, extra="documents")
+_PDF = partial(Format, extra="pdf", library="pypdf", parts=True, limit="limits.pdfBytes")
 
 EXTENSION = Extension(
     formats=(
@@ -11,41 +15,10 @@ EXTENSION = Extension(
         Format((".canvas",), "a canvas", "canvas", f"{_HERE}.notebook:read_canvas"),
         Format((".eml",), "mail", "mail", f"{_HERE}.mail:read_mail"),
         Format((".epub",), "EPUB", "epub", f"{_HERE}.packages:read_epub"),
-        Format(
-            (".docx", ".docm"),
-            "Word documents",
-            "docx",
-            f"{_HERE}.docx:read_docx",
-            extra="documents",
-            library="mammoth",
-        ),
-        Format(
-            (".pptx", ".pptm"),
-            "presentations",
-            "pptx",
-            f"{_HERE}.pptx:read_pptx",
-            extra="documents",
-            library="pptx",
-            parts=True,
-        ),
-        Format(
-            (".xlsx", ".xlsm"),
-            "spreadsheets",
-            "xlsx",
-            f"{_HERE}.xlsx:read_xlsx",
-            extra="documents",
-            library="openpyxl",
-        ),
+        _OFFICE((".docx", ".docm"), "Word documents", "docx", f"{_HERE}.docx:read_docx", library="mammoth"),
+        _OFFICE((".pptx", ".pptm"), "presentations", "pptx", f"{_HERE}.pptx:read_pptx", library="pptx", parts=True),
+        _OFFICE((".xlsx", ".xlsm"), "spreadsheets", "xlsx", f"{_HERE}.xlsx:read_xlsx", library="openpyxl"),
         Format((".odt",), "OpenDocument text", "odt", f"{_HERE}.packages:read_odt"),
-        Format(
-            (".pdf",),
-            "PDF",
-            "pdf",
-            f"{_HERE}.pdf:read_pdf",
-            extra="pdf",
-            library="pypdf",
-            parts=True,
-            limit="limits.pdfBytes",
-        ),
+        _PDF((".pdf",), "PDF", "pdf", f"{_HERE}.pdf:read_pdf"),
     ),
 )
