@@ -20,6 +20,8 @@ import faults
 from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
+from kbhub.models import embedding
+from kbhub.workspace import git
 
 pytest_plugins = ["browsers", "speaking_shop", "wheels"]
 if find_spec("kbhub.extensions"):  # not where the core is tested alone
@@ -171,6 +173,29 @@ def anyio_backend():
 def mode(request):
     """`auto` lands on 2026-07-28, `legacy` on the handshake of 2025-11-25: the whole matrix is `slow`."""
     return request.param
+
+
+@pytest.fixture(autouse=True, scope="session")
+def what_takes_long_once():
+    """The packaged model is read once, and git is not asked about a repository without commits: it knows nothing."""
+    asked, packaged, embedder = git._git, embedding.packaged_embedder(), embedding.StaticEmbedder
+    load, queries = embedder._load, embedder.queries
+
+    def shared(one):
+        return packaged if one.fingerprint == packaged.fingerprint else one
+
+    def asked_of_commits(folder: Path, *arguments: str) -> str | None:
+        root = git.git_root(folder.resolve(), None)
+        heads = None if root is None else root / ".git/refs/heads"
+        if heads and heads.is_dir() and not any(heads.iterdir()) and not (root / ".git/packed-refs").exists():
+            return None
+        return asked(folder, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(git, "_git", asked_of_commits)
+        patch.setattr(embedder, "_load", lambda one: load(shared(one)))
+        patch.setattr(embedder, "queries", lambda one: queries(shared(one)))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.sync import sync_base
 from kbhub.types import Base
 
-KILLS, KILLS_AT_ONCE = 200, 12
+KILLS, KILLS_AT_ONCE = 200, 8
 """Moments at which a process is killed in all, and those of them that every run of the tests takes."""
 
 PHASES = ("indexing", "optimising", "checkpointing", "outside")

@@ -89,7 +89,7 @@ def test_a_broken_index_is_set_aside_and_made_anew(shop, how):
         assert [file.read_text() for file in index_of(hub).parent.rglob("of somebody")] == ["keep me"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_noise_anywhere_in_an_index_sinks_neither_the_others_nor_the_program(shop, seed):
     """A page overwritten at random: a search answers or says why not, and `index --full` makes all well."""
     edit(shop, 30)
@@ -128,9 +128,14 @@ TURNED = {
     "a vector is too short": "UPDATE vector SET embedding = zeroblob(7) WHERE chunk_id = (SELECT max(id) FROM chunk)",
     "the state is no number": "UPDATE meta SET value = 'abc' WHERE key = 'generation'",
 }
+AT_ONCE = ("a path is no text", "tags are nested deeply", "a document is gone", "a vector is too short")
+"""Those that every run of the tests takes."""
 
 
-@pytest.mark.parametrize("statement", TURNED.values(), ids=TURNED)
+@pytest.mark.parametrize(
+    "statement",
+    [pytest.param(one, id=how, marks=() if how in AT_ONCE else pytest.mark.slow) for how, one in TURNED.items()],
+)
 def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_anew(shop, statement):
     """A file may be sound in structure and wrong in what it says; the remedy that is told makes all well."""
     edit(shop, 10)
@@ -250,9 +255,8 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
 @pytest.mark.parametrize("statement", FOREIGN.values(), ids=FOREIGN)
-def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(shop, statement, mode):
+def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(shop, statement):
     """The others answer, one line says what was done, and a hub that has seen nothing of it mends it."""
     edit(shop, 10)
     hub = shop.hub()
@@ -260,12 +264,13 @@ def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(sh
     path, good = index_of(hub), faults.content(index_of(hub))
     change(hub, statement)
 
-    shop.hub().search(Query(text="platypus", mode=mode))
+    for mode in ("hybrid", "semantic"):
+        shop.hub().search(Query(text="platypus", mode=mode))
     (report,) = shop.hub().sync(["project"], check=True)
     assert len(report.notes) == 1
     assert "moved aside" in report.notes[0]
     assert faults.content(path) == good
-    assert [one.base for one in shop.hub().search(Query(text="platypus", mode=mode)).skipped] == []
+    assert [one.base for one in shop.hub().search(Query(text="platypus", mode="semantic")).skipped] == []
 
 
 def change(hub, statement):
@@ -311,14 +316,14 @@ ANYWHERE = ("search", "read", "status", "index", "doctor")
 
 
 @pytest.mark.parametrize("command", ANYWHERE)
-@pytest.mark.parametrize("statement", [TURNED["headings are no JSON"], TURNED["a title is no text"]])
-def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub, command, statement):
+@pytest.mark.parametrize("how", ["headings are no JSON", pytest.param("a title is no text", marks=pytest.mark.slow)])
+def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub, command, how):
     """Met while searching, reading or looking at states: it ends in an index made anew, and in one line."""
     edit(shop, 10)
     hub = shop.hub()
     hub.sync()
     path, good = index_of(hub), faults.content(index_of(hub))
-    change(hub, statement)
+    change(hub, TURNED[how])
     words = {"search": ("platypus",), "read": ("deploy.md",), "index": ("project",)}.get(command, ())
 
     done = kbhub(command, *words)
@@ -330,7 +335,7 @@ def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub,
     assert faults.content(path) == good
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
     """What no query has read yet is found by those that look at all of it, and is fixed without being asked for."""
     edit(shop, 60)

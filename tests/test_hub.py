@@ -360,15 +360,15 @@ def test_a_query_without_a_match_says_why(two):
     assert (0, ("xyzzy", "plugh"), ("project", "notes")) == (result.total, result.unmatched, result.searched)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "?!", '"', "😀", "\0", "\ud800", "日本語", "x" * 100_000, "c++ don't"])
-def test_any_string_is_answered(two, text):
+def test_any_string_is_answered(two):
     """No query fails."""
     hub = two.hub()
     hub.sync()
-    for mode in ("keyword", "semantic", "hybrid"):
-        result = hub.search(Query(text=text, mode=mode))
-        result.model_dump_json()
-        assert not result.skipped
+    for text in ("", "   ", "?!", '"', "😀", "\0", "\ud800", "日本語", "x" * 100_000, "c++ don't"):
+        for mode in ("keyword", "semantic", "hybrid"):
+            result = hub.search(Query(text=text, mode=mode))
+            result.model_dump_json()
+            assert not result.skipped
 
 
 @pytest.mark.parametrize("lost", ["all", "folder", "index", "not indexed"])

@@ -199,10 +199,10 @@ def frames_of(size):
     }
 
 
-LONG = ("a document that a call may write", "an appendix")
-"""They take some seconds: what is written is indexed."""
+QUICK = ("search words", "read a pattern", "an unknown parameter", "JSON in a string", "a document")
+"""One of each way that a frame is refused or read in part; the others take long and are `slow`."""
 
-KINDS = [pytest.param(kind, marks=pytest.mark.slow if kind in LONG else ()) for kind in frames_of(80)]
+KINDS = [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in frames_of(80)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of memory")

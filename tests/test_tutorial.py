@@ -147,6 +147,7 @@ def follow(reader: Reader) -> None:
         assert matches, f"$ {step.text}\n--- printed:\n{printed}\n--- the page shows:\n{step.shown}"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # twenty processes, each of which imports and loads a model, on a machine that may be busy
 def test_the_tutorial_does_what_it_shows(tmp_path):
     """Every command of the page succeeds, in order, for a user with an empty home, and prints what is shown."""
