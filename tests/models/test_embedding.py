@@ -245,7 +245,7 @@ def tokenised_as_wholes(embedder, texts):
 def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copies):
     """Texts whose words are tokenised apart get the very tokens and vectors that they get as wholes."""
     embedder.embed(["load"])
-    tokenizer = embedder._model.model.tokenizer
+    tokenizer = embedder._load().model.tokenizer
     valid = [text.encode("utf-8", "replace").decode() for text in STRANGE] * copies
     wholes = [one.ids for one in tokenizer.encode_batch_fast(valid, add_special_tokens=False)]
 
@@ -257,7 +257,7 @@ def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copie
 def test_only_words_are_remembered(embedder):
     """Not lines of a script without spaces, which hardly come again and are long."""
     embedder.embed(["load"])
-    tokens = WordTokens(embedder._model.model.tokenizer)
+    tokens = WordTokens(embedder._load().model.tokenizer)
     wholes = [found.tolist() for block in tokens.blocks(["日本語の文章。" * 20, "a few words"]) for found in block]
 
     assert set(tokens._cache._numbers) == {"a", "few", "words"}
@@ -269,7 +269,7 @@ def test_only_words_are_remembered(embedder):
 def test_a_text_has_the_same_tokens_with_a_word_after_it_that_is_not_ascii(embedder):
     """Such a text is split by the pattern of words, ASCII alone by its spaces: to the same words, in any case."""
     embedder.embed(["load"])
-    model = embedder._model.model
+    model = embedder._load().model
     words = WordTokens(model.tokenizer, model.lexicon)
     texts = [*STRANGE, "Der Hund und die KATZE; el Perro, maxRetries=3, getHTTPServer()"]
     valid = [text.encode("utf-8", "replace").decode() for text in texts]
@@ -283,7 +283,7 @@ def test_a_text_has_the_same_tokens_with_a_word_after_it_that_is_not_ascii(embed
 def test_words_whose_tokens_were_not_found_are_looked_up_again(embedder, monkeypatch):
     """An error, or Ctrl-C, while words are looked up leaves none behind that has no tokens."""
     embedder.embed(["load"])
-    model = embedder._model.model
+    model = embedder._load().model
     words = WordTokens(model.tokenizer, model.lexicon)
     texts = ["some new words", "and some more"]
     (before,) = words.blocks(texts)
@@ -302,7 +302,7 @@ def test_words_whose_tokens_were_not_found_are_looked_up_again(embedder, monkeyp
 def test_any_texts_have_the_tokens_that_the_tokenizer_gives_them(embedder, texts):
     """No string makes a difference between words looked up once and texts tokenised as wholes."""
     embedder.embed(["load"])
-    tokenizer = embedder._model.model.tokenizer
+    tokenizer = embedder._load().model.tokenizer
     valid = ["[PAD] a|b", *(text.encode("utf-8", "replace").decode() for text in texts)]
     wholes = [one.ids for one in tokenizer.encode_batch_fast(valid, add_special_tokens=False)]
 
