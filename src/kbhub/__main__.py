@@ -40,4 +40,7 @@ def _hooked(typed: Sequence[str]) -> int | None:
 
 
 if __name__ == "__main__":
+    # `python -m` looks into the working directory first: modules and extensions of a repository are not to be run.
+    if not sys.flags.safe_path and sys.path[0] != __file__.removesuffix(os.path.join("", "kbhub", "__main__.py")):  # noqa: PTH118
+        del sys.path[0]
     sys.exit(main())
