@@ -170,7 +170,7 @@ def linked(environment):
     environment.write(
         "knowledge/roll.md", "# Roll back a release\n\nRoll back a release by its tag, as [decided](why.md).\n"
     )
-    environment.write("knowledge/why.md", "# Tags\n\nEvery build keeps its name for a year.\n")
+    environment.write("knowledge/why.md", "# Tags\n\nEvery build keeps its name for a year, to roll back to.\n")
     for number in range(20):
         environment.write(
             f"knowledge/n{number}.md", f"# Note {number}\n\nA release of day {number} had {number} faults.\n"
@@ -197,7 +197,9 @@ def test_nothing_is_told_twice(linked):
 
     assert quoted
     assert quoted.isdisjoint(one.number for one in answer.passages)
-    assert model.answer(answer_report(answer))[0].count("Roll back a release by its tag") == 1
+    text = model.answer(answer_report(answer))[0]
+    assert text.count("Roll back a release by its tag") == 1
+    assert "linked from roll.md" in text
 
 
 # Nothing found

@@ -242,14 +242,20 @@ _GROUPS = {
 
 def _register() -> None:
     groups = {"": app}
-    for words, (usage, about) in _GROUPS.items():
-        parent, _, name = words.rpartition(" ")
-        groups[words] = App(name=name, help=about, usage=f"kbhub {words} {usage}", help_formatter=HelpColumns(words))
-        groups[parent].command(groups[words])
+
+    def group(words: str) -> App:
+        if words not in groups:
+            parent, _, name = words.rpartition(" ")
+            usage, about = _GROUPS.get(words, ("COMMAND", ""))
+            made = App(name=name, help=about, usage=f"kbhub {words} {usage}", help_formatter=HelpColumns(words))
+            groups[words] = made
+            group(parent).command(made)
+        return groups[words]
+
     for words, (function, usage, _) in COMMANDS.items():
         parent, _, name = words.rpartition(" ")
         names = ("rm", "remove") if words == "context rm" else name
-        groups[parent].command(function, name=names, usage=f"kbhub {words} {usage}")
+        group(parent).command(function, name=names, usage=f"kbhub {words} {usage}")
     app.command(
         "kbhub.cli.commands.memories:memories_app",
         name="memories",

@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(given)
         _write_out()
         if given[:1] == ["dev"] and "dev" not in typed:
-            print(f"kbhub: `kbhub {given[1]}` is now `kbhub dev {given[1]}`; the old name goes.", file=sys.stderr)  # noqa: T201
+            name = given[1]
+            print(f"kbhub: `kbhub {name}` is now `kbhub dev {name}`; the old name will be removed.", file=sys.stderr)  # noqa: T201
         if code == 0 and " ".join(typed) in ALONE:
             print(f"kbhub: See `kbhub {' '.join(typed)} --help` for more.", file=sys.stderr)  # noqa: T201
         if arguments is None:  # the process is over, and not only a call

@@ -356,7 +356,7 @@ def answer_markdown(answer: Answer) -> str:
 
 def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Support | None = None) -> Item:
     same = Line(", ".join(source.duplicates[:2]))
-    reason = Line(source.reason if source.score is None else f"score {source.score:.2f}")
+    reason = Line(source.reason if source.tier == "related" else f"score {source.score:.2f}")
     return Item(
         Ref(source.ref, source.docid, f":{source.start_line}-{source.end_line}", both=True),
         Name(" › ".join(heading_path(source.title, source.headings))),

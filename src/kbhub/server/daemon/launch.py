@@ -191,12 +191,12 @@ def _greeted(folder: DaemonFolder, hello: Mapping[str, Any]) -> DaemonLink | Non
 
 
 def _told(folder: DaemonFolder, record: DaemonRecord, kind: str, **said: str) -> bool:
-    """Greet the daemon for something short; return whether it agreed, or is ending already."""
+    """Greet the daemon for something short; return whether it agreed. One that is ending has agreed to stop."""
     try:
         with dial(record.link) as link:
             greet(link, kind, read_token(folder) or "", **said)
     except Refused as refusal:
-        return refusal.reason == "leaving"
+        return kind == "stop" and refusal.reason == "leaving"
     except OSError:
         return False
     return True
