@@ -7,7 +7,6 @@ import io
 import json
 import re
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import get_type_hints
 
@@ -153,9 +152,9 @@ def command_section(page, shared=frozenset()):
     parts.append(" ".join(one for one in page.paragraphs if one != page.example))
     preset = defaults(page.words)
     rows = []
-    for names, about, choices in chain.from_iterable(page.own.values()):
-        if (names, about, choices) in shared:
-            continue
+    for title, (names, about, choices) in ((title, row) for title, some in page.own.items() for row in some):
+        if (names, about, choices) in shared or (title == "Arguments" and len(about.split()) < 4 and not choices):
+            continue  # the usage says as much
         known = [str(preset[name]) for name in re.findall(r"`([^`]+)`", names) if name in preset]
         said = f"{about}{f' One of: {choices}.' if choices else ''}{f' Default: `{known[0]}`.' if known else ''}"
         several = "…" if REPEATED in said else ""
@@ -377,8 +376,7 @@ def docstring(found, types=None):
             told = [f"`{name}: {types[name]}`: {about}" if types else f"`{name}`: {about}" for name, _, about in rows]
         else:
             told = [re.sub(r"^([\w, ]+): ", lambda names: f"`{names[1].replace(', ', '`, `')}`: ", one) for one in told]
-        head = "" if title == "Args" else f"{title}:\n\n"
-        parts.append(head + "\n".join(f"- {one}" for one in told))
+        parts.append(f"{title} {' '.join(told)}" if title != "Args" else "\n".join(f"- {one}" for one in told))
     return "\n\n".join(parts)
 
 

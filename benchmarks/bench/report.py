@@ -99,7 +99,8 @@ def _method(results: Results) -> list[str]:
         *([f"Load of the machine when each part began (other work ran beside it): {loads}.", ""] if loads else []),
         "To run it: `python benchmarks/run.py VAULT… --quick --work DIR` (20,000 and 100,000 chunks; more sizes without "
         "`--quick`, up to 1,000,000 with `--full`). `--only query,index,start,memory,rivals` runs some parts "
-        "([other tools](rivals.md) have their own page), `--queries FILE…` adds questions, `--check` checks the limits, and "
+        "([other tools](rivals.md), a [soak test](soak.md) and [readers during writes](readers.md) have their own pages), "
+        "`--queries FILE…` adds questions, `--check` checks the limits, and "
         "`--write` writes the pages (their plots need the dependency group `bench`). Files in DIR are reused.",
         "",
         "The data are real vaults of Markdown (design documents, proposals, cheat sheets in four languages), first as they "
