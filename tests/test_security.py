@@ -18,7 +18,7 @@ from mcp import Client
 
 import kbhub.hub
 import kbhub.server.calls
-from conftest import Environment
+from conftest import make_environment, make_repository
 from kbhub.__main__ import main
 from kbhub.documents.walk import scan
 from kbhub.errors import IndexUnavailable
@@ -47,15 +47,6 @@ def no_pause(monkeypatch):
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
     monkeypatch.setattr(kbhub.server.calls, "FIRST_ANSWER_SECONDS", 60)
     monkeypatch.setattr(kbhub.server.calls, "FRESHEN_SECONDS", 60)
-
-
-def make_environment(top: Path) -> Environment:
-    home, project = top / "home", top / "work" / "shop"
-    home.mkdir()
-    project.mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
-    folders = {"KBHUB_CACHE_DIR": str(top / "cache"), "KBHUB_DATA_DIR": str(top / "data")}
-    return Environment(home, project, {"HOME": str(home), "PATH": os.environ["PATH"], **folders})
 
 
 def outside(environment) -> dict:
@@ -313,7 +304,7 @@ def victim(environment):
     environment.write(environment.home / "token.json", json.dumps(f"{SECRET} token"))
     environment.write(environment.home / "settings.json", json.dumps({f"{SECRET}-key": 1, "name": SECRET}))
     private = environment.home / "private"
-    subprocess.run(["git", "init", "-q", str(private)], check=True)
+    make_repository(private)
     environment.write(private / "knowledge/a.md", f"# Private key\n\n{SECRET} password token\n")
     environment.write(".git/config", f"[remote]\n  url = https://{SECRET}@host/key\n")
     return environment
