@@ -131,13 +131,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 250,
-    "lines": 63806,
-    "code lines": 43940,
+    "files": 245,
+    "lines": 63000,
+    "code lines": 43426,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 54092,
+    "test lines": 53239,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

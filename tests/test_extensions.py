@@ -15,6 +15,9 @@ import kbhub
 from conftest import make_repository
 from wheels import ROOT, UV, made, skip_without_index
 
+CORE = ("answers", "index", "reading", "search")
+"""Rooms whose tests use nothing of an extension."""
+
 TALK = """WEBVTT Release talk
 
 1
@@ -111,3 +114,19 @@ def test_the_core_searches_without_extensions(project, core):
     assert found.returncode == 0, found.stderr
     assert "how.md" in found.stdout
     assert kbhub_in(project, "team", packages=[core]).returncode == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_core_passes_its_tests_without_extensions(core, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "auto", "-p", "no:cacheprovider", *(f"tests/{room}" for room in CORE)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(core), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout[-3000:]

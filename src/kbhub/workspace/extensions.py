@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GROUP = "kbhub.extensions"
-"""Group of the entry points."""
-
 
 @struct
 class Format:
@@ -78,12 +75,9 @@ class Extension:
 
 @cache
 def extensions() -> tuple[Extension, ...]:
-    """Return the installed extensions, ours first, then in the order of their names.
-
-    One that cannot be imported is left out, and a warning says so.
-    """
+    """Return the installed extensions, ours first; one that cannot be imported is left out with a warning."""
     found = []
-    points = entry_points(group=GROUP)
+    points = entry_points(group="kbhub.extensions")
     for point in sorted(points, key=lambda point: (not point.value.startswith("kbhub."), point.name)):
         try:
             extension = point.load()
