@@ -73,25 +73,25 @@ def test_the_example_adds_a_format_and_a_signal(project, tmp_path):
     assert hits["plan.md"]["trace"]["factors"] == {"draft": 0.8}
 
 
-def named(folder, name):
-    """Declare an extension whose module does not exist."""
+def named(folder, name, module="not_there"):
     information = folder / f"{name}-1.0.dist-info"
     information.mkdir(parents=True)
-    information.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    information.joinpath("entry_points.txt").write_text(f"[kbhub.extensions]\n{name} = not_there:EXTENSION\n")
+    information.joinpath("entry_points.txt").write_text(f"[kbhub.extensions]\n{name} = {module}:EXTENSION\n")
 
 
-def test_a_broken_extension_is_named_and_stops_nothing_and_one_in_the_working_directory_is_not_looked_at(
-    project, tmp_path
-):
+def test_a_broken_extension_is_named_and_stops_nothing_and_one_of_a_repository_is_not_there(project, tmp_path):
     named(tmp_path / "more", "broken")
+    named(tmp_path / "more", "half", "half")
+    half = "from kbhub.workspace.extensions import Extension\nEXTENSION = Extension(signals=('nowhere:SIGNAL',))\n"
+    tmp_path.joinpath("more", "half.py").write_text(half)
     named(project.parent, "cloned")
 
     found = kbhub_in(project, "search", "roll back", packages=[tmp_path / "more"])
 
     assert found.returncode == 0
     assert "how.md" in found.stdout
-    assert "The extension 'broken' cannot be loaded: No module named 'not_there'." in found.stderr
+    assert "The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in found.stderr
+    assert "The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in found.stderr
     assert "cloned" not in found.stderr
 
 

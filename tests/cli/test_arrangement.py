@@ -92,7 +92,7 @@ def test_a_command_that_moved_says_where_to(kbhub, name):
     old, new = kbhub(name, code=0), kbhub("dev", name, code=0)
 
     assert old.out == new.out
-    assert f"kbhub: `kbhub {name}` is now `kbhub dev {name}`" in old.err
+    assert f"kbhub: `kbhub {name}` is deprecated; use `kbhub dev {name}`." in old.err
 
 
 def test_a_common_option_before_the_command_means_the_same(environment, kbhub):

@@ -246,10 +246,9 @@ def _register() -> None:
     def group(words: str) -> App:
         if words not in groups:
             parent, _, name = words.rpartition(" ")
-            usage, about = _GROUPS.get(words, ("COMMAND", ""))
+            usage, about = _GROUPS.get(words, ("COMMAND", "Commands of an extension."))
             made = App(name=name, help=about, usage=f"kbhub {words} {usage}", help_formatter=HelpColumns(words))
-            groups[words] = made
-            group(parent).command(made)
+            group(parent).command(groups.setdefault(words, made))
         return groups[words]
 
     for words, (function, usage, _) in COMMANDS.items():

@@ -31,8 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(given)
         _write_out()
         if given[:1] == ["dev"] and "dev" not in typed:
-            name = given[1]
-            print(f"kbhub: `kbhub {name}` is now `kbhub dev {name}`; the old name will be removed.", file=sys.stderr)  # noqa: T201
+            print(f"kbhub: `kbhub {given[1]}` is deprecated; use `kbhub dev {given[1]}`.", file=sys.stderr)  # noqa: T201
         if code == 0 and " ".join(typed) in ALONE:
             print(f"kbhub: See `kbhub {' '.join(typed)} --help` for more.", file=sys.stderr)  # noqa: T201
         if arguments is None:  # the process is over, and not only a call

@@ -51,7 +51,7 @@ from kbhub.search.retrieval import (
 from kbhub.sync.base_suggestions import outside
 from kbhub.sync.freshness import Freshness, is_in_progress
 from kbhub.types import Base, Correction, Mode, Query, SearchResult, Skipped
-from kbhub.workspace.extensions import extensions, load
+from kbhub.workspace.extensions import extensions, imported
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,7 @@ RANKING_SIGNALS: tuple[RankingSignal, ...] = (
     evidence.SIGNAL,
     conversations.SPOKEN,
     conversations.UPDATES,
-    *(load(name) for extension in extensions() for name in extension.signals),
+    *imported((name for extension in extensions() for name in extension.signals), RankingSignal),
 )
 """What changes the fused ranking, in this order."""
 

@@ -8,12 +8,12 @@ same door.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub.values import struct
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kbhub.types import Kind
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @struct
@@ -75,20 +76,22 @@ class Extension:
 
 @cache
 def extensions() -> tuple[Extension, ...]:
-    """Return the installed extensions, ours first; one that cannot be imported is left out with a warning."""
+    """Return the installed extensions, ours first, then in the order of their names."""
+    points = sorted(entry_points(group="kbhub.extensions"), key=lambda one: (one.value[:6] != "kbhub.", one.name))
+    return tuple(imported((point.value for point in points), Extension))
+
+
+def imported(names: Iterable[str], kind: type[T]) -> list[T]:
+    """Return what names stand for; what cannot be imported, or is of another type, is left out with a warning."""
     found = []
-    points = entry_points(group="kbhub.extensions")
-    for point in sorted(points, key=lambda point: (not point.value.startswith("kbhub."), point.name)):
+    for name in names:
         try:
-            extension = point.load()
+            if not isinstance(one := load(name), kind):
+                raise TypeError(f"it is no {kind.__name__}")
+            found.append(one)
         except Exception as error:  # noqa: BLE001 - foreign code may raise anything, and must not stop kbhub
-            log.warning("The extension %r cannot be loaded: %s. Update or uninstall it.", point.name, error)
-            continue
-        if isinstance(extension, Extension):
-            found.append(extension)
-        else:
-            log.warning("The extension %r is no `Extension`: %s. Update or uninstall it.", point.name, point.value)
-    return tuple(found)
+            log.warning("The extension %r cannot be loaded: %s. Update or uninstall it.", name, error)
+    return found
 
 
 @cache

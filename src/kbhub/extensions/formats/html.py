@@ -141,7 +141,6 @@ ROOM = 100_000
 """Characters that indentation and repeated cells may add, besides as many as the text has."""
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_DROPPED = frozenset(("nav", "template", "script", "style"))
 _VOID = frozenset(("area", "base", "col", "embed", "link", "param", "source", "track", "wbr"))
 _BLOCKS = frozenset(
     ("address", "article", "aside", "body", "center", "details", "dialog", "dir", "div", "fieldset", "figcaption",
