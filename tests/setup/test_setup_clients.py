@@ -171,7 +171,7 @@ class TestLaunching:
     def test_without_a_script_the_module_is_started(self, tmp_path):
         found = installed(tmp_path / "env", isolated=False, script=False)
 
-        assert launch(found, Machine(tmp_path, {}, "linux")).argv == (str(found.executable), "-m", "kbhub")
+        assert launch(found, Machine(tmp_path, {}, "linux")).argv == (str(found.executable), "-P", "-m", "kbhub")
 
     @pytest.mark.parametrize(
         ("origin", "more"), [("", ()), ("git+https://git.test/kbhub", ("--from", "git+https://git.test/kbhub"))]

@@ -105,7 +105,7 @@ def launch(installation: Installation, machine: Machine) -> Launch:
             else ""
         )
         return Launch((str(script),), how, note)
-    return Launch((str(installation.executable), "-m", _PACKAGE), "module")
+    return Launch((str(installation.executable), "-P", "-m", _PACKAGE), "module")  # not from a repository
 
 
 def _is_ephemeral(prefix: Path, env: Mapping[str, str]) -> bool:

@@ -54,7 +54,7 @@ MOST_PATHS = 64
 """Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
 
 BUSY_TRIES = 50
-"""Attempts to sync while another process indexes; each waits `sync.LOCK_SECONDS`."""
+"""Attempts to sync while another process indexes; each waits `INDEX_LOCK_SECONDS`."""
 
 
 @struct

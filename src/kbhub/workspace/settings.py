@@ -2,7 +2,7 @@
 
 The content of a file is declared once, as dataclasses with pydantic annotations. Plainly valid files are converted here
 without pydantic, which takes longer to import than a search takes. Pydantic validates everything else, words the errors
-and generates the published schemas (`file_models`).
+and generates the published schemas (`validation`).
 """
 
 from __future__ import annotations

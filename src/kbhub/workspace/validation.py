@@ -1,4 +1,4 @@
-"""Pydantic types of configuration files and variables, for validation and schemas; see `field_checks`."""
+"""Pydantic types of configuration files and variables, for validation and schemas; see `settings`."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kbhub.reading.reports import Reading
 
 QUERY_BYTES = 1 << 20
-"""Bytes of a query read from standard input; more than `query.MAX_TERMS` words are not looked up anyway."""
+"""Bytes of a query read from standard input; more than `parser.MAX_TERMS` words are not looked up anyway."""
 
 
 @command(options=Formats)

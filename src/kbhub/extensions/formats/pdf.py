@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
 
 PDF_SECONDS = 50.0
-"""Seconds for one file, some fewer than `PARSE_SECONDS` of `isolated.py`, so that the pages read by then are kept."""
+"""Seconds for one file, some fewer than `source.PARSE_SECONDS`, so that the pages read by then are kept."""
 
 PDF_PAGES = 5000
 """Most pages that are read; more than any book has."""
