@@ -311,8 +311,8 @@ def test_what_is_asked_stays_in_the_users_own_log_or_is_written_nowhere(environm
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_the_documentation_exist(page):
     """Every `kbhub …` that a page shows can be typed, options and all (mdvault: 17)."""
-    # Headings, and links to them, name commands alone.
-    text = re.sub(r"^#.*$|\[`kbhub [^\]]*\]", "", page.read_text("utf-8"), flags=re.MULTILINE)
+    # Headings, and links to them, name commands alone; below a heading stands the usage.
+    text = re.sub(r"^#.*$|^`kbhub .*`$|\[`kbhub [^\]]*\]", "", page.read_text("utf-8"), flags=re.MULTILINE)
     shown = re.findall(r"`kbhub ([^`\n]+)`", text)
     for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL):
         shown += re.findall(
