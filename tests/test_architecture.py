@@ -48,8 +48,8 @@ def imports(path: Path) -> set[str]:
             found |= {name.name for name in node.names if name.name.startswith("kbhub.")}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in MODULES:
             found.add(node.value)
-    # `kbhub` itself has the version, for everybody; the group of entry points is named like its folder.
-    return found - {module(path), "kbhub", "kbhub.extensions"}
+    # `kbhub` itself has the version, for everybody.
+    return found - {module(path), "kbhub"}
 
 
 GRAPH = {module(path): imports(path) for path in FILES}
@@ -132,12 +132,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 245,
-    "lines": 63000,
-    "code lines": 43426,
+    "lines": 62998,
+    "code lines": 43411,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 53239,
+    "test lines": 53237,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

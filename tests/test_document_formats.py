@@ -221,7 +221,6 @@ def test_the_lock_of_an_open_document_is_no_document(environment):
 
 
 def test_a_file_of_a_gigabyte_is_not_read(environment, monkeypatch):
-    """It is reported by its size."""
     processes = started(monkeypatch)
     environment.write("knowledge/a.md", "# A\n")
     for name in ("huge.docx", "huge.html", "huge.epub", "huge.rst"):

@@ -13,6 +13,8 @@ import pytest
 
 import kbhub
 from conftest import make_repository
+from kbhub.ui.health import sections
+from kbhub.workspace.extensions import Extension
 from wheels import ROOT, UV, made, skip_without_index
 
 CORE = ("answers", "index", "reading", "search")
@@ -82,7 +84,8 @@ def named(folder, name, module="not_there"):
 def test_a_broken_extension_is_named_and_stops_nothing_and_one_of_a_repository_is_not_there(project, tmp_path):
     named(tmp_path / "more", "broken")
     named(tmp_path / "more", "half", "half")
-    half = "from kbhub.workspace.extensions import Extension\nEXTENSION = Extension(signals=('nowhere:SIGNAL',))\n"
+    fields = "signals=('nowhere:SIGNAL',), commands={'search': ('nowhere:search', '', 'Finds nothing.')}"
+    half = f"from kbhub.workspace.extensions import Extension\nEXTENSION = Extension({fields})\n"
     tmp_path.joinpath("more", "half.py").write_text(half)
     named(project.parent, "cloned")
 
@@ -90,9 +93,16 @@ def test_a_broken_extension_is_named_and_stops_nothing_and_one_of_a_repository_i
 
     assert found.returncode == 0
     assert "how.md" in found.stdout
-    assert "The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in found.stderr
-    assert "The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in found.stderr
+    assert "kbhub: The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in found.stderr
+    assert "kbhub: The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in found.stderr
     assert "cloned" not in found.stderr
+
+
+def test_a_section_that_fails_is_left_out_of_health(monkeypatch):
+    shown = Extension(health=("nowhere:section", "builtins:len", "builtins:str"))
+    monkeypatch.setattr("kbhub.ui.health.extensions", lambda: (shown,))
+
+    assert sections(7) == ["7"]
 
 
 @pytest.fixture(scope="module")

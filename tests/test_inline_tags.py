@@ -149,7 +149,6 @@ def test_writing_warns_of_a_tag_that_is_nearly_another(vault, kbhub):
 
 
 def test_a_document_with_tags_is_no_orphan(vault, kbhub):
-    """Wherever the tags stand."""
     vault.write("knowledge/lonely.md", "# Lonely\n\nNothing leads here.\n")
 
     found = kbhub("audit", "--check", "orphans", "--json").json["findings"]

@@ -22,7 +22,7 @@ from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import MINILM, Embedder, installed_model, open_embedder, own_model
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
-from kbhub.workspace.config import LoadedConfig, load_config
+from kbhub.workspace.config import LoadedConfig, load_config, shown_url
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
 from kbhub.workspace.extensions import embedder_for, engine_for, load
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
@@ -70,7 +70,7 @@ class SharedState:
         """Return the engine of shared bases for a URL that has one."""
         name = engine_for(url)
         if name is None:
-            raise UsageError(f"No engine for {url} is installed.")
+            raise UsageError(f"No engine for {shown_url(url)} is installed.")
         with self._lock:
             if name not in self._engines:
                 self._engines[name] = load(name)()

@@ -274,7 +274,6 @@ def test_a_title_or_ref_cannot_break_out_of_its_line():
 
 
 def test_a_prompt_is_the_same_every_time():
-    """Nothing in it is of chance or of time."""
     assert request_of(prepared(passage(1), passage(2))) == request_of(prepared(passage(1), passage(2)))
 
 

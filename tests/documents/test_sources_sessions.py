@@ -204,7 +204,6 @@ def test_a_line_that_is_being_written_is_no_problem():
 
 
 def test_a_file_of_other_data_is_reported():
-    """JSON lines that are no session."""
     document, chunks = parse(log({"id": 1, "price": 2}, {"id": 2, "price": 3}))
 
     assert chunks == []

@@ -582,7 +582,6 @@ def test_changes_need_a_document_that_is_there(hub):
 
 
 def test_a_document_is_changed_by_its_docid(hub, shop):
-    """As `search` shows it."""
     docid = hub.search(Query(text="rollback", mode="keyword")).hits[0].docid
     write_document(hub, docid, text="By docid.", mode="append")
 
@@ -615,7 +614,6 @@ def test_arguments_that_cannot_be_meant_are_refused(hub, shop, arguments):
 
 
 def test_a_document_larger_than_the_limit_is_not_written(shop):
-    """It would not be indexed."""
     hub = shop.hub(env={**shop.env, "KBHUB_LIMITS__FILE_BYTES": "400"})
     with pytest.raises(WriteRefused, match="400"):
         write_document(hub, "rollback", text="x" * 300, mode="append")

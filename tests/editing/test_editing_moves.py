@@ -137,7 +137,6 @@ def test_a_base_that_is_not_active_gets_nothing_back(shop, tmp_path):
 
 
 def test_the_trash_is_kept_until_it_is_emptied(shop):
-    """By age."""
     for day, ref in ((0, "rollback"), (5, "guides/deploy")):
         delete_document(shop.hub(clock=lambda day=day: NOON + day * DAY), ref)
     hub = shop.hub(clock=lambda: NOON + 6 * DAY)

@@ -83,7 +83,6 @@ def test_four_processes_lose_nothing(environment):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_eight_processes_lose_nothing(environment):
-    """300 each."""
     run_agents(environment, 8, 300)
 
 

@@ -36,7 +36,6 @@ def test_index_and_status_count_them_by_kind(mixed, kbhub):
 
 
 def test_what_include_names_is_taken_and_no_longer_counted(mixed, kbhub):
-    """The rest is counted as before."""
     mixed.write(".kbhub.json", '{"include": ["*.txt"]}')
 
     (report,) = kbhub("index", "--json").json["reports"]

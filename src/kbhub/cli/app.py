@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import textwrap
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from kbhub import __version__
 from kbhub.cli import FLAGS, VALUES
 from kbhub.cli.console import complain
 from kbhub.errors import KbhubError, UsageError
-from kbhub.workspace.extensions import extensions
+from kbhub.workspace.extensions import commands_in, extensions
 
 if TYPE_CHECKING:
     from cyclopts.argument import Argument
@@ -201,14 +200,12 @@ dev log clear | upkeep:clear | [OPTIONS]
 """Name, function in `commands`, usage after the name, and the first sentence of the help: for lists of commands, as a
 function is imported only when it runs."""
 
-COMMANDS = {
-    **{
-        name: (f"kbhub.cli.commands.{function}", usage, summary)
-        for name, function, usage, summary in re.findall(r"^(\S[^|]*) \| (\S+) \| (.*)\n +(.*)$", _TABLE, re.MULTILINE)
-    },
-    **{name: command for extension in extensions() for name, command in extension.commands.items()},
+COMMANDS = commands_in("kbhub.cli.commands.", _TABLE)
+"""Command → function, usage, summary; no extension takes one over."""
+
+COMMANDS |= {
+    name: command for extension in extensions() for name, command in extension.commands.items() if name not in COMMANDS
 }
-"""Command → function, usage, summary."""
 
 
 app = App(
@@ -228,6 +225,7 @@ app = App(
     result_action="return_value",
 )
 _GROUPS = {
+    **{name: about for extension in extensions() for name, about in extension.groups.items()},
     "bases": ("[COMMAND]", "List, add, remove and rename your bases, in ~/.kbhub.json.\n\nWithout a command, `list`."),
     "context": ("[COMMAND]", "Describe what is where, for people and agents.\n\nWithout a command, `list`."),
     "dev": ("COMMAND", "For scripts and the curious: vectors, grades, schemas, shell completion, the query log."),
@@ -235,7 +233,6 @@ _GROUPS = {
         "[COMMAND]",
         "Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
     ),
-    **{name: about for extension in extensions() for name, about in extension.groups.items()},
 }
 """Group of commands → its usage after the name, and its help."""
 

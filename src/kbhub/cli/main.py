@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         be_frugal(os.environ)
         _open_closed_streams()
         _make_streams_total()
+        if logging.lastResort:  # prints warnings, as those about extensions that cannot be loaded
+            logging.lastResort.setFormatter(logging.Formatter("kbhub: %(message)s"))
         typed = sys.argv[1:] if arguments is None else list(arguments)
         given = arranged(typed)
         if (code := _connected(given)) is not None or (code := _served(given)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from kbhub.hub import Hub
+
+log = logging.getLogger(__name__)
+
 EVENT_SECONDS = 0.1
 """How often the progress is looked at."""
 
@@ -44,9 +49,20 @@ def health_page(request: Request) -> Response:
         title="Health",
         overview=_overview(site),
         diagnosis=examine(site.hub),
-        sections=[load(name)(site.hub) for extension in extensions() for name in extension.health],
+        sections=sections(site.hub),
         width=WIDTH,
     )
+
+
+def sections(hub: Hub) -> list[str]:
+    """Return what extensions show; one that fails is left out with a warning."""
+    found = []
+    for name in (name for extension in extensions() for name in extension.health):
+        try:
+            found.append(load(name)(hub))
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything, and this page says what is wrong
+            log.warning("The section %r cannot be shown: %s. Update or uninstall its package.", name, error)
+    return found
 
 
 def _overview(site: Site) -> Status | None:

@@ -8,6 +8,7 @@ same door.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cache
@@ -74,10 +75,17 @@ class Extension:
     environment that returns an `Embedder` without connecting."""
 
 
+def commands_in(module: str, table: str) -> dict[str, tuple[str, str, str]]:
+    """Read a table for `Extension.commands`: lines `NAME | FUNCTION | USAGE`, each above an indented sentence on it."""
+    rows = re.findall(r"^(\S[^|]*) \| (\S+) \| (.*)\n +(.*)$", table, re.MULTILINE)
+    return {name: (f"{module}{function}", usage, summary) for name, function, usage, summary in rows}
+
+
 @cache
 def extensions() -> tuple[Extension, ...]:
     """Return the installed extensions, ours first, then in the order of their names."""
-    points = sorted(entry_points(group="kbhub.extensions"), key=lambda one: (one.value[:6] != "kbhub.", one.name))
+    group = f"{__name__.partition('.')[0]}.extensions"
+    points = sorted(entry_points(group=group), key=lambda one: (one.value[:6] != "kbhub.", one.name))
     return tuple(imported((point.value for point in points), Extension))
 
 

@@ -178,7 +178,6 @@ def test_a_book_is_its_chapters_in_the_order_of_its_spine():
 
 
 def test_a_chapter_that_is_missing_is_reported():
-    """The others are read."""
     container = '<c><rootfile full-path="b.opf"/></c>'
     book = a_zip(
         {

@@ -305,7 +305,6 @@ def test_an_interrupted_writing_leaves_no_half_corpus(beir, environment, tmp_pat
 
 
 def test_the_baseline_finds_any_word_stemmed():
-    """And takes any string for words."""
     index = NaiveIndex(["rolling back releases", "back", "nothing"])
 
     assert [number for number, _ in index.rank("release roll", 5)] == [0]

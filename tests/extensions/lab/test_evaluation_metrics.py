@@ -67,7 +67,6 @@ def test_figures_are_those_of_ir_measures(ranked, gold, expected):
 
 
 def test_nothing_found_is_nought_and_everything_is_one():
-    """The ends of the scale."""
     assert set(judge([], {"a": 1})) == {0.0}
     assert set(judge(["a"], {"a": 3})) == {1.0}
 
