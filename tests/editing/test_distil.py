@@ -247,7 +247,6 @@ def test_standard_input_is_read(command, environment):
 
 
 def test_an_empty_standard_input_is_an_error(command):
-    """One line, with the reason."""
     code, printed = command("c", stdin=b" \n")
 
     assert (2, "kbhub: Nothing to save: standard input is empty.\n") == (code, printed.err)

@@ -235,12 +235,13 @@ async def test_what_nothing_covers_asks_nobody(hub, mode):
     assert (answer.outcome, model.asked) == ("not_covered", [])
 
 
-async def test_the_text_for_a_model_keeps_its_form(hub, mode, snapshot):
-    async with Client(create_server(hub), mode=mode, sampling_callback=Model()) as client:
-        result = await client.call_tool("ask", {"question": QUESTION})
+async def test_the_text_for_a_model_keeps_its_form(hub, snapshot):
+    for mode in ("auto", "legacy"):
+        async with Client(create_server(hub), mode=mode, sampling_callback=Model()) as client:
+            result = await client.call_tool("ask", {"question": QUESTION})
 
-    assert result.structured_content is None
-    assert re.sub(r"#[0-9a-f]{6,16}\b", "#docid", result.content[0].text) == snapshot(name="sampled")
+        assert result.structured_content is None
+        assert re.sub(r"#[0-9a-f]{6,16}\b", "#docid", result.content[0].text) == snapshot(name="sampled")
 
 
 async def test_a_wrong_option_is_said_in_a_sentence(hub, mode):
