@@ -53,12 +53,7 @@ def sentences(documents: int, seed: int = 0) -> dict[str, str]:
         other = choose.choice(_TOPICS).split()
         words = [
             choose.choices(
-                (
-                    choose.choice(topic),
-                    choose.choice(_COMMON),
-                    choose.choice(other),
-                    f"w{choose.randrange(400)}",
-                ),
+                (choose.choice(topic), choose.choice(_COMMON), choose.choice(other), f"w{choose.randrange(400)}"),
                 (4, 5, 1, 2),
             )[0]
             for _ in range(choose.randrange(30, 90))

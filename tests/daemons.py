@@ -97,7 +97,8 @@ class Window:
         self.said.put(None)
 
     def _hear_errors(self):
-        self.errors = self.process.stderr.read()
+        for line in self.process.stderr:
+            self.errors += line
 
     def send(self, message):
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -135,10 +136,18 @@ class Window:
             assert message is not None, self.errors
             self.kept.append(message)
 
+    def rest(self):
+        """Give what came and was not awaited, once the process has ended."""
+        return [*self.kept, *iter(self.said.get_nowait, None)]
+
     def end(self):
         """Close the input; give the exit code."""
         if not self.process.stdin.closed:
             self.process.stdin.close()
+        return self.ended()
+
+    def ended(self):
+        """Wait for the end; give the exit code."""
         try:
             code = self.process.wait(PATIENCE)
         finally:
@@ -146,8 +155,8 @@ class Window:
             self.process.wait()
         for thread in self.threads:
             thread.join(PATIENCE)
-        self.process.stdout.close()
-        self.process.stderr.close()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            pipe.close()
         return code
 
 

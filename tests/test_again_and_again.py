@@ -41,7 +41,6 @@ def test_a_file_that_may_not_be_read_is_no_work_for_every_search(public, childre
 
 
 def test_two_versions_on_one_cache_leave_each_other_alone(shop, monkeypatch):
-    """Each has its index; going back and forth indexes nothing anew."""
     hub = shop.hub()
     hub.sync()
     mine = index_of(hub)
@@ -58,7 +57,6 @@ def test_two_versions_on_one_cache_leave_each_other_alone(shop, monkeypatch):
 
 
 def test_two_embedders_on_one_cache_leave_each_other_alone(shop, tmp_path):
-    """Two configurations of one user: going back and forth makes no vector anew."""
     model = tmp_path / "model"
     model.mkdir()
     for file in PACKAGED_MODEL.iterdir():
@@ -81,7 +79,6 @@ def test_two_embedders_on_one_cache_leave_each_other_alone(shop, tmp_path):
 
 @pytest.mark.parametrize("count", [1, FRESH_PATHS + 5])
 def test_a_document_that_is_taken_later_knows_its_commit(folder, count):
-    """Also where nothing was committed since the last look, or only other files were; a new file has no commit."""
     repository = folder.base.path.parent
     folder.write(".kbhubignore", "late*\n")
     for number in range(count):
@@ -121,7 +118,6 @@ def pages_of(path, table):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_damage_in_pages_of_words_alone_heals_by_itself(shop, seed):
-    """Whichever page of the full-text index is lost, whoever searches for what was in it has it found soon."""
     edit(shop, 60)
     hub = shop.hub()
     hub.sync()

@@ -58,7 +58,6 @@ def chunks_of(bench, folder):
 
 
 def test_a_base_has_the_size_asked_for_and_no_chunk_twice(bench, stand):
-    """A base several times as large as the vault has as many chunks as asked for, all different."""
     wanted = 3 * sum(source.chunks for source in stand.corpus.sources)
     texts = chunks_of(bench, stand.made[stand.sized(wanted)])
     assert abs(len(texts) - wanted) <= 0.1 * wanted
@@ -66,7 +65,6 @@ def test_a_base_has_the_size_asked_for_and_no_chunk_twice(bench, stand):
 
 
 def test_the_first_round_is_the_vault_itself_and_the_vocabulary_grows_after_it(bench, stand, vault):
-    """The vault's own files come first and unchanged; more rounds bring words that it has not."""
     data = bench("data")
     size = sum(source.chunks for source in stand.corpus.sources)
     first = dict(data.documents(stand.corpus, size))
@@ -80,7 +78,6 @@ def test_the_first_round_is_the_vault_itself_and_the_vocabulary_grows_after_it(b
 
 
 def test_parts_share_out_the_very_documents_of_the_whole(stand):
-    """Several bases of a size hold, together, the files of one base of that size."""
     whole = stand.made[stand.sized(40)]
     parts = [stand.made[name] for name in stand.split(40, 3)]
     files = [{file.relative_to(one).as_posix() for file in one.rglob("*.md")} for one in (whole, *parts)]
@@ -89,7 +86,6 @@ def test_parts_share_out_the_very_documents_of_the_whole(stand):
 
 
 def test_a_tiny_run_gives_tables_and_plots(bench, stand, tmp_path):
-    """Timed queries, recall and a figure of each kind become a page of tables and well-formed SVG."""
     queries = bench("queries").made_queries(stand.corpus, 24, 12)
     assert len(queries) == len(set(queries)) == 12
     rounds = bench("queries").rounds_of(queries, 2, 6)
@@ -113,7 +109,6 @@ def test_a_tiny_run_gives_tables_and_plots(bench, stand, tmp_path):
 
 
 def test_a_broken_bound_is_named_with_its_figure(bench):
-    """`--check` passes over parts that were not run, and says of a broken bound what it is and how far it is off."""
     bounds = bench("bounds")
     assert bounds.broken({}) == ([], 0)
     lines, seen = bounds.broken({"recall": [{"recall": 0.5}, {"recall": 0.99}]})

@@ -33,7 +33,6 @@ CONFIGURATION = ROOT / "docs" / "reference" / "configuration.md"
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    """Every relative link of a page names a file of the project."""
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
 
@@ -42,7 +41,6 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_snippets_of_json_are_json(page, tmp_path):
-    """What a reader copies is accepted."""
     for number, snippet in enumerate(re.findall(r"```jsonc?\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)):
         file = tmp_path / f"{number}.json"
         file.write_text(snippet, "utf-8")
@@ -57,7 +55,6 @@ TRANSLATED = re.compile(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_page_reads_translated(page):
-    """Literal translations do not come back into what is written by hand; code and generated parts are skipped."""
     text = page.read_text("utf-8")
     for other in (r"<!-- [\w-]+: generated .*?<!-- end -->", r"^ *```.*?^ *```", r"^## Words$.*?(?=^## )"):
         text = re.sub(other, "", text, flags=re.DOTALL | re.MULTILINE)
@@ -73,7 +70,6 @@ def source_texts() -> list[str]:
 
 
 def test_messages_that_are_explained_are_those_that_kbhub_says():
-    """Whoever looks for the words of a message finds them: each part of one, between `…`, stands in the source."""
     rows = [line for line in TROUBLESHOOTING.read_text("utf-8").splitlines() if line.startswith("| ")]
     messages = [message for row in rows for message in re.findall(r"^\| (?:doctor: )?`([^`]*…[^`]*|[^`]*\.)`", row)]
     parts = [part.strip(" :;.,") for message in messages for part in message.split("…")]
@@ -84,7 +80,6 @@ def test_messages_that_are_explained_are_those_that_kbhub_says():
 
 
 def test_every_check_of_doctor_is_explained():
-    """No finding leaves a reader alone with its name."""
     source = "\n".join(
         path.read_text("utf-8") for path in sorted((ROOT / "src" / "kbhub" / "setup" / "doctor").glob("*.py"))
     )
@@ -97,7 +92,6 @@ def test_every_check_of_doctor_is_explained():
 
 
 def test_numbers_that_pages_explain_are_those_of_the_code():
-    """Whoever tunes a search by the pages reads what holds."""
     expected = {
         "docs/how-to/tuning.md": [
             f"adds {AMOUNTS['title']:.1f}".replace("0.", "."),
@@ -125,7 +119,6 @@ def test_numbers_that_pages_explain_are_those_of_the_code():
 
 
 def test_every_client_is_on_the_page():
-    """Each client has its name to call it by, and every file that it may use, on the page."""
     text = (ROOT / "docs" / "how-to" / "clients.md").read_text("utf-8")
 
     assert [one.name for one in CLIENTS if not re.search(rf"`{one.name}`|--client {one.name}\b", text)] == []
@@ -133,7 +126,6 @@ def test_every_client_is_on_the_page():
 
 
 def test_the_readme_is_short_and_begins_with_its_two_commands():
-    """One and a half screens; who only copies two lines copies the right ones."""
     text = (ROOT / "README.md").read_text("utf-8")
     commands = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
 
@@ -143,7 +135,6 @@ def test_the_readme_is_short_and_begins_with_its_two_commands():
 
 
 def test_nothing_names_a_registry():
-    """A checkout works behind any package index."""
     hosts = re.compile(r"pypi\.org|pythonhosted|registry\.npmjs|deb\.debian")
     files = [path for path in ROOT.glob("*") if path.suffix in {".md", ".txt", ".toml"}]
 

@@ -29,7 +29,6 @@ def shop(environment):
 
 
 def test_every_ref_that_search_prints_can_be_read(shop, kbhub):
-    """By the command line and by the hub, and each leads to the document that was found."""
     hits = kbhub("search", "crates", "-n", "20", "--json", code=0).json["hits"]
     assert {hit["ref"] for hit in hits} == REFS
     for hit in hits:
@@ -47,12 +46,10 @@ def test_every_ref_that_search_prints_can_be_read(shop, kbhub):
     ],
 )
 def test_refs_from_before_still_lead_somewhere(shop, ref, title):
-    """A path from the git root, as while docs/ was the project's only knowledge; the project's own comes first."""
     assert [reading.title for reading in read(shop.hub(), [ref]).readings] == [title]
 
 
 def test_links_between_them_are_followed(shop):
-    """In both directions, and nothing in either is reported as broken."""
     hub = shop.hub()
     hub.sync()
     links = [link for base in hub.discovery().bases for link in resolved_links(hub, base)]
@@ -65,7 +62,6 @@ def test_links_between_them_are_followed(shop):
 
 
 def test_the_listings_show_both(shop, kbhub):
-    """And a folder of docs/ by its path."""
     assert {one["ref"] for one in kbhub("ls", "--json", code=0).json["documents"]} == REFS
     assert [one["ref"] for one in kbhub("ls", "docs/guide", "--json", code=0).json["documents"]] == [
         "docs@docs/guide/crates.md"
@@ -76,7 +72,6 @@ def test_the_listings_show_both(shop, kbhub):
 
 
 def test_only_knowledge_is_written_to(shop):
-    """A path in docs/ is refused rather than hidden by a document of the same name in knowledge/."""
     hub = shop.hub()
     assert write_document(hub, "new", text="# New\n").ref == "new.md"
     assert (shop.project / "knowledge/new.md").exists()
@@ -91,7 +86,6 @@ def test_only_knowledge_is_written_to(shop):
 
 
 def test_documents_of_a_clone_do_not_speak_unasked(shop):
-    """Until the user allows it, as for any other document of the project."""
     hub = shop.hub()
     assert [base.id for base in speaking_bases(hub)] == []
     let_speak(hub)
@@ -99,7 +93,6 @@ def test_documents_of_a_clone_do_not_speak_unasked(shop):
 
 
 def test_the_pointer_turns_it_off(shop, kbhub):
-    """Then only knowledge/ is searched."""
     shop.write(".kbhub.json", json.dumps({"docsFallback": False}))
     assert {hit["ref"] for hit in kbhub("search", "crates", "--json", code=0).json["hits"]} == {
         "caching.md",

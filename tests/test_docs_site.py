@@ -59,7 +59,6 @@ def site(tmp_path_factory) -> Path:
 
 @pytest.mark.timeout(SECONDS)
 def test_the_site_is_built_without_a_warning(site):
-    """Every page is there; links and anchors were followed by the strict build."""
     pages = [page.relative_to(DOCS).with_suffix(".html") for page in sorted(DOCS.rglob("*.md"))]
 
     assert [str(page) for page in pages if not (site / page).is_file()] == []
@@ -79,7 +78,6 @@ def test_a_page_of_the_site_fetches_nothing_from_elsewhere(site):
 
 @pytest.mark.timeout(SECONDS)
 def test_a_dead_anchor_fails_the_build(tmp_path):
-    """The check of links is on."""
     pytest.importorskip("zensical", reason="the dependency group `docs` is not installed")
     folder = copied(tmp_path)
     page = folder / "docs" / "index.md"
@@ -89,7 +87,6 @@ def test_a_dead_anchor_fails_the_build(tmp_path):
 
 
 def test_every_page_is_in_the_navigation_once():
-    """Whoever adds a page adds a line to `zensical.toml`."""
     navigation = named(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"])
     pages = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
 
@@ -98,7 +95,6 @@ def test_every_page_is_in_the_navigation_once():
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
 def test_a_picture_stands_by_itself(picture):
-    """It is well-formed, says in words what it shows, and refers to nothing outside itself."""
     text = picture.read_text("utf-8")
     root = ET.fromstring(text)
 
@@ -129,7 +125,6 @@ def lines_of(picture: str) -> list[str]:
 @pytest.mark.skipif(sys.platform == "win32", reason="the session was recorded in a POSIX shell")
 @pytest.mark.timeout(SECONDS)
 def test_the_recorded_session_is_what_kbhub_prints(tmp_path):
-    """The picture of a terminal shows today's output; if not, `python docs/assets/record.py` records it again."""
     record = recorder()
     shown = lines_of(record.PICTURE.read_text("utf-8"))
 
@@ -139,7 +134,6 @@ def test_the_recorded_session_is_what_kbhub_prints(tmp_path):
 
 @pytest.mark.timeout(SECONDS)
 def test_the_recorded_agent_gets_what_the_server_answers(tmp_path):
-    """The README's picture shows today's results; if not, `python docs/assets/record.py` records it again."""
     record = recorder()
     shown = lines_of(record.AGENT_PICTURE.read_text("utf-8"))
 

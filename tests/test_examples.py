@@ -96,7 +96,6 @@ def test_a_query_finds_its_document_first(team, query, expected):
 
 
 def test_the_team_is_one_base_without_problems(team):
-    """Its pointer is found, and every document is indexed as it should be."""
     status = team.status()
     (base,) = status.bases
 
@@ -107,7 +106,6 @@ def test_the_team_is_one_base_without_problems(team):
 
 
 def test_the_team_is_found_without_git(tmp_path):
-    """As from an archive: the pointer makes it count."""
     shutil.copytree(TEAM, tmp_path / "team")
     env = {"HOME": str(tmp_path), "KBHUB_CACHE_DIR": str(tmp_path / "cache"), "KBHUB_DATA_DIR": str(tmp_path / "data")}
     hub = Hub(HubOptions(cwd=tmp_path / "team", home=tmp_path / "home", env=env))
@@ -117,7 +115,6 @@ def test_the_team_is_found_without_git(tmp_path):
 
 
 def test_links_between_the_documents_lead_somewhere():
-    """Whoever finds one finds the next."""
     from kbhub.documents.markdown import parse_document
 
     missing = []
@@ -131,7 +128,6 @@ def test_links_between_the_documents_lead_somewhere():
 
 
 def test_the_configs_have_no_warnings(tmp_path):
-    """Every field in them means something."""
     loaded = load_config(EXAMPLES / "global-config" / "kbhub.json", {}, tmp_path)
     _, warnings = read_pointer(TEAM / ".kbhub.json")
 
@@ -144,7 +140,6 @@ def test_the_configs_have_no_warnings(tmp_path):
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: str(file.parent.relative_to(EXAMPLES)))
 def test_the_configs_name_a_schema_that_is_there(file):
-    """Editors complete and check them."""
     from kbhub.workspace.jsonc import read_jsonc
 
     assert (file.parent / read_jsonc(file)["$schema"]).is_file()
@@ -152,7 +147,6 @@ def test_the_configs_name_a_schema_that_is_there(file):
 
 @pytest.mark.parametrize("file", sorted((EXAMPLES / "clients").glob("*.json")), ids=lambda file: file.name)
 def test_the_snippets_start_a_command_that_exists(file):
-    """They are plain JSON, and `kbhub` takes their arguments."""
     from kbhub.cli.app import app
 
     (servers,) = json.loads(file.read_text("utf-8")).values()
@@ -165,7 +159,6 @@ def test_the_snippets_start_a_command_that_exists(file):
 
 
 def test_the_snippets_are_all_described():
-    """Nobody has to guess which client a snippet is for."""
     readme = (EXAMPLES / "clients" / "README.md").read_text("utf-8")
 
     assert {file.name for file in (EXAMPLES / "clients").glob("*.json") if f"({file.name})" not in readme} == set()
@@ -186,7 +179,6 @@ def opened(folder, tmp_path_factory) -> Hub:
 
 @pytest.mark.parametrize("folder", BASES)
 def test_a_base_answers_as_its_readme_promises(folder, tmp_path_factory):
-    """Its pointer is followed without a problem, and every query finds its document first."""
     hub = opened(folder, tmp_path_factory)
     status = hub.status()
 
@@ -197,7 +189,6 @@ def test_a_base_answers_as_its_readme_promises(folder, tmp_path_factory):
 
 @pytest.mark.parametrize("folder", sorted({name.split("/")[0] for name in BASES}))
 def test_the_readme_of_a_base_shows_commands_that_work(folder, tmp_path_factory, monkeypatch, capsys):
-    """As they are typed in a checkout."""
     user = make_environment(tmp_path_factory.mktemp("user"))
     for name, value in user.env.items():
         monkeypatch.setenv(name, value)
@@ -213,7 +204,6 @@ def test_the_readme_of_a_base_shows_commands_that_work(folder, tmp_path_factory,
 
 
 def test_notes_of_the_slip_box_are_joined(tmp_path_factory):
-    """Wikilinks lead to notes by name, with the shown text and the heading that they name."""
     from kbhub.reading.neighbours import related
 
     found = related(opened("zettelkasten", tmp_path_factory), "202601041030 Spaced repetition.md")
@@ -223,7 +213,6 @@ def test_notes_of_the_slip_box_are_joined(tmp_path_factory):
 
 
 def test_a_superseded_decision_says_so(tmp_path_factory):
-    """And the one that took its place ranks above it."""
     hits = opened("adr", tmp_path_factory).search("how do the carriers tell where a parcel is").hits
     refs = [hit.ref for hit in hits]
 
@@ -232,7 +221,6 @@ def test_a_superseded_decision_says_so(tmp_path_factory):
 
 
 def test_a_service_that_switched_kbhub_off_has_no_base(tmp_path_factory):
-    """Whatever the folders above it say."""
     hub = opened("monorepo/services/legacy", tmp_path_factory)
 
     assert hub.discovery().bases == ()
@@ -270,7 +258,6 @@ def messages(name, tmp_path, monkeypatch, capsys) -> str:
 @pytest.mark.skipif(os.name == "nt", reason="the messages have paths as POSIX writes them")
 @pytest.mark.parametrize("name", sorted(folder.name for folder in BROKEN.iterdir() if folder.is_dir()))
 def test_a_broken_file_is_told_in_these_words(name, tmp_path, monkeypatch, capsys):
-    """The message beside each file is the one that its user sees; a run that changes one fails."""
     told = messages(name, tmp_path, monkeypatch, capsys)
     file = BROKEN / name / "message.txt"
     before = file.read_text("utf-8") if file.exists() else ""
@@ -282,7 +269,6 @@ def test_a_broken_file_is_told_in_these_words(name, tmp_path, monkeypatch, capsy
 
 
 def test_every_broken_file_is_listed_with_its_message():
-    """The list is made of the files; a run that changes it fails."""
     folders = sorted(folder for folder in BROKEN.iterdir() if folder.is_dir())
     rows = []
     for folder in folders:
@@ -314,7 +300,6 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_does_what_it_says(name, tmp_path, monkeypatch, capsys):
-    """It runs as it is, for a user whose home is empty."""
     user = make_environment(tmp_path)
     for key, value in user.env.items():
         monkeypatch.setenv(key, value)
@@ -328,7 +313,6 @@ def test_a_script_does_what_it_says(name, tmp_path, monkeypatch, capsys):
 
 
 def test_files_of_the_memory_tool_are_memories(tmp_path):
-    """They are created, changed, renamed, shown and deleted by their paths."""
     hub = make_environment(tmp_path).hub(root=TEAM)
     run = runpy.run_path(str(EXAMPLES / "python-api" / "memory_tool.py"))["run"]
     old, new = "/memories/notes/plan.md", "/memories/plan.md"
@@ -349,7 +333,6 @@ def test_files_of_the_memory_tool_are_memories(tmp_path):
 
 
 def test_a_script_says_a_failure_in_one_line(tmp_path):
-    """`KbhubError` is all that it has to catch."""
     env = {**make_environment(tmp_path).env, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(EXAMPLES / "python-api" / "question.py"), str(tmp_path / "nowhere"), "x"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
@@ -362,7 +345,6 @@ def test_a_script_says_a_failure_in_one_line(tmp_path):
 
 
 def test_every_example_is_listed_and_run():
-    """A folder that is not in the list, or that no test opens, is none that a newcomer can rely on."""
     readme = (EXAMPLES / "README.md").read_text("utf-8")
     folders = {folder.name for folder in EXAMPLES.iterdir() if folder.is_dir()}
     tested = Path(__file__).read_text("utf-8") + (Path(__file__).parent / "setup" / "test_setup_agents.py").read_text(

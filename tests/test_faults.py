@@ -96,7 +96,6 @@ def scenes(tmp_path_factory, children):
     [pytest.param(number, marks=[] if number < KILLS_AT_ONCE else pytest.mark.slow) for number in range(KILLS)],
 )
 def test_a_killed_process_leaves_a_whole_index_that_heals(scenes, children, number):
-    """At whatever moment: the file is sound, nobody holds its lock, and the next sync makes what a rebuild makes."""
     scene, phase = scenes[number % 2], PHASES[number // 2 % len(PHASES)]
     moment = random.Random(number).randrange(scene.changes[phase])
     scene.restore()
@@ -141,7 +140,6 @@ from kbhub.__main__ import main; sys.exit(main(['index']))
     "numbers", [[signal.SIGTERM], [signal.SIGINT], [signal.SIGINT, signal.SIGINT]], ids=["TERM", "INT", "INT twice"]
 )
 def test_a_signal_ends_indexing_in_order(environment, numbers):
-    """Also a second one while the first is heeded: no traceback, what was written stays, the next run does the rest."""
     for name, text in sentences(40).items():
         environment.write(f"knowledge/{name}", f"# {name}\n\n{text}\n")
     arguments = [sys.executable, "-c", INDEX]

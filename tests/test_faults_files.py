@@ -54,7 +54,6 @@ NAMES = [
 
 @pytest.mark.skipif(os.name == "nt" or os.uname().sysname == "Darwin", reason="needs names of any characters")
 def test_a_document_of_any_name_is_found_and_read_by_its_ref(environment):
-    """The ref and the docid of a hit lead to the very document, whatever other documents and bases are called."""
     environment.write(".kbhub.json", '{"include": ["*"]}')
     environment.write(environment.home / "notes" / "x.md", "not the one\n")
     environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
@@ -83,7 +82,6 @@ def test_a_document_of_any_name_is_found_and_read_by_its_ref(environment):
 
 @pytest.mark.skipif(os.name == "nt" or os.uname().sysname == "Darwin", reason="needs names of any bytes")
 def test_a_document_whose_name_is_no_text_is_named_with_what_to_do(environment):
-    """It cannot be told to a client; it stops nothing."""
     environment.write("knowledge/a.md", "platypus\n")
     (environment.project / os.fsdecode(b"knowledge/caf\xe9.md")).write_text("platypus\n")
     hub = environment.hub()
@@ -96,7 +94,6 @@ def test_a_document_whose_name_is_no_text_is_named_with_what_to_do(environment):
 @pytest.mark.skipif(os.name == "nt" or os.uname().sysname == "Darwin", reason="needs names of any bytes")
 @pytest.mark.parametrize("name", [b"x" * LONGEST, "語".encode() * 85, b"a\nb #%'\"?", b"caf\xe9", b"-", b"..."])
 def test_a_base_whose_folder_has_any_name_is_indexed(environment, name):
-    """The name of the index file is made of it and must fit."""
     folder = environment.home / os.fsdecode(name)
     environment.write(folder / "a.md", "platypus\n")
     hub = environment.hub(bases={"odd": folder})
@@ -166,7 +163,6 @@ def document(content: str | bytes, word: str, name: str) -> bytes:
 
 
 def test_a_document_of_any_content_is_found_and_read(environment):
-    """The word in it is found, by the ref its line is read, and what could not be read as it should be is said."""
     words = {name: f"zq{number}x" for number, name in enumerate(CONTENTS)}
     for name, (content, _) in CONTENTS.items():
         environment.write(f"knowledge/{name}.md", document(content, words[name], name))
@@ -208,7 +204,6 @@ def test_a_line_of_ten_megabytes_is_left_out_or_searched_as_the_limit_says(envir
 
 
 def test_a_file_of_a_gigabyte_is_never_read(environment):
-    """It is named with its size; search and read go on without it."""
     environment.write("knowledge/a.md", "platypus\n")
     huge = environment.write("knowledge/huge.md", "platypus\n")
     os.truncate(huge, 1 << 30)
@@ -223,7 +218,6 @@ def test_a_file_of_a_gigabyte_is_never_read(environment):
 
 
 def test_links_that_lead_out_or_round_are_named_and_the_rest_is_found(environment):
-    """Nothing outside is read, nothing is read twice, and `status` says which links are not followed."""
     environment.write(environment.home / "secret" / "s.md", "platypus of somebody\n")
     environment.write("knowledge/sub/a.md", "platypus\n")
     folder = environment.project / "knowledge"
@@ -249,7 +243,6 @@ def test_links_that_lead_out_or_round_are_named_and_the_rest_is_found(environmen
     [pytest.param(time.time() + 7200, id="in two hours"), 4_000_000_000, 15_000_000_000, 0, -1, -1_000_000_000],
 )
 def test_a_file_of_any_time_is_indexed_once_and_followed(environment, seconds):
-    """Times to come, before 1970 or beyond what 64 bits of nanoseconds hold are like any other."""
     file = environment.write("knowledge/a.md", "platypus\n")
     os.utime(file, (seconds, seconds))
     hub = environment.hub()
@@ -268,7 +261,6 @@ def test_a_file_of_any_time_is_indexed_once_and_followed(environment, seconds):
 
 
 def test_a_clock_that_is_set_back_changes_no_answer(environment):
-    """Ages are never negative, and what was written under the later clock is replaced by what is written now."""
     now = [2_000_000_000.0]
     file = environment.write("knowledge/a.md", "platypus\n")
     os.utime(file, (now[0], now[0]))

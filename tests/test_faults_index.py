@@ -63,7 +63,6 @@ BROKEN = [
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_index_is_set_aside_and_made_anew(shop, how):
-    """Open or not yet, it sinks no other base, one line says what was done, and whoever had it open goes on."""
     edit(shop, 10)
     hub = shop.hub()
     hub.sync()
@@ -91,7 +90,6 @@ def test_a_broken_index_is_set_aside_and_made_anew(shop, how):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_noise_anywhere_in_an_index_sinks_neither_the_others_nor_the_program(shop, seed):
-    """A page overwritten at random: a search answers or says why not, and `index --full` makes all well."""
     edit(shop, 30)
     hub = shop.hub()
     hub.sync()
@@ -137,7 +135,6 @@ AT_ONCE = ("a path is no text", "tags are nested deeply", "a document is gone", 
     [pytest.param(one, id=how, marks=() if how in AT_ONCE else pytest.mark.slow) for how, one in TURNED.items()],
 )
 def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_anew(shop, statement):
-    """A file may be sound in structure and wrong in what it says; the remedy that is told makes all well."""
     edit(shop, 10)
     hub = shop.hub()
     hub.sync()
@@ -157,7 +154,6 @@ def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_
 
 
 def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
-    """What a search meets, the next look repairs: nobody has to be asked."""
     edit(shop, 30)
     hub = shop.hub()
     hub.sync()
@@ -182,7 +178,6 @@ def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
 
 @pytest.mark.parametrize("what", ["cache", "index"])
 def test_a_cache_that_is_deleted_under_a_hub_is_made_again(shop, what):
-    """The next look makes the index anew, in the background of a server as well."""
     hub = shop.hub()
     hub.sync()
     refs(hub)
@@ -202,7 +197,6 @@ def test_a_cache_that_is_deleted_under_a_hub_is_made_again(shop, what):
 
 
 def test_a_cache_that_is_deleted_while_it_is_written_is_made_again(shop, monkeypatch):
-    """Indexing goes to its end or fails with a sentence; the next one is whole."""
     monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 4)
     edit(shop)
     hub = shop.hub()
@@ -222,7 +216,6 @@ def test_a_cache_that_is_deleted_while_it_is_written_is_made_again(shop, monkeyp
 
 
 def test_threads_that_find_an_index_gone_all_say_so(shop):
-    """No thread of a server dies of what happens to a file under another."""
     hub = shop.hub()
     hub.sync()
     path, failures = index_of(hub), []
@@ -257,7 +250,6 @@ FOREIGN = {
 
 @pytest.mark.parametrize("statement", FOREIGN.values(), ids=FOREIGN)
 def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(shop, statement):
-    """The others answer, one line says what was done, and a hub that has seen nothing of it mends it."""
     edit(shop, 10)
     hub = shop.hub()
     hub.sync()
@@ -318,7 +310,6 @@ ANYWHERE = ("search", "read", "status", "index", "doctor")
 @pytest.mark.parametrize("command", ANYWHERE)
 @pytest.mark.parametrize("how", ["headings are no JSON", pytest.param("a title is no text", marks=pytest.mark.slow)])
 def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub, command, how):
-    """Met while searching, reading or looking at states: it ends in an index made anew, and in one line."""
     edit(shop, 10)
     hub = shop.hub()
     hub.sync()
@@ -337,7 +328,6 @@ def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub,
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
-    """What no query has read yet is found by those that look at all of it, and is fixed without being asked for."""
     edit(shop, 60)
     hub = shop.hub()
     hub.sync()
@@ -358,7 +348,6 @@ def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
 
 
 def test_noise_in_what_is_packed_is_noticed(shop, monkeypatch):
-    """Any bytes could stand there; their sum tells."""
     monkeypatch.setattr(kbhub.index.sqlite.index, "PACKED_FROM", 10)
     edit(shop, 60)
     hub = shop.hub()

@@ -86,7 +86,6 @@ def rebuilt(environment: Environment) -> list:
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_a_full_disk_loses_nothing_and_heals(shop, children, indexed):
-    """After however many writes it is full: one clear sentence, what is indexed is found, and later all is."""
     path = index_of(shop.hub())
     if indexed:
         shop.hub().sync()
@@ -106,7 +105,6 @@ def test_a_full_disk_loses_nothing_and_heals(shop, children, indexed):
 
 
 def test_a_full_file_system_loses_nothing_and_heals(shop, tmp_path):
-    """The same with a real one, of 512 KiB."""
     mount = tmp_path / "small"
     mount.mkdir()
     shop.env["KBHUB_CACHE_DIR"] = str(mount)
@@ -135,7 +133,6 @@ def check_read_only(answer: dict) -> None:
 
 @pytest.mark.parametrize("left", ["closed", "journal"])
 def test_an_index_on_a_read_only_file_system_is_searched(shop, left):
-    """Whether its last writer closed it or was killed; that it falls behind its files is said."""
     hub = shop.hub()
     hub.sync()
     path = index_of(hub)
@@ -178,7 +175,6 @@ def public(monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
 @pytest.mark.parametrize("left", ["closed", "journal"])
 def test_an_index_in_a_folder_of_another_user_is_searched(public, children, left):
-    """Modes that forbid writing do not forbid searching."""
     hub = public.hub()
     hub.sync()
     if left == "journal":
@@ -194,7 +190,6 @@ def test_an_index_in_a_folder_of_another_user_is_searched(public, children, left
 @pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
 @pytest.mark.parametrize("closed", ["cache", "index", "base", "above the base", "file", "folder"])
 def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, closed):
-    """Permission denied at any place is a sentence that names it, and the other base answers."""
     own = public.home.parent
     public.write("knowledge/secret.md", "# Secret\n\nA platypus.\n")
     public.write("knowledge/inner/deep.md", "# Deep\n\nA platypus.\n")
@@ -231,7 +226,6 @@ def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, c
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_read_only_base_is_indexed_and_searched(shop, inside):
-    """Nothing is ever written beside documents."""
     folder = shop.project / "knowledge" if inside else shop.project
     wrapper = faults.with_mount("bind", folder, "ro")
     answer = faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=wrapper)
@@ -244,7 +238,6 @@ def test_a_read_only_base_is_indexed_and_searched(shop, inside):
 
 
 def test_an_index_that_another_program_holds_is_searched_and_later_written(shop, monkeypatch):
-    """The sentence names the cause, and nobody waits for more than the busy timeout."""
     monkeypatch.setattr(kbhub.index.sqlite.schema, "BUSY_MS", 50)
     hub = shop.hub()
     hub.sync()

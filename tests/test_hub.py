@@ -52,7 +52,6 @@ def refs(result):
 
 
 def test_a_base_without_an_index_is_behind_however_recently_it_was_compared(environment):
-    """Of calls side by side, each waits for the first index, not only the one that found it missing."""
     environment.write("knowledge/deploy.md", "# Deploy\n")
     hub = environment.hub()
     first = hub.freshen()
@@ -63,7 +62,6 @@ def test_a_base_without_an_index_is_behind_however_recently_it_was_compared(envi
 
 
 def test_a_query_is_answered_from_all_bases(two):
-    """Hits of the project base have plain refs, others name their base."""
     hub = two.hub()
     hub.sync()
     result = hub.search(Query(text="deploy"))
@@ -74,7 +72,6 @@ def test_a_query_is_answered_from_all_bases(two):
 
 
 def test_a_hit_has_all_that_the_contract_promises(two):
-    """Ref, docid, title, heading path, lines, excerpt, score, age."""
     hub = two.hub(clock=lambda: 4_000_000_000.0)
     hub.sync()
     hit = hub.search(Query(text="rollback job", explain=True)).hits[0]
@@ -92,7 +89,6 @@ def test_a_hit_has_all_that_the_contract_promises(two):
 
 
 def test_the_age_is_what_the_document_says(two):
-    """`updated` in the front matter wins over times of files and commits."""
     two.write("knowledge/old.md", "---\nupdated: 2020-01-01\ndate: 2010-01-01\n---\nzebra\n")
     hub = two.hub(clock=lambda: 1_578_700_800.0)  # 2020-01-11
     hub.sync()
@@ -101,7 +97,6 @@ def test_the_age_is_what_the_document_says(two):
 
 
 def test_a_document_may_be_of_the_first_day(two):
-    """1970-01-01 is a date, not the lack of one."""
     two.write("knowledge/old.md", "---\nupdated: 1970-01-01\n---\nzebra\n")
     hub = two.hub()
     hub.sync()
@@ -110,10 +105,6 @@ def test_a_document_may_be_of_the_first_day(two):
 
 
 def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
-    """The same documents as one base and as ten give the same hits in the same proportions, in every mode.
-
-    Only how sure the best one is depends on the size of its own base.
-    """
     documents = sentences(200)
     choose = random.Random(3)
     for name, text in documents.items():
@@ -137,7 +128,6 @@ def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
 
 
 def test_a_verdict_does_not_fall_because_of_another_base(two):
-    """What a base answers is answered as surely beside one that has nothing better."""
     for number in range(40):
         two.write(two.home / "notes" / f"{number}.md", f"# Recipe {number}\n\nA bastion of bread number {number}.\n")
     hub = two.hub()
@@ -159,7 +149,6 @@ def test_a_small_base_beside_a_large_one_is_not_starved(two):
 
 
 def test_documents_that_begin_alike_are_all_found(environment):
-    """Templates do not swallow each other."""
     for number in range(5):
         environment.write(f"knowledge/{number}.md", f"# Meeting\n\n{'Same opening words. ' * 20}\n\nzebra {number}\n")
     hub = environment.hub()
@@ -169,7 +158,6 @@ def test_documents_that_begin_alike_are_all_found(environment):
 
 
 def test_pages_show_every_hit_once(two):
-    """Offsets cut one ranking; nothing is lost or repeated between pages."""
     for number in range(23):
         two.write(f"knowledge/n/{number}.md", f"zebra number {number}\n")
     hub = two.hub()
@@ -182,7 +170,6 @@ def test_pages_show_every_hit_once(two):
 
 @pytest.mark.parametrize("text", ["zebra", "path:knowledge"])
 def test_a_page_beyond_all_pages_is_empty(two, text):
-    """However far beyond."""
     hub = two.hub()
     hub.sync()
     found = hub.search(Query(text=text, offset=2**63 - 1))
@@ -192,7 +179,6 @@ def test_a_page_beyond_all_pages_is_empty(two, text):
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 def test_a_long_document_hides_no_other(environment, mode):
-    """A change log has the word in each of its sections; who asks for more sees all other documents that have it."""
     log = "\n\n".join(f"## 1.{n}\n\n{f'Rollback of the release {n}. ' * 40}" for n in range(160))
     environment.write("knowledge/changelog.md", f"# Changes\n\n{log}\n")
     for name in ("database", "queue", "web", "cache", "mail"):
@@ -208,7 +194,6 @@ def test_a_long_document_hides_no_other(environment, mode):
 
 
 def test_chunks_of_a_document_are_one_hit_or_several(environment):
-    """By default a document is found once and its other places are named."""
     environment.write("knowledge/long.md", "\n\n".join(f"## Part {n}\n\n{'zebra word ' * 60}" for n in range(6)))
     hub = environment.hub()
     hub.sync()
@@ -221,7 +206,6 @@ def test_chunks_of_a_document_are_one_hit_or_several(environment):
 
 
 def test_an_unindexed_base_is_skipped_with_the_command(two):
-    """The answer says what to do, and the other bases answer."""
     hub = two.hub()
     hub.sync(["notes"])
     result = hub.search(Query(text="vim"))
@@ -231,7 +215,6 @@ def test_an_unindexed_base_is_skipped_with_the_command(two):
 
 
 def test_a_base_that_vanishes_is_skipped_and_comes_back(two):
-    """A missing folder sinks nothing, loses no index, and heals."""
     hub = two.hub()
     hub.sync()
     shutil.move(two.home / "notes", two.home / "away")
@@ -244,7 +227,6 @@ def test_a_base_that_vanishes_is_skipped_and_comes_back(two):
 
 
 def test_a_broken_index_is_skipped_until_it_is_made_anew(two):
-    """A corrupt file is a sentence in the answer, and `index` mends it."""
     hub = two.hub()
     hub.sync()
     path = hub.index(hub.select(["notes"])[0]).path
@@ -257,7 +239,6 @@ def test_a_broken_index_is_skipped_until_it_is_made_anew(two):
 
 
 def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
-    """A name too long, a missing right or a drive that is gone: the other bases answer."""
     bases = {"notes": "~/notes", "far": f"/nowhere/{'x' * 300}"}
     config(two, {"bases": bases, "repos": {"*": list(bases)}})
     hub = two.hub()
@@ -268,7 +249,6 @@ def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
 
 
 def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
-    """What is asked may be in it; an answer that is strong, or from other bases by wish, does without the words."""
     bases = {"notes": "~/notes", "far": "~/far", "away": "~/away"}
     config(two, {"bases": bases, "repos": {"*": ["notes", "far"]}})
     hub = two.hub()
@@ -289,7 +269,6 @@ def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
 
 
 def test_a_damaged_index_sinks_no_query(two):
-    """Pages that turn out to be noise only while a query runs cost that base alone, and indexing mends it."""
     for number in range(100):
         two.write(f"knowledge/{number}.md", f"# Deploy {number}\n\n{f'deploy word{number} ' * 100}\n")
     hub = two.hub()
@@ -308,7 +287,6 @@ def test_a_damaged_index_sinks_no_query(two):
 
 
 def test_an_embedder_that_is_not_there_is_a_note(two):
-    """A model that was moved away leaves keyword search, in every mode."""
     two.hub().sync()
     config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "embedder": {"model": "/nowhere/model"}})
     for mode in ("keyword", "semantic", "hybrid"):
@@ -320,7 +298,6 @@ def test_an_embedder_that_is_not_there_is_a_note(two):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are listed on Linux")
 def test_many_threads_open_few_files(environment):
-    """Queries at the same time over many bases stay far from the descriptors that a process may have."""
     bases = {f"b{number}": f"~/b{number}" for number in range(6)}
     for name in bases:
         environment.write(environment.home / name / "a.md", "zebra")
@@ -352,7 +329,6 @@ def test_many_threads_open_few_files(environment):
 
 
 def test_a_query_without_a_match_says_why(two):
-    """The terms that occur nowhere and the bases that were searched are named."""
     hub = two.hub()
     hub.sync()
     result = hub.search(Query(text="xyzzy plugh", mode="keyword"))
@@ -361,7 +337,6 @@ def test_a_query_without_a_match_says_why(two):
 
 
 def test_any_string_is_answered(two):
-    """No query fails."""
     hub = two.hub()
     hub.sync()
     for text in ("", "   ", "?!", '"', "😀", "\0", "\ud800", "日本語", "x" * 100_000, "c++ don't"):
@@ -374,7 +349,6 @@ def test_any_string_is_answered(two):
 @pytest.mark.parametrize("lost", ["all", "folder", "index", "not indexed"])
 @pytest.mark.parametrize("text", ["xyzzy plugh", "xyzzy tag:none", "tag:none"])
 def test_of_what_was_not_searched_nothing_is_said(two, monkeypatch, lost, text):
-    """A word may occur there, a filter may fit, and what is asked may be covered."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 3600.0)  # the folder goes after it was found
     two.hub().sync()
     judged = two.hub().search(Query(text=text))
@@ -396,7 +370,6 @@ def test_of_what_was_not_searched_nothing_is_said(two, monkeypatch, lost, text):
 
 
 def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
-    """Arabic is found by its words, and the answer says that meaning played no part."""
     two.write("knowledge/ar.md", "# الخادم\n\nكيفية إعادة تشغيل الخادم.\n")
     hub = two.hub()
     hub.sync()
@@ -411,7 +384,6 @@ def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
     "question", ["как перезапустить сервер", "如何重新启动服务器", "wie starte ich den Server neu"]
 )
 def test_a_question_in_another_language_finds_the_english_document(two, question):
-    """By its meaning, as no word is the same."""
     two.write("knowledge/unit.md", "# systemd unit\n\nRestart the machine's web server with `systemctl restart`.\n")
     two.write("knowledge/bread.md", "# Bread\n\nBake the dough for an hour.\n")
     hub = two.hub()
@@ -421,7 +393,6 @@ def test_a_question_in_another_language_finds_the_english_document(two, question
 
 
 def test_without_a_model_keyword_search_works_and_says_so(two):
-    """No embedder is no failure."""
     config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "embedder": {"model": "none"}})
     hub = two.hub()
     hub.sync()
@@ -432,13 +403,11 @@ def test_without_a_model_keyword_search_works_and_says_so(two):
 
 
 def test_an_unknown_base_is_refused_with_the_known_ones(two):
-    """A misspelt base is not silently everything."""
     with pytest.raises(BaseNotFound, match="project, notes"):
         two.hub().search(Query(text="x", bases=("ntoes",)))
 
 
 def test_a_config_error_is_every_answer_until_it_is_mended(two):
-    """The hub survives it and takes the fixed file up."""
     hub = two.hub()
     hub.sync()
     two.write(two.home / ".kbhub.json", '{"bases": {')
@@ -451,7 +420,6 @@ def test_a_config_error_is_every_answer_until_it_is_mended(two):
 
 
 def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch):
-    """A search sees the file that was just saved; a new base or a branch switch is left to indexing."""
     hub = two.hub()
     assert {"project", "notes"} == {behind.base for behind in hub.freshen()}
     hub.sync()
@@ -473,7 +441,6 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
 
 
 def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(environment, monkeypatch):
-    """Files indexed as soon as they were written may have changed since; that hides none that has."""
     monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
     hub = environment.hub()
     for number in range(kbhub.sync.freshness.FRESHEN_CHANGES + 40):
@@ -488,7 +455,6 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
 
 
 def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):
-    """What is left to the background is told until that is done."""
     monkeypatch.setattr(kbhub.sync.freshness, "FRESHEN_YOUNG", 3)
     monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
     hub = environment.hub()
@@ -501,7 +467,6 @@ def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment,
 
 
 def test_one_folder_under_two_ids_is_indexed_once(environment):
-    """A project base here and a global base there share their index."""
     environment.write("knowledge/a.md", "# A\n\nzebra\n")
     environment.hub().sync()
     elsewhere = environment.home / "other"
@@ -513,7 +478,6 @@ def test_one_folder_under_two_ids_is_indexed_once(environment):
 
 
 def test_status_names_everything(two):
-    """Workspace, config, embedder, bases with counts, and places that were tried."""
     hub = two.hub()
     hub.sync(["project"])
     status = hub.status()
@@ -527,7 +491,6 @@ def test_status_names_everything(two):
 
 
 def test_files_with_problems_are_shown_until_they_are_mended(two):
-    """Broken front matter is reported by status, with the file, and the text is found all the same."""
     two.write("knowledge/broken.md", "---\ntags: [a\n---\nzebra\n")
     hub = two.hub()
     hub.sync()
@@ -540,7 +503,6 @@ def test_files_with_problems_are_shown_until_they_are_mended(two):
 
 
 def test_a_docid_is_as_long_as_it_takes(two):
-    """Where two documents share the first six digits, more of them are shown, and the short form names both."""
     folder = two.project / "knowledge"
     seen: dict[str, str] = {}
     for number in itertools.count():  # two of some 5,000 names share 24 bits
@@ -562,7 +524,6 @@ def test_a_docid_is_as_long_as_it_takes(two):
 
 
 def test_without_a_date_or_a_commit_the_age_is_that_of_the_file(two):
-    """A notes folder that is no repository has ages too."""
     file = two.write(two.home / "notes" / "old.md", "zebra\n")
     os.utime(file, (1_000_000_000, 1_000_000_000))
     hub = two.hub(clock=lambda: 1_000_000_000.0 + 400 * 86_400)
@@ -573,7 +534,6 @@ def test_without_a_date_or_a_commit_the_age_is_that_of_the_file(two):
 
 
 def test_a_base_whose_turn_is_to_come_says_so(environment):
-    """While one base is indexed for the first time, the next is no fault to be fixed."""
     environment.write("knowledge/deploy.md", "# Deploy\n")
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
     hub = environment.hub(bases={"notes": environment.home / "notes"})

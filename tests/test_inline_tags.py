@@ -34,7 +34,6 @@ def tags_of(kbhub) -> dict[str, tuple[int, int]]:
 
 
 def test_in_a_vault_they_filter_count_and_relate(vault, kbhub):
-    """Nested ones count for those above; a tag in both places counts once."""
     assert paths(kbhub, "tag:release") == {"rollback.md", "canary.md"}
     assert paths(kbhub, "tag:release/canary") == {"rollback.md"}
     assert paths(kbhub, "tag:no") == set()
@@ -48,7 +47,6 @@ def test_in_a_vault_they_filter_count_and_relate(vault, kbhub):
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
 async def test_a_model_finds_by_them(vault, mode):
-    """By a filter, and in the list of tags."""
     vault.write(f"{vault.home}/.kbhub.json", '{"tools": "all"}')
     async with Client(create_server(vault.hub()), mode=mode) as client:
         search = await client.call_tool("search", {"query": "redeploy tag:release/canary"})
@@ -60,7 +58,6 @@ async def test_a_model_finds_by_them(vault, mode):
 
 @pytest.mark.parametrize("place", [".obsidian", "knowledge/.obsidian"])
 def test_a_vault_is_the_base_or_above_it_in_its_repository(environment, kbhub, place):
-    """Up to the git root."""
     environment.write(f"{place}/app.json", "{}")
     environment.write("knowledge/a.md", "# A\n\n#found\n")
 
@@ -69,7 +66,6 @@ def test_a_vault_is_the_base_or_above_it_in_its_repository(environment, kbhub, p
 
 @pytest.mark.parametrize("place", ["../.obsidian", "wiki/.obsidian", "knowledge/deep/.obsidian"])
 def test_elsewhere_it_is_none(environment, kbhub, place):
-    """Above the repository, beside the base, or within it; nor is a file of that name."""
     environment.write(f"{place}/app.json", "{}")
     environment.write("knowledge/.obsidian", "")
     environment.write("knowledge/a.md", "# A\n\n#none\n")
@@ -78,7 +74,6 @@ def test_elsewhere_it_is_none(environment, kbhub, place):
 
 
 def test_the_docs_of_a_repository_may_be_a_vault(environment, kbhub):
-    """They are found without a pointer."""
     environment.write("docs/.obsidian/app.json", "{}")
     environment.write("docs/a.md", "# A\n\n#found\n")
 
@@ -86,7 +81,6 @@ def test_the_docs_of_a_repository_may_be_a_vault(environment, kbhub):
 
 
 def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
-    """The documents are read again when the setting changes; what the user says about a base wins."""
     configure(vault, inlineTags=False)
     assert set(tags_of(kbhub)) == {"Ops"}
     configure(vault)
@@ -98,7 +92,6 @@ def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
 
 
 def test_bases_of_the_user_have_the_setting_too(environment, kbhub):
-    """On without a vault, off in one, and unset as the folder is."""
     for name in ("on", "off", "unset"):
         environment.write(f"{environment.home}/{name}/a.md", f"# A\n\n#{name}\n")
         if name != "on":
@@ -113,7 +106,6 @@ def test_bases_of_the_user_have_the_setting_too(environment, kbhub):
 
 
 def test_audit_mends_them_where_they_stand(vault, kbhub):
-    """A tag of another spelling gets the usual one; code, other words and line endings stay."""
     for number in range(3):
         vault.write(f"knowledge/n{number}.md", "---\ntags: [deploy-notes]\n---\n# N\n")
     vault.write("knowledge/odd.md", b"# Odd\r\n\r\nSee `#Deploy_Notes`. #Deploy_Notes, and (#x) #Deploy_Notes\r\n")
@@ -128,7 +120,6 @@ def test_audit_mends_them_where_they_stand(vault, kbhub):
 
 
 def test_a_tag_with_spaces_is_not_written_into_the_text(vault, kbhub):
-    """The document is left as it is, with the reason."""
     for number in range(3):
         vault.write(f"knowledge/n{number}.md", "---\ntags: [deploy notes]\n---\n# N\n")
     odd = vault.write("knowledge/odd.md", "# Odd\n\n#deploy-notes\n")
@@ -140,7 +131,6 @@ def test_a_tag_with_spaces_is_not_written_into_the_text(vault, kbhub):
 
 
 def test_writing_warns_of_a_tag_that_is_nearly_another(vault, kbhub):
-    """As it does for one in the front matter."""
     kbhub("index", code=0)
 
     written = kbhub("write", "new", "--text", "# New\n\n#Release\n", "--json").json

@@ -52,7 +52,6 @@ def missing(requirements, pinned):
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_package_has_one_version_and_hashes(name):
-    """Nothing is a range, an address or a file of somebody's, and no file is taken on trust."""
     for versions in pins(name).values():
         for pin, hashes in versions:
             assert re.fullmatch(r"[a-z0-9-]+==[\w.]+(; .+)?", pin)
@@ -61,7 +60,6 @@ def test_every_package_has_one_version_and_hashes(name):
 
 
 def test_the_files_agree():
-    """What pip verifies, uv verifies too: the same versions, with the same hashes."""
     every = pins("constraints.txt")
     for name in FILES[1:]:
         for package, versions in pins(name).items():
@@ -70,7 +68,6 @@ def test_the_files_agree():
 
 
 def test_the_pins_are_those_of_the_project():
-    """`python scripts/pins.py` ran after the last change of `pyproject.toml`."""
     required = named([*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]])
     extras = [line for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines]
     groups = [line for lines in GROUPS.values() for line in lines]
@@ -99,7 +96,6 @@ def test_requirements_are_complete():
 
 
 def test_the_cost_of_every_dependency_is_on_the_page():
-    """A new dependency needs a row in the decisions, and a dropped one has none."""
     page = (ROOT / "docs/explanation/decisions.md").read_text("utf-8")
     table = page.partition("| dependency | MB |")[2].partition("\n\n")[0]
 
@@ -122,7 +118,6 @@ def forged(name, package, folder):
 @pytest.mark.skipif(UV is None, reason="no uv")
 @pytest.mark.parametrize("package", ["mdurl", "trove-classifiers"])
 def test_uv_refuses_another_file_than_the_pinned_one(tmp_path, package):
-    """A dependency, and what builds kbhub, by the options of the setup in CONTRIBUTING.md."""
     made(UV, "venv", "-q", "--python", sys.executable, tmp_path / "env")
     file = forged("constraints.txt", package, tmp_path)
     done = made(UV, "pip", "install", "-q", "--reinstall", "-p", tmp_path / "env", "-e", ".", "-c", file, "-b", file)
@@ -134,7 +129,6 @@ def test_uv_refuses_another_file_than_the_pinned_one(tmp_path, package):
 
 @pytest.mark.slow
 def test_pip_refuses_another_file_than_the_pinned_one(tmp_path):
-    """The same for pip, by the option of the README's first command."""
     made(sys.executable, "-m", "venv", tmp_path / "env")
     file = forged("requirements.txt", "mdurl", tmp_path)
     done = made(tmp_path / "env/bin/pip", "install", "-q", "--no-deps", "--dry-run", "-r", file)
@@ -156,7 +150,6 @@ def test_pip_refuses_another_file_than_the_pinned_one(tmp_path):
     ],
 )
 def test_every_supported_system_has_wheels(system, python):
-    """Nobody needs a compiler for what is pinned, as the page on supported systems says."""
     if (system, python) == ("aarch64-pc-windows-msvc", "3.11"):
         pytest.skip("not supported")
     target = ("--python-platform", system, "--python-version", python, "--only-binary", ":all:")
@@ -169,7 +162,6 @@ def test_every_supported_system_has_wheels(system, python):
 @pytest.mark.slow
 @pytest.mark.skipif(UV is None, reason="no uv")
 def test_the_script_writes_the_files_again(tmp_path):
-    """From what is there, it makes the same versions; files that somebody added to a version since are in it too."""
     for name in ("pyproject.toml", "README.md", "scripts/pins.py", *FILES):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

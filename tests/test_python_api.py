@@ -38,7 +38,6 @@ def user(environment, monkeypatch):
 
 @pytest.mark.parametrize("name", API)
 def test_every_name_is_there_documented_and_typed(name):
-    """As `from kbhub import` and `dir` see it."""
     found = getattr(kbhub, name)
 
     assert name in dir(kbhub)
@@ -55,13 +54,11 @@ def test_every_name_is_there_documented_and_typed(name):
 
 
 def test_other_names_are_none_of_the_api():
-    """A typing error says so, as for any module."""
     with pytest.raises(AttributeError, match="module 'kbhub' has no attribute 'serach'"):
         kbhub.serach
 
 
 def test_type_checkers_see_the_same_names():
-    """What is imported for them is what is loaded when it is asked for."""
     tree = ast.parse((ROOT / "src" / "kbhub" / "__init__.py").read_text("utf-8"))
     (typing,) = [node for node in tree.body if isinstance(node, ast.If)]
     seen = {node.module.removeprefix("kbhub."): {one.name for one in node.names} for node in typing.body}
@@ -72,7 +69,6 @@ def test_type_checkers_see_the_same_names():
 
 
 def test_the_package_costs_nothing_until_a_name_is_used():
-    """No other module is loaded than those that Python starts with, and only one of ours."""
     script = (
         "import sys; before = set(sys.modules); import kbhub; new = set(sys.modules) - before\n"
         "assert new == {'kbhub'}, new\n"
@@ -87,7 +83,6 @@ def test_the_package_costs_nothing_until_a_name_is_used():
 
 
 def test_a_script_opens_a_hub_without_telling_it_anything(user):
-    """The working directory and the user's config, as on the command line."""
     hub = kbhub.Hub.open()
     (report,) = hub.sync()
 
@@ -99,7 +94,6 @@ def test_a_script_opens_a_hub_without_telling_it_anything(user):
 
 
 def test_folders_may_be_strings_with_a_tilde(user, monkeypatch):
-    """Those of bases, the config and the indexes; bases of the environment count, too."""
     user.write(f"{user.home}/ops/a.md", "# Pager\n")
     user.write(f"{user.home}/notes/b.md", "# Idea\n")
     user.write(f"{user.home}/other.json", '{"search": {"mode": "keyword", "limit": 1}}')
@@ -115,7 +109,6 @@ def test_folders_may_be_strings_with_a_tilde(user, monkeypatch):
 
 
 def test_failures_have_one_root(user):
-    """One `except` catches what can be foreseen."""
     assert kbhub.KbhubError is KbhubError
     with pytest.raises(UsageError, match="is not a directory"):
         kbhub.Hub.open("/does/not/exist").search("x")
@@ -126,7 +119,6 @@ def test_failures_have_one_root(user):
 
 
 def test_what_is_remembered_is_listed_asked_and_forgotten(user):
-    """The functions take the hub first."""
     hub = kbhub.Hub.open()
     hub.sync()
     made = kbhub.remember(hub, "Releases need the VPN.", tags=("deploy",))
@@ -140,7 +132,6 @@ def test_what_is_remembered_is_listed_asked_and_forgotten(user):
 
 @pytest.mark.slow
 def test_a_strict_type_checker_accepts_a_script(tmp_path):
-    """The examples, and what it says of a name that does not fit."""
     from mypy import api
 
     wrong = tmp_path / "wrong.py"

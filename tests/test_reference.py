@@ -31,13 +31,11 @@ def _everything_is_loaded():
 
 
 def test_generated_files_are_up_to_date():
-    """`python scripts/generate.py` has been run since the last change of what they are made of."""
     assert list(generate.stale()) == []
 
 
 @pytest.mark.parametrize("page", COMMANDS, ids=lambda page: page.name)
 def test_every_command_is_explained(page):
-    """A summary of one sentence, a usage line, an example that can be typed, each option described."""
     rows = [row for entries in page.panels.values() for row in entries]
 
     assert re.fullmatch(r"[A-Z`].*\.", page.summary)
@@ -55,7 +53,6 @@ def test_every_command_is_explained(page):
 
 
 def test_every_error_has_its_place_on_the_page():
-    """One that nobody explained, or one that is gone, is named here."""
     classes = {one.__name__: one for one in made.error_classes()}
 
     assert set(classes) == set(made.ERRORS)
@@ -67,14 +64,12 @@ def test_every_error_has_its_place_on_the_page():
 
 
 def test_the_tree_at_the_top_of_the_errors_is_whole():
-    """Each with its exit code, in the source that people read first."""
     drawn = dict(re.findall(r"[├└]── (\w+) .*exit (\d)$", made.errors.__doc__, re.MULTILINE))
 
     assert drawn == {one.__name__: str(one.exit_code) for one in made.error_classes()}
 
 
 def test_the_python_page_has_the_whole_api():
-    """Every name of `__all__` has a heading."""
     headings = set(re.findall(r"^## `(\w+)`", (REFERENCE / "python.md").read_text("utf-8"), re.MULTILINE))
 
     assert headings == set(kbhub.__all__) - {"__version__"}

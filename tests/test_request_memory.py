@@ -59,7 +59,6 @@ def window(place):
 
 
 def test_of_a_long_query_the_beginning_is_read():
-    """Its whole words; what is left is counted."""
     text = "canary " + distinct_words(MAX_CHARACTERS * 3)
     query = parse_query(text)
 
@@ -70,7 +69,6 @@ def test_of_a_long_query_the_beginning_is_read():
 
 @pytest.mark.parametrize("character", ["x", "é", "漢", " ", "\n", '"', "-"])
 def test_a_long_query_of_one_character_is_read_as_far(character):
-    """Without a word that ends there is nothing to cut at."""
     query = parse_query(character * (MAX_CHARACTERS + 7))
 
     assert query.unread in (7, MAX_CHARACTERS + 7)
@@ -78,12 +76,10 @@ def test_a_long_query_of_one_character_is_read_as_far(character):
 
 
 def test_a_query_that_fits_is_read_whole():
-    """To the last character."""
     assert parse_query(("canary " * MAX_CHARACTERS)[:MAX_CHARACTERS]).unread == 0
 
 
 def test_what_was_not_read_is_said(place):
-    """In a note of the search, and of an answer."""
     text = "canary " + distinct_words(MAX_CHARACTERS * 2)
     unread = f"{parse_query(text).unread:,}"
     hub = place.hub()
@@ -105,14 +101,12 @@ def test_a_ref_that_is_too_long_is_refused_at_once(place, text):
 
 
 def test_a_long_list_of_refs_is_read(place):
-    """The limit is one ref's, not that of a string with several."""
     result = place.hub().read(", ".join(["deploy.md"] * (LONGEST_REF // 8)))
 
     assert [one.ref for one in result.readings] == ["deploy.md"]
 
 
 def test_more_or_longer_tags_than_there_are_are_refused(place):
-    """Before any is compared with those that there are."""
     with pytest.raises(UsageError, match=f"at most {MOST_NAMES} tags"):
         tags(place.hub(), ["x"] * (MOST_NAMES + 1))
     with pytest.raises(UsageError, match=f"at most {LONGEST_NAME} characters"):
@@ -124,7 +118,6 @@ def test_more_or_longer_tags_than_there_are_are_refused(place):
 
 @pytest.mark.parametrize("text", ["null", "[1, 2]", '{"a": 1}', '["x"]', "true", "5", '"x"'])
 def test_a_text_that_is_json_stays_a_text(window, place, text):
-    """A document is written as it was given, whatever its text could be read as."""
     written = window.ask(call("write_document", ref="json.md", text=text, mode="create"))
     stored = place.project / "knowledge" / "json.md"
 
@@ -134,7 +127,6 @@ def test_a_text_that_is_json_stays_a_text(window, place, text):
 
 
 def test_lists_and_objects_may_come_as_strings(window):
-    """Some clients write them so."""
     read = window.ask(call("read", refs='["deploy.md", "first.md"]'))
     found = window.ask(call("search", query="canary", bases='["project"]', options='{"full": true}', cursor="null"))
 
@@ -145,7 +137,6 @@ def test_lists_and_objects_may_come_as_strings(window):
 
 
 def test_what_is_too_long_to_be_written_is_refused_and_not_cut(window, place):
-    """The document stays as it is, and the answer says how long a text may be."""
     before = sorted(path.name for path in (place.project / "knowledge").iterdir())
     for asked in (
         {"ref": "long.md", "text": "x" * (MOST_TEXT_BYTES + 1)},
@@ -208,7 +199,6 @@ KINDS = [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of memory")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_request_takes_much_memory(window, kind):
-    """As long as a message may be: answered, and within the bound above what the server took before."""
     size = FRAME_BYTES - ROOM
     asked = frames_of(size // 2 if kind == "search exclusions" else size)[kind]
     pid = window.process.pid

@@ -55,7 +55,6 @@ BASIC_MEMORY = """# Search Results: metric names
 
 
 def test_hits_are_read_out_of_the_answers_of_each_tool(bench):
-    """Each answer, as the tool gives it, becomes the paths of its hits in their order."""
     tools = bench("rival_tools")
     mdvault = {"results": [{"file_path": "vaults/eips/eip-1.md"}, {"file_path": "vaults/tldr/pages.zh/tar.md"}]}
     qmd = {"results": [{"file": "bench/eips/eip-2159.md"}, {"file": "qmd://bench/tldr/pages-zh/tar.md"}]}
@@ -69,14 +68,12 @@ def test_hits_are_read_out_of_the_answers_of_each_tool(bench):
 
 
 def test_words_with_a_hyphen_are_asked_for_and_not_excluded(bench):
-    """Options in a question do not exclude documents in qmd's syntax; hyphens within words stay."""
     quoted = bench("rival_tools").qmd_query
     assert quoted("why does --type all skip my well-known file") == 'why does "--type" all skip my well-known file'
     assert quoted("--hidden") == '"--hidden"'
 
 
 def test_slugs_and_paths_are_one_document_that_counts_once(bench):
-    """A document that is named by its path, by its slug and by a part of it is one, at its best rank."""
     tools = bench("rival_tools")
     known = {tools.key(path): path for path in ("tldr/pages.zh/git_log.md", "eips/eip-1.md")}
     named = ["eips/eip-1", "tldr/pages-zh/git-log.md", "tldr/pages.zh/git_log.md", "EIPS/EIP-1.md", "other.md"]
@@ -84,7 +81,6 @@ def test_slugs_and_paths_are_one_document_that_counts_once(bench):
 
 
 def test_tools_are_judged_by_document_and_kind(bench):
-    """Sections count as their documents, errors and empty answers as nothing, and each kind has its own mean."""
     quality = bench("rival_quality")
     query = bench("rival_quality").EvalQuery
     questions = [

@@ -114,11 +114,9 @@ def differing(asked, one, other):
 
 
 @pytest.mark.parametrize(
-    ("seed", "size"),
-    [(0, "short"), *(pytest.param(seed, "long", marks=pytest.mark.slow) for seed in range(12))],
+    ("seed", "size"), [(0, "short"), *(pytest.param(seed, "long", marks=pytest.mark.slow) for seed in range(12))]
 )
 def test_answers_depend_on_the_files_alone(environment, monkeypatch, seed, size):
-    """Warm or cold, in any order, after edits and syncs that were cut short: as of an index made anew."""
     monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 8)
     choose, (numbers, rounds, step) = random.Random(seed), SIZES[size]
     for number in range(numbers):

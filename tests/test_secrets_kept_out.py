@@ -24,7 +24,6 @@ TEXT = f"The deploy bot\nuses {TOKEN} since March."
 
 
 def test_a_memory_with_a_credential_is_refused(environment):
-    """With its line and kind, and no more than its beginning."""
     hub = environment.hub()
 
     with pytest.raises(SecretFound, match=r"line 2 .*GitHub token, ghp_…") as refused:
@@ -35,7 +34,6 @@ def test_a_memory_with_a_credential_is_refused(environment):
 
 
 def test_a_change_of_a_memory_is_checked_too(environment):
-    """The old text stays."""
     hub = environment.hub()
     made = remember(hub, "The deploy bot has a token.").memory
 
@@ -46,14 +44,12 @@ def test_a_change_of_a_memory_is_checked_too(environment):
 
 
 def test_a_person_may_store_it(environment):
-    """Who knows that it is none."""
     hub = environment.hub()
 
     assert remember(hub, TEXT, allow_secret=True).did == "stored"
 
 
 def test_an_answer_with_a_credential_is_not_saved(environment):
-    """Nor its folder made."""
     hub = environment.hub()
 
     with pytest.raises(SecretFound):
@@ -64,7 +60,6 @@ def test_an_answer_with_a_credential_is_not_saved(environment):
 
 
 def test_an_export_leaves_credentials_out(environment):
-    """But for the person who asks for them; such an export comes in again only if that is said."""
     hub = environment.hub()
     remember(hub, TEXT, allow_secret=True)
 
@@ -79,7 +74,6 @@ def test_an_export_leaves_credentials_out(environment):
 
 
 def test_a_log_of_a_session_is_indexed_without_them():
-    """What a person pasted, and what a tool printed."""
     records = [
         {"type": "user", "sessionId": "s", "message": {"role": "user", "content": f"use {TOKEN} for the upload"}},
         {"type": "user", "message": {"content": [{"type": "tool_result", "content": f"TOKEN={TOKEN}"}]}},
@@ -94,7 +88,6 @@ def test_a_log_of_a_session_is_indexed_without_them():
 
 
 def test_audit_lists_those_that_are_there(environment):
-    """As errors, with their line."""
     environment.write("knowledge/ops.md", f"# Ops\n\nThe bot uses\n{TOKEN}.\n")
     hub = environment.hub()
     sync(hub)
@@ -107,7 +100,6 @@ def test_audit_lists_those_that_are_there(environment):
 
 
 def test_every_format_is_kept_out_of_memories(environment):
-    """By the tool that agents call."""
     hub = environment.hub()
 
     for name, text in secrets(len(TOKENS), seed=3):

@@ -165,7 +165,6 @@ def placed(value, top):
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(conversation=st.lists(calls, min_size=CALLS, max_size=CALLS))
 def test_no_argument_of_any_tool_reaches_out_of_the_bases(guarded, conversation):
-    """No answer holds a word of a file outside, and no file outside is made, changed or deleted."""
     top = guarded.home.parent
     before = outside(guarded)
     for result in answers(guarded, *((tool, placed(arguments, top)) for tool, arguments in conversation)):
@@ -178,7 +177,6 @@ def test_no_argument_of_any_tool_reaches_out_of_the_bases(guarded, conversation)
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(ref=refs | absolute())
 def test_no_ref_reads_outside_the_bases(guarded, ref):
-    """Whatever the path, the part or the base that is named."""
     result = guarded.hub().read([placed(ref, guarded.home.parent)])
 
     assert SECRET not in result.model_dump_json()
@@ -199,7 +197,6 @@ def test_the_secrets_can_be_seen_from_outside_the_bases(guarded):
 
 @posix
 def test_own_files_are_private_whatever_the_umask(environment, monkeypatch, capsys):
-    """Under umask 0, with an index open and after everything that writes: folders 0700, files 0600."""
     for name, value in environment.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(environment.project)
@@ -272,7 +269,6 @@ def crafted(path: Path, statements: str) -> Path:
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("statements", CRAFTED.values(), ids=CRAFTED)
 def test_an_index_with_a_schema_that_is_not_ours_is_refused_at_once(tmp_path, statements):
-    """A view of a table's name could run for ever, a trigger could do anything to what is searched."""
     index = SqliteIndex(crafted(tmp_path / "a.db", statements), "project")
     with pytest.raises(IndexUnavailable, match="tables are not those"), index.snapshot():
         index.counts()
@@ -282,7 +278,6 @@ def test_an_index_with_a_schema_that_is_not_ours_is_refused_at_once(tmp_path, st
 
 @pytest.mark.parametrize("opened", [open_reader, open_writer])
 def test_an_open_index_loads_no_code_and_trusts_no_schema(tmp_path, opened):
-    """Even what gets past the check of the tables could call nothing and forge no words."""
     path = tmp_path / "a.db"
     open_writer(path).close()
     connection = opened(path)
@@ -336,10 +331,7 @@ TRICKS = {
     "pointer to the root": pointer(knowledge="/"),
     "pointer to the keys": pointer(knowledge="~/.ssh"),
     "pointer up and out": pointer(knowledge="../../home/.ssh"),
-    "pointer through a link": lambda victim: (
-        link("inner", "{home}/.ssh")(victim),
-        pointer(knowledge="inner")(victim),
-    ),
+    "pointer through a link": lambda victim: (link("inner", "{home}/.ssh")(victim), pointer(knowledge="inner")(victim)),
     "pointer to the git folder": pointer(knowledge=".git", include=["*", ".*"]),
     "pointer that includes the git folder": pointer(knowledge=".", include=["*", ".*", ".git/config", ".git/**"]),
     "pointer that is a link to a text": link(".kbhub.json", "{home}/token.json"),
@@ -367,7 +359,6 @@ TRICKS = {
 @posix
 @pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS)
 def test_a_hostile_repository_shows_nothing_of_the_user(victim, trick):
-    """Status, search, read, instructions, index and doctor: not one word of the user's files."""
     trick(victim)
     before = outside(victim)
     said = everything_said(victim, "id_ed25519.md", "key.md", "keys/id_ed25519.md", "a.md", ".git/config", "README.md")
@@ -384,7 +375,6 @@ def test_a_hostile_repository_shows_nothing_of_the_user(victim, trick):
 @posix
 @pytest.mark.parametrize("trick", [name for name in TRICKS if name.startswith(("pointer to the", "pointer that is"))])
 def test_what_is_not_followed_is_said(victim, trick):
-    """The user learns what the repository tried."""
     TRICKS[trick](victim)
     (problem,) = victim.hub().discovery().problems
 
@@ -394,7 +384,6 @@ def test_what_is_not_followed_is_said(victim, trick):
 @posix
 @pytest.mark.parametrize("name", ["knowledge", ".kbhub.json"])
 def test_making_knowledge_writes_through_no_link(victim, name, monkeypatch):
-    """`kbhub init` in a repository whose `knowledge/` or pointer leads elsewhere makes nothing there."""
     for variable, value in victim.env.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.chdir(victim.project)
@@ -408,7 +397,6 @@ def test_making_knowledge_writes_through_no_link(victim, name, monkeypatch):
 
 @posix
 def test_a_repository_cannot_claim_to_be_a_worktree_of_another(victim):
-    """Only a folder of the other repository's own says which worktrees it has."""
     false_worktree(victim)
 
     assert main_worktree(victim.project) is None
@@ -416,7 +404,6 @@ def test_a_repository_cannot_claim_to_be_a_worktree_of_another(victim):
 
 @posix
 def test_an_index_that_came_with_a_clone_is_never_opened(victim):
-    """Not before trust; and after it, one with other tables is set aside."""
     victim.write("knowledge/a.md", "# A\n\nThe key to the city.\n")
     victim.write(".kbhub.json", '{"knowledge": "./knowledge", "cacheDir": "./cache"}')
     base = Base(id="project", path=victim.project / "knowledge", origin="pointer", cache_dir=victim.project / "cache")
@@ -449,7 +436,6 @@ def make_files(folder: Path, count: int) -> None:
 
 @posix
 def test_more_files_than_the_limit_are_left_out_and_said(victim):
-    """A flood of names costs a bounded time, index and answer."""
     make_files(victim.project / "knowledge", 2_000)
     victim.write(victim.home / ".kbhub.json", json.dumps({"limits": {"files": 1_500}}))
     hub = victim.hub()
@@ -465,7 +451,6 @@ def test_more_files_than_the_limit_are_left_out_and_said(victim):
 @posix
 @pytest.mark.slow
 def test_a_hundred_thousand_names_meet_the_default_limit(tmp_path):
-    """The limit that product and documentation name is the one that holds."""
     make_files(tmp_path, DEFAULT_FILES + 500)
     found = scan(Base(id="project", path=tmp_path, origin="knowledge"), max_bytes=1, max_files=DEFAULT_FILES)
 
@@ -501,7 +486,6 @@ def name_of(number: int, text: str) -> str:
 @posix
 @pytest.mark.parametrize("granularity", ["document", "chunk"])
 def test_no_document_breaks_out_of_its_place_in_an_answer(environment, granularity):
-    """One number per hit, every fence closed, names on one line: whatever names, titles and texts say."""
     for number, text in enumerate(IMITATIONS):
         front = json.dumps({"title": text, "tags": [text], "aliases": [text], "description": text})
         environment.write(f"knowledge/{name_of(number, text)}", f"---\n{front}\n---\n\n# {text}\n\ndeploy {text}\n")
@@ -510,10 +494,7 @@ def test_no_document_breaks_out_of_its_place_in_an_answer(environment, granulari
     )
     options = {"granularity": granularity, "explain": True}
     found, status = answers(
-        environment,
-        ("search", {"query": "deploy", "limit": 100, "options": options}),
-        ("status", {}),
-        structured=False,
+        environment, ("search", {"query": "deploy", "limit": 100, "options": options}), ("status", {}), structured=False
     )
     lines = outside_fences(found.content[0].text)
     numbers = [int(match[1]) for line in lines if (match := HIT.match(line))]
@@ -530,7 +511,6 @@ def test_no_document_breaks_out_of_its_place_in_an_answer(environment, granulari
 
 @posix
 def test_reading_hostile_documents_closes_every_fence(environment):
-    """Several documents in one answer stay apart, each under its own line."""
     for number, text in enumerate(IMITATIONS):
         environment.write(f"knowledge/{name_of(number, text)}", f"{text}\n")
     refs = [path.name for path in sorted((environment.project / "knowledge").iterdir())]
@@ -543,7 +523,6 @@ def test_reading_hostile_documents_closes_every_fence(environment):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the system calls of Linux")
 def test_nothing_is_asked_of_the_network(environment, monkeypatch):
-    """Indexing, searching and reading open no socket to another machine."""
     environment.write("knowledge/a.md", "# A\n\nThe key.\n")
     code = (
         "import sys\n"
@@ -564,7 +543,6 @@ def test_nothing_is_asked_of_the_network(environment, monkeypatch):
 
 
 def test_no_package_that_downloads_is_loaded(environment):
-    """Commands and a server work with the packaged model without the clients of hubs and model servers."""
     environment.write("knowledge/a.md", "# A\n\nThe key is under the mat.\n")
     code = (
         "import os, sys, anyio\n"

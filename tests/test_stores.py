@@ -119,7 +119,6 @@ def values(data, key):
 
 
 def test_the_files_are_those_of_the_script():
-    """No plugin has a file that the script does not write."""
     made = stores.files()
     pages = {"README.md", "claude-code/README.md"}
     there = {path.relative_to(PLUGINS).as_posix() for path in PLUGINS.rglob("*") if path.is_file()}
@@ -127,7 +126,6 @@ def test_the_files_are_those_of_the_script():
 
 
 def test_all_versions_are_the_packages():
-    """One place to raise it; whoever installs anything gets what that place says."""
     found = {path.relative_to(ROOT).as_posix(): values(data_of(path), "version") for path in MANIFESTS}
     project = tomllib.loads((PLUGINS / "bundle" / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -142,7 +140,6 @@ def test_all_versions_are_the_packages():
 
 @pytest.mark.parametrize("name", HOOK_CLIENTS)
 def test_a_plugin_has_the_skill_the_server_and_the_hooks_of_setup(account, name):
-    """There is one of each, and what a client runs is what the command line takes."""
     account.run("--yes", "--hooks", "--client", name)
     plugin = PLUGINS / name
     (hooks,) = plugin.rglob("hooks.json")
@@ -166,14 +163,12 @@ def test_a_plugin_has_the_skill_the_server_and_the_hooks_of_setup(account, name)
 
 @pytest.mark.parametrize("file", sorted(PLUGINS.rglob(".mcp.json")), ids=lambda file: file.parent.name)
 def test_a_plugins_server_is_that_of_a_projects_file(account, file):
-    """As `kbhub setup --project` registers it for a team, which is in the same case."""
     account.run("--project", "--yes", "--client", "claude-code")
 
     assert data_of(file) == data_of(account.project / ".mcp.json")
 
 
 def test_the_marketplaces_lead_to_the_plugins():
-    """Every entry names the folder of a plugin with the manifest that its client looks for."""
     for catalogue, manifest in {
         ".claude-plugin": ".claude-plugin/plugin.json",
         ".agents/plugins": ".codex-plugin/plugin.json",
@@ -185,7 +180,6 @@ def test_the_marketplaces_lead_to_the_plugins():
 
 
 def test_the_commands_name_tools_that_there_are():
-    """In every form of them, and each has a place for what the user types."""
     pages = sorted(PLUGINS.glob("*/commands/**/*.*"))
     unknown = {
         (page.name, word)
@@ -209,12 +203,10 @@ def test_the_commands_name_tools_that_there_are():
 
 
 def test_the_registrys_entry_has_its_form():
-    """The fields that kbhub uses, as the registry's schema limits them, and no other."""
     jsonschema.validate(data_of(ROOT / "server.json"), SERVER_SCHEMA)
 
 
 def test_the_readme_proves_that_package_and_entry_have_one_owner():
-    """The registry looks for the entry's name in the description of the package, which is the README."""
     entry = data_of(ROOT / "server.json")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     (package,) = entry["packages"]
@@ -225,7 +217,6 @@ def test_the_readme_proves_that_package_and_entry_have_one_owner():
 
 
 def test_the_registrys_entry_starts_a_server(environment, kbhub, monkeypatch):
-    """Its arguments are a command line of kbhub, and its variable is one that kbhub reads."""
     environment.write("notes/rollback.md", "# Rollback")
     (package,) = data_of(ROOT / "server.json")["packages"]
     arguments = [argument["value"] for argument in package["packageArguments"]]
@@ -253,7 +244,6 @@ def decoded(client):
 
 @pytest.mark.parametrize("client", links.LINKED)
 def test_a_link_registers_what_setup_would(account, client):
-    """Decoded as the client does, it is the entry that `kbhub setup` writes, when uvx runs it."""
     machine = Machine(account.home, account.env, "linux")
     (task,) = user_tasks([client_named(client)], machine, links.LAUNCH[:2], remove=False)
     step = carry_out(task)
@@ -285,7 +275,6 @@ def test_a_page_has_every_link_with_its_button(page):
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_bundle_searches_the_folder_that_was_chosen(environment, anyio_backend):
-    """Its arguments, filled in as a client does, start a server that answers from that folder."""
     environment.write("notes/rollback.md", "# Rollback\n\nRedeploy the tag before.\n")
     manifest = data_of(PLUGINS / "bundle" / "manifest.json")
     launch = manifest["server"]["mcp_config"]
@@ -316,7 +305,6 @@ def instructions():
 
 
 def test_the_image_is_built_of_files_that_there_are():
-    """All that is copied exists and reaches the builder, and what pip builds by is among it."""
     copied = [line.split()[:-1] for name, line in instructions() if name == "COPY" and "--from" not in line]
     paths = {path.removeprefix("./") for line in copied for path in line}
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
@@ -330,7 +318,6 @@ def test_the_image_is_built_of_files_that_there_are():
 
 
 def test_the_image_runs_as_nobody_special_with_a_python_that_is_supported():
-    """No root at run time; the version of Python is one of those in the classifiers, and the formula's."""
     lines = instructions()
     (user,) = [line for name, line in lines if name == "USER"]
     images = {line.split()[0] for name, line in lines if name == "FROM"}
@@ -375,7 +362,6 @@ async def test_the_images_command_serves_a_project_that_cannot_be_written(enviro
 
 
 def test_the_services_of_compose_are_what_they_should_be():
-    """By the schema of compose; commands are those of kbhub, the project is read-only at its path, no port is open."""
     done = subprocess.run(
         [Path(sys.executable).parent / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
         cwd=ROOT,
@@ -409,7 +395,6 @@ def archive(folder, *names, version="1.2.3"):
 
 
 def test_the_formula_names_the_files_of_a_release_and_their_digests(tmp_path):
-    """Homebrew downloads the archive and the wheel, compares them, and takes the version from the archive's name."""
     file = archive(tmp_path, "requirements.txt")
     text = formula.formula(file, "ada/kbhub")
 
@@ -422,7 +407,6 @@ def test_the_formula_names_the_files_of_a_release_and_their_digests(tmp_path):
 
 @pytest.mark.skipif(shutil.which("ruby") is None, reason="no Ruby, in which formulas are written")
 def test_the_formula_is_ruby(tmp_path):
-    """Its syntax is checked; what it does, the walk of installations does."""
     text = formula.formula(archive(tmp_path, "requirements.txt"), "ada/kbhub")
     done = subprocess.run(["ruby", "-c"], input=text, capture_output=True, text=True, timeout=60, check=False)
 
@@ -430,7 +414,6 @@ def test_the_formula_is_ruby(tmp_path):
 
 
 def test_what_is_no_archive_of_a_release_gives_no_formula(tmp_path):
-    """Another name, an archive without the versions, an address that is none, no wheel: each with its reason."""
     good = archive(tmp_path, "requirements.txt")
 
     with pytest.raises(ValueError, match="is not named"):

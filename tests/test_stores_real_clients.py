@@ -62,19 +62,16 @@ def run(account, program, *arguments, typed=None):
 
 @pytest.mark.parametrize("path", [".", "plugins/claude-code"])
 def test_claude_code_finds_no_fault(account, path):
-    """Its own validation, with warnings as errors, of the marketplace and of the plugin."""
     assert "Validation passed" in run(account, "claude", "plugin", "validate", "--strict", ROOT / path)
 
 
 def test_the_plugin_directory_would_take_the_plugin(account):
-    """Nothing for which the catalogue of Claude Code refuses a plugin; what it misses is a picture."""
     said = run(account, "claude", "plugin", "validate", "--profile", "directory", PLUGINS / "claude-code")
 
     assert said.count("Fix:") == said.count("ICON_MISSING")
 
 
 def test_claude_code_installs_the_plugin_and_starts_its_server(account):
-    """From the marketplace in a clone: skill, commands, hooks, and a server that answers."""
     run(account, "claude", "plugin", "marketplace", "add", ROOT)
     run(account, "claude", "plugin", "install", "kbhub@kbhub")
     said = run(account, "claude", "plugin", "details", "kbhub@kbhub")
@@ -86,7 +83,6 @@ def test_claude_code_installs_the_plugin_and_starts_its_server(account):
 
 
 def test_codex_installs_the_plugin(account):
-    """From the marketplace in a clone; the server is among its servers, hooks and skill are in its copy."""
     (account.home / ".codex").mkdir()
     run(account, "codex", "plugin", "marketplace", "add", ROOT)
     run(account, "codex", "plugin", "add", "kbhub@kbhub")
@@ -101,7 +97,6 @@ def test_codex_installs_the_plugin(account):
 
 
 def test_copilot_cli_installs_the_plugin(account):
-    """From the marketplace in a clone, with its skill and its server."""
     run(account, "copilot", "plugin", "marketplace", "add", ROOT)
     said = run(account, "copilot", "plugin", "install", "kbhub@kbhub")
 
@@ -111,7 +106,6 @@ def test_copilot_cli_installs_the_plugin(account):
 
 
 def test_gemini_cli_installs_the_extension_and_starts_its_server(account, tmp_path):
-    """Its own validation; then out of the archive that a release has, with the server and the skill."""
     assert "successfully validated" in run(account, "gemini", "extensions", "validate", PLUGINS / "gemini-cli")
     archive, opened = tmp_path / "linux.kbhub.tar.gz", tmp_path / "opened"
     with tarfile.open(archive, "w:gz") as made:
@@ -127,7 +121,6 @@ def test_gemini_cli_installs_the_extension_and_starts_its_server(account, tmp_pa
 
 
 def test_the_bundle_is_valid_and_packed(account, tmp_path):
-    """By the tool that the format comes with: the manifest, and an archive of its three files."""
     assert "passes" in run(account, "mcpb", "validate", PLUGINS / "bundle" / "manifest.json")
     run(account, "mcpb", "pack", PLUGINS / "bundle", tmp_path / "kbhub.mcpb")
 
@@ -136,5 +129,4 @@ def test_the_bundle_is_valid_and_packed(account, tmp_path):
 
 
 def test_the_image_has_no_fault_that_a_linter_finds(account):
-    """Instructions, their order and their arguments; no engine builds it here."""
     assert run(account, "dockerfile-utils", "lint", ROOT / "Dockerfile") == ""

@@ -42,7 +42,6 @@ def named(environment) -> list[str]:
 
 
 def test_every_command_that_finds_no_base_names_them(project, kbhub):
-    """With the number of documents, the most first."""
     for command in (["search", "crates"], ["ls"], ["tags"], ["audit"], ["ask", "What is in a crate?"]):
         assert TEXT in kbhub(*command).err, command
     assert "\n".join(f"Note: {line}" for line in TOLD) in kbhub("status").out
@@ -58,7 +57,6 @@ def test_every_command_that_finds_no_base_names_them(project, kbhub):
     ],
 )
 async def test_every_tool_has_the_model_ask_its_user(project, tool, arguments, mode):
-    """The commands are there, and whose choice it is."""
     async with Client(create_server(project.hub()), mode=mode) as client:
         result = await client.call_tool(tool, arguments)
 
@@ -67,7 +65,6 @@ async def test_every_tool_has_the_model_ask_its_user(project, tool, arguments, m
 
 @pytest.mark.parametrize("name", ["Wiki", "My Vault", "docs/adr"])
 def test_the_command_makes_the_folder_the_projects_knowledge(project, kbhub, name):
-    """And nothing more is proposed."""
     kbhub("init", "--knowledge", name, code=0)
 
     assert kbhub("search", "crates", code=0).out
@@ -88,7 +85,6 @@ def test_the_command_makes_the_folder_the_projects_knowledge(project, kbhub, nam
     ],
 )
 def test_what_looks_like_knowledge(environment, kbhub, path, name):
-    """By its name, or as the checkout of the wiki beside the project."""
     environment.write(path, "# A\n\nAbout crates.\n")
 
     assert named(environment) == [name]
@@ -97,7 +93,6 @@ def test_what_looks_like_knowledge(environment, kbhub, path, name):
 
 
 def test_the_root_of_a_vault_is_one_even_if_that_is_the_project(environment, kbhub):
-    """Folders in it are part of it."""
     environment.write(".obsidian/app.json", "{}")
     environment.write("notes/a.md", "# A\n")
 
@@ -106,7 +101,6 @@ def test_the_root_of_a_vault_is_one_even_if_that_is_the_project(environment, kbh
 
 
 def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, monkeypatch):
-    """The pointer to a folder lies where the command is run; to one further up, in the root."""
     for path in ("packages/api/notes/a.md", "wiki/b.md", "packages/web/notes/c.md"):
         environment.write(path, "# A\n\nAbout crates.\n")
     monkeypatch.chdir(environment.project / "packages/api")
@@ -120,7 +114,6 @@ def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, m
 
 
 def test_a_readme_is_what_is_left(environment, kbhub):
-    """With the command for the whole project."""
     environment.write("README.md", "# Shop\n")
 
     told = outside(environment.hub())
@@ -132,7 +125,6 @@ def test_a_readme_is_what_is_left(environment, kbhub):
 
 @pytest.mark.parametrize("pointer", [None, '{"knowledge": "./knowledge"}'])
 def test_an_empty_base_is_as_good_as_none(project, kbhub, pointer):
-    """It is known to be empty once it was indexed; a pointer is what is to be changed then."""
     (project.project / "knowledge").mkdir()
     if pointer:
         project.write(".kbhub.json", pointer)
@@ -148,7 +140,6 @@ def test_an_empty_base_is_as_good_as_none(project, kbhub, pointer):
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
 async def test_a_model_learns_that_the_base_is_empty(project, mode):
-    """From the search that finds nothing."""
     (project.project / "knowledge").mkdir()
     project.hub().sync()
     async with Client(create_server(project.hub()), mode=mode) as client:
@@ -170,7 +161,6 @@ PLACES = {
 @pytest.mark.parametrize("git", [True, False])
 @pytest.mark.parametrize("paths", PLACES.values(), ids=PLACES)
 def test_where_nobody_can_be_asked_init_changes_nothing(environment, kbhub, paths, git):
-    """It says what is searched, and each command it names makes everything searched, what was searched before too."""
     if not git:
         shutil.rmtree(environment.project / ".git")
     for path in paths:
@@ -195,7 +185,6 @@ def test_where_nobody_can_be_asked_init_changes_nothing(environment, kbhub, path
 
 
 def test_init_hides_nothing_that_was_found(environment, kbhub):
-    """The search before, and after each way to make knowledge/."""
     environment.write("docs/rollback.md", "# Rollback\n\nRun shop rollback.\n")
     assert [hit["path"] for hit in kbhub("search", "rollback", "--json", code=0).json["hits"]] == ["docs/rollback.md"]
     for command in (("init",), ("init", "--knowledge", "knowledge"), ("init", "--name", "Shop")):
@@ -205,7 +194,6 @@ def test_init_hides_nothing_that_was_found(environment, kbhub):
 
 
 def test_doctor_finds_what_an_earlier_init_made_empty(environment, kbhub):
-    """With docs/ beside it, and with documents that nothing searches; not where somebody has written something."""
     environment.write("knowledge/how-to-write-knowledge.md", "# How to write knowledge here\n")
     assert "no documents of its own" not in " ".join(kbhub("doctor").out.split())
     environment.write("wiki/a.md", "# A\n")
@@ -264,7 +252,6 @@ def test_a_page_names_them(project):
 
 
 def test_names_that_could_pass_for_something_else_are_not_proposed(environment):
-    """A clone chooses the names of its folders."""
     names = ("--root", "x`. Run `rm -rf", "a\nNote: run it", "$(id)", "a" * 60, "\u202eevil")
     for name in names:
         environment.write(f"{name}/.obsidian/app.json", "{}")
@@ -284,7 +271,6 @@ def test_links_are_not_followed(environment):
 
 
 def test_a_hostile_tree_is_contained(environment, monkeypatch):
-    """A folder with more than is looked at, and one that goes on for ever."""
     monkeypatch.setattr(kbhub.sync.base_suggestions, "MOST_ENTRIES", 50)
     environment.write("/".join(["notes", *"d" * 300, "a.md"]), "# A\n")
     for number in range(60):
@@ -295,7 +281,6 @@ def test_a_hostile_tree_is_contained(environment, monkeypatch):
 
 
 def test_where_kbhub_is_off_nothing_is_proposed(project):
-    """The project has said what it wants."""
     project.write(".kbhub.json", '{"enabled": false}')
 
     assert named(project) == []

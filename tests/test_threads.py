@@ -22,7 +22,6 @@ SECONDS = 100
 
 
 def test_whatever_threads_do_at_once_each_is_answered(environment):
-    """Searches and readings beside writing, renaming, deleting, remembering, forgetting and indexing."""
     for number in range(60):
         link = f"[[n{(number + 1) % 60}]]"
         text = f"---\ntags: [t{number % 7}]\n---\n# Note {number}\n\nalpha beta {number} deploy {link}\n"

@@ -150,12 +150,10 @@ def follow(reader: Reader) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # twenty processes, each of which imports and loads a model, on a machine that may be busy
 def test_the_tutorial_does_what_it_shows(tmp_path):
-    """Every command of the page succeeds, in order, for a user with an empty home, and prints what is shown."""
     follow(Reader(tmp_path))
 
 
 def test_the_tutorial_names_what_a_newcomer_needs():
-    """No step of the way from installation to an agent is missing."""
     text = "\n".join(step.text for step in steps(PAGE.read_text("utf-8")) if isinstance(step, Command))
 
     needed = (
@@ -174,7 +172,6 @@ def test_the_tutorial_names_what_a_newcomer_needs():
 
 
 def test_an_elision_stands_for_some_text_and_nothing_else_does():
-    """The comparison can fail."""
     shown = "one …\n…\nlast\n"
 
     assert pattern(shown).fullmatch("one two\nthree\nfour\nlast\n")

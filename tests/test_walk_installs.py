@@ -72,7 +72,6 @@ def answers(home, *kbhub):
 
 
 def test_uvx_runs_the_wheel_and_registers_itself(wheel, home):
-    """Nothing is installed; `kbhub setup` has clients start it by uvx, too."""
     assert answers(home, UV, "tool", "run", "--from", wheel, "kbhub")
     run(home, UV, "tool", "run", "--from", wheel, "kbhub", "setup", "--yes", "--client", "cursor")
     entry = json.loads((Path(home["HOME"]) / ".cursor/mcp.json").read_text("utf-8"))["mcpServers"]["kbhub"]
@@ -83,7 +82,6 @@ def test_uvx_runs_the_wheel_and_registers_itself(wheel, home):
 
 @pytest.mark.parametrize("extra", ["", "[pdf]"])
 def test_uv_installs_the_wheel_as_a_tool(wheel, home, extra):
-    """With or without an extra, it is on the search path, and uv takes it out again."""
     run(home, UV, "tool", "install", f"kbhub{extra} @ {wheel.as_uri()}")
 
     assert answers(home, "kbhub")
@@ -92,14 +90,12 @@ def test_uv_installs_the_wheel_as_a_tool(wheel, home, extra):
 
 
 def test_pipx_installs_the_wheel(wheel, home):
-    """It is on the search path."""
     run(home, UV, "tool", "run", "pipx", "install", "--python", sys.executable, wheel)
 
     assert answers(home, "kbhub")
 
 
 def test_pip_installs_the_wheel(wheel, home, tmp_path):
-    """Into a virtual environment that Python made."""
     run(home, sys.executable, "-m", "venv", tmp_path / "env")
     run(home, tmp_path / "env/bin/pip", "install", "-q", wheel)
 
@@ -110,7 +106,6 @@ def test_pip_installs_the_wheel(wheel, home, tmp_path):
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository, as in a source archive")
 @pytest.mark.parametrize("way", ["pip", "uv"])
 def test_a_git_address_can_be_installed(home, tmp_path, way):
-    """The last commit of this repository, by either program."""
     address = f"git+file://{ROOT}"
     if way == "uv":
         run(home, UV, "tool", "install", address)
@@ -136,7 +131,6 @@ def commands(page):
 
 
 def test_the_readmes_first_command_answers(source, home):
-    """Word for word, with nothing but pip, which verifies every file; nothing is built with what is not pinned."""
     del home["PIP_CONSTRAINT"]
     answer = run(home, "sh", "-ec", commands(source / "README.md")[0], folder=source)
 
@@ -144,7 +138,6 @@ def test_the_readmes_first_command_answers(source, home):
 
 
 def test_wheels_for_a_machine_without_a_network_suffice(source, home, tmp_path):
-    """The commands of the page, with a folder instead of the home; the second machine asks no index."""
     del home["PIP_CONSTRAINT"]
     run(home, sys.executable, "-m", "venv", tmp_path / "env")
     path = os.pathsep.join([str(tmp_path / "env/bin"), home["PATH"]])
@@ -156,7 +149,6 @@ def test_wheels_for_a_machine_without_a_network_suffice(source, home, tmp_path):
 
 
 def test_the_images_commands_install_kbhub(source, home, tmp_path):
-    """What the Dockerfile copies and runs, with other folders, gives an environment without pip that answers."""
     copied, target = tmp_path / "src", tmp_path / "kbhub"
     run(home, sys.executable, "-m", "venv", tmp_path / "image")
     path = os.pathsep.join([str(tmp_path / "image/bin"), home["PATH"]])
@@ -180,10 +172,7 @@ def test_the_formulas_commands_install_the_release(wheel, source, home, tmp_path
     """What Homebrew would run, in its order, with the files of the release; the program that it links to works."""
     (archive,) = wheel.parent.glob("*.tar.gz")
     text = formula.formula(archive, "ada/kbhub")
-    places = {
-        "libexec": tmp_path / "libexec",
-        f'"python{formula.PYTHON}"': sys.executable,
-    }
+    places = {"libexec": tmp_path / "libexec", f'"python{formula.PYTHON}"': sys.executable}
 
     def word(part):
         for name, path in places.items():
@@ -206,7 +195,6 @@ def test_the_formulas_commands_install_the_release(wheel, source, home, tmp_path
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_bundle_brings_kbhub_by_uv(wheel, home, tmp_path, anyio_backend):
-    """Uv makes its environment out of `pyproject.toml`, and the server answers from the folder that was chosen."""
     bundle = tmp_path / "bundle"
     shutil.copytree(ROOT / "plugins" / "bundle", bundle)
     launch = json.loads((bundle / "manifest.json").read_text("utf-8"))["server"]["mcp_config"]
@@ -224,7 +212,6 @@ async def test_the_bundle_brings_kbhub_by_uv(wheel, home, tmp_path, anyio_backen
 
 @pytest.mark.skipif(node_program("mcpb") is None, reason="no mcpb: `python tests/node_packages.py` gets it")
 def test_the_release_makes_what_the_stores_take(wheel, home, tmp_path):
-    """The script of that step, with the tools that it names: bundle, formula, an archive for each system."""
     steps = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]["build"]["steps"]
     (script,) = [step["run"] for step in steps if "formula.py" in step.get("run", "")]
     for name in ("plugins", "scripts"):
@@ -252,7 +239,6 @@ def test_the_release_makes_what_the_stores_take(wheel, home, tmp_path):
 
 @pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="a source distribution has no benchmarks")
 def test_a_newcomers_first_steps_can_be_timed(wheel, tmp_path):
-    """From `pip install` in an empty home to an answer, a hook that speaks, and a document that is no Markdown."""
     script, taken = ROOT / "benchmarks" / "first_steps.py", tmp_path / "taken.json"
     done = made(sys.executable, script, "--wheel", wheel, "--json", taken)
     skip_without_index(done)

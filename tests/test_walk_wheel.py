@@ -62,7 +62,6 @@ def reader(installed, tmp_path):
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
-    """Code, model, licences, schemas and the mark of types are in it; tests are not."""
     names = zipfile.ZipFile(wheel).namelist()
     version = wheel.name.split("-")[1]
 
@@ -87,7 +86,6 @@ def test_the_network_is_cut(installed):
 
 
 def test_the_main_commands_work(reader):
-    """From nothing to an answer: init, index, search, ask, remember, status."""
     printed = {}
     for command in (
         "mkdir shop && cd shop && git init -q",
@@ -110,7 +108,6 @@ def test_the_main_commands_work(reader):
 
 
 def test_the_tutorial_works(reader):
-    """Every command of the page succeeds with the installed wheel; what it prints, another test compares."""
     for step in steps(PAGE.read_text("utf-8")):
         if isinstance(step, File):
             reader.write(step)
@@ -123,7 +120,6 @@ def test_the_tutorial_works(reader):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_agent_is_served(reader, mode, anyio_backend):
-    """A client of either era starts the installed server, which answers out of a project with one document."""
     project = reader.home / "shop"
     (project / "knowledge").mkdir(parents=True)
     (project / ".git").mkdir()
@@ -140,7 +136,6 @@ async def test_an_agent_is_served(reader, mode, anyio_backend):
 
 
 def test_the_version_is_the_package_s(reader):
-    """What is installed says the version that the source has."""
     code, printed = reader.run("kbhub --version")
     source = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["version"]["path"]
 

@@ -54,7 +54,6 @@ def test_the_workflows_fit_the_schema():
 
 
 def test_the_workflows_are_safe():
-    """Nothing of what an audit of workflows looks for: broad permissions, kept credentials, text run as a script."""
     code, said = linted(
         "zizmor", "--offline", "--no-progress", "--persona", "pedantic", "--config", ".github/zizmor.yml", *WORKFLOWS
     )
@@ -72,7 +71,6 @@ def test_every_supported_system_and_python_is_in_the_matrix(name, job):
 
 
 def test_only_publishing_may_write():
-    """Every other job reads the code, and no secret is named anywhere."""
     jobs = {(file.stem, name): job for file in WORKFLOWS for name, job in workflow(file.name)["jobs"].items()}
     writing = {key for key, job in jobs.items() if "write" in job.get("permissions", {}).values()}
 
@@ -81,7 +79,6 @@ def test_only_publishing_may_write():
 
 
 def test_the_hooks_run_what_the_project_has():
-    """Hooks are local, their programs are those of the environment, and they apply to files that exist."""
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     programs = {hook["entry"].split()[0].rpartition("/")[2] for hook in repository["hooks"]}
 

@@ -51,10 +51,7 @@ def test_the_files_of_a_tool_are_found(given, paths):
     assert sorted(event("tool", "/work", tool=("Any", given)).paths) == sorted(paths)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [None, [], "x", 7, {}, {"session_id": 7}, {"session_id": ""}, {"cwd": "/work"}],
-)
+@pytest.mark.parametrize("data", [None, [], "x", 7, {}, {"session_id": 7}, {"session_id": ""}, {"cwd": "/work"}])
 @pytest.mark.parametrize("name", EVENTS)
 def test_what_no_client_sends_is_no_event(data, name):
     assert event_of(name, "codex", data) is None

@@ -86,7 +86,6 @@ def test_a_quote_cannot_be_closed():
     "injections", [INJECTIONS[::6], pytest.param(INJECTIONS, marks=pytest.mark.slow)], ids=["some", "all"]
 )
 def test_planted_documents_and_memories_reach_an_agent_as_data(environment, clock, injections):
-    """In a title, in a text, in a memory: what is said about each is ours or quoted, on every event."""
     environment.write("src/pay.py", "x = 1\n")
     for number, planted in enumerate(injections):
         front = f"---\ntitle: {json.dumps(planted)}\nrefs: [src/pay.py]\n---\n" if number % 2 else ""

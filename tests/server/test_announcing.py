@@ -101,16 +101,12 @@ def configure(shop, **settings):
 
 def over_stdio(shop):
     return StdioServerParameters(
-        command=sys.executable,
-        args=["-c", SERVE],
-        env={**shop.env, "PYTHONPATH": SOURCE},
-        cwd=shop.project,
+        command=sys.executable, args=["-c", SERVE], env={**shop.env, "PYTHONPATH": SOURCE}, cwd=shop.project
     )
 
 
 @pytest.mark.parametrize("way", ["memory", pytest.param("stdio", marks=pytest.mark.slow)])
 async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
-    """The client hears it and finds what is in the new base, without a restart and without having asked."""
     server = create_server(shop.hub()) if way == "memory" else over_stdio(shop)
     async with listening(server, mode) as (client, ears):
         configure(shop)
@@ -121,7 +117,6 @@ async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
 
 
 async def test_writing_tools_that_come_or_go_are_announced(shop, mode):
-    """A setting that decides about tools changes their list, and not that of resources."""
     configure(shop)
     shop.hub().sync()  # or documents would come, too
     async with listening(create_server(shop.hub()), mode) as (_, ears):
@@ -145,7 +140,6 @@ async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
 
 
 async def test_what_changes_nothing_is_not_announced(shop, mode):
-    """A config that breaks and is fixed, and other settings, leave the lists as they are."""
     configure(shop)
     shop.hub().sync()  # or documents come to light meanwhile, which is announced
     server = create_server(shop.hub())
@@ -183,7 +177,6 @@ async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_not
 
 
 async def test_roots_that_change_are_asked_for_again(shop):
-    """A client of the handshake era that opens another folder gets that folder's knowledge."""
     other = shop.write(shop.home / "other" / "knowledge" / "giraffe.md", "# Giraffe\n").parent.parent
     (other / ".git").mkdir()
     roots = [Root(uri=shop.project.as_uri())]

@@ -38,7 +38,6 @@ def shop(environment):
 
 
 async def test_a_client_that_shows_views_is_told_of_them(shop, era):
-    """By the definitions of the two tools; their pages are there, whole and small."""
     async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS]) as client:
         views = {tool.name: tool.meta["ui"]["resourceUri"] for tool in (await client.list_tools()).tools if tool.meta}
         assert views == {"search": "ui://kbhub/search", "memories": "ui://kbhub/memories"}

@@ -73,7 +73,6 @@ async def call(hub, mode, model=None, **arguments):
 
 
 async def test_the_clients_model_writes_and_is_checked(hub, mode):
-    """One request with the rules apart from the passages; the answer says who wrote it and from what."""
     model = Model()
     answer = await call(hub, mode, model)
 
@@ -88,7 +87,6 @@ async def test_the_clients_model_writes_and_is_checked(hub, mode):
 
 
 async def test_a_client_without_a_model_gets_an_answer_without_one(hub, mode):
-    """Nothing fails for lack of a model, and the answer says why none wrote."""
     answer = await call(hub, mode)
 
     assert (answer.outcome, answer.written_by) == ("written", "extractive")
@@ -118,7 +116,6 @@ async def test_no_answer_is_an_answer(hub, mode):
 
 
 async def test_a_refusal_falls_through_where_the_server_learns_of_it(hub):
-    """On a handshake connection the refusal comes back, and sentences of the documents answer."""
     answer = await call(hub, "legacy", Model(ErrorData(code=-1, message="User rejected sampling request")))
 
     assert answer.written_by == "extractive"
@@ -126,7 +123,6 @@ async def test_a_refusal_falls_through_where_the_server_learns_of_it(hub):
 
 
 async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer_can_be_named(hub):
-    """The client raises and never calls again; `written_by` leads around its model."""
     refusing = Model(ErrorData(code=-1, message="User rejected sampling request"))
     async with Client(create_server(hub, structured=True), sampling_callback=refusing) as client:
         with pytest.raises(MCPError):
@@ -139,7 +135,6 @@ async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer
 
 
 async def test_a_slow_model_is_given_up(hub, monkeypatch):
-    """A handshake client whose model never answers does not hold the call."""
     monkeypatch.setattr(kbhub.server.tools.ask, "SAMPLING_SECONDS", 0.05)
     never = anyio.Event()
 
@@ -153,7 +148,6 @@ async def test_a_slow_model_is_given_up(hub, monkeypatch):
 
 
 async def test_the_retry_neither_searches_again_nor_changes_the_prompt(hub, monkeypatch):
-    """What was chosen travels sealed with the call: documents that change meanwhile change nothing."""
     prepared = []
     prepare = kbhub.answers.question.prepare
     monkeypatch.setattr("kbhub.server.tools.ask.prepare", lambda *a, **k: prepared.append(1) or prepare(*a, **k))
@@ -173,7 +167,6 @@ async def test_the_retry_neither_searches_again_nor_changes_the_prompt(hub, monk
 
 
 async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hub):
-    """Changed, made up, of another question or of another process: one clear error, and the next call is answered."""
     server = create_server(hub, structured=True)
     said = CreateMessageResult(role="assistant", model="m", content=TextContent(type="text", text=WRITTEN))
     async with Client(server, sampling_callback=Model()) as client, Client(create_server(hub)) as other:
@@ -266,7 +259,6 @@ SERVE = (
 
 @pytest.mark.parametrize("offers", [True])
 async def test_it_works_over_real_pipes(environment, mode, offers):
-    """The same through a process: with a model, which writes, talks nonsense, refuses or is slow, and without."""
     write_documents(environment)
     server = StdioServerParameters(
         command=sys.executable,

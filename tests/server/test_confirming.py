@@ -76,7 +76,6 @@ async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
 
 
 async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatch):
-    """An old client waits for its user in the middle of the call, which ends."""
     monkeypatch.setattr(kbhub.server.client, "ANSWER_SECONDS", 0.2)
     async with Client(create_server(remembering.hub()), mode="legacy", elicitation_callback=User(None)) as client:
         _, failed = await told(client, "forget", everything=True)
@@ -104,7 +103,6 @@ async def test_a_single_memory_is_no_question(remembering, mode):
 
 
 async def test_a_pointer_is_followed_after_a_yes(clone, mode):
-    """The first call asks, and has its answer from the new base; later connections are not asked."""
     user = User("accept")
     async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
         text, _ = await told(client, "search", query="when does the zebra cross")
@@ -119,7 +117,6 @@ async def test_a_pointer_is_followed_after_a_yes(clone, mode):
 
 
 async def test_a_pointer_that_was_refused_is_not_asked_about_again(clone, mode):
-    """A no is kept, where `trust --list` shows it, until `kbhub trust` says otherwise."""
     user = User("decline")
     for _ in range(2):
         async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
@@ -148,7 +145,6 @@ async def test_a_user_who_says_nothing_is_asked_once_a_connection(clone, mode):
 
 
 async def test_only_what_was_shown_is_allowed(clone, mode):
-    """A pointer that changes while the user reads the question gets nothing by the answer."""
     clone.write(f"{clone.home}/secrets/key.md", "# Zebra key\n")
 
     async def swap(_context, params):

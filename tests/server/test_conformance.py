@@ -97,7 +97,6 @@ def judged(url, options, folder, advice=ADVICE):
 @pytest.mark.skipif(SUITE is None, reason="no conformance suite: `python tests/node_packages.py` gets it")
 @pytest.mark.parametrize("revision", CHECKS)
 def test_the_official_suite_finds_nothing_wrong(url, tmp_path, revision):
-    """No check of either era fails, none warns but of two things, and none that once was made is left out."""
     for attempt in range(TRIES):
         options = ["--suite", "all", "--spec-version", revision]
         wrong, passed, done = judged(url, options, tmp_path / str(attempt))
@@ -134,7 +133,6 @@ def test_the_official_suite_finds_nothing_wrong_with_skills(skilled, url, tmp_pa
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_fixtures_are_beside_what_kbhub_has(project, mode, anyio_backend):
-    """What the suite drives is kbhub's own server: its tools, its documents, its prompts and its errors are there."""
     server = FixtureServer(project.hub(), project.home / ".kbhub.json")
     async with Client(server, mode=mode) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]

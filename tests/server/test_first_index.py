@@ -12,19 +12,12 @@ from mcp import Client, StdioServerParameters
 
 import kbhub.sync.freshness
 import kbhub.sync.unindexed
-from conftest import held_elsewhere
 from daemons import CONNECT, PATIENCE, settings, windows
+from kbhub.server.server import create_server
 from kbhub.sync.freshness import Patience
 from kbhub.types import Query
 
 FILES = 300
-HASTY = (
-    "-c",
-    "import kbhub.sync.freshness; kbhub.sync.freshness.STALLED_SECONDS = 0.2\n"
-    "from kbhub.hub import HubOptions; from kbhub.server.stdio import serve; serve(HubOptions(serve=True))",
-)
-"""A server that soon stops waiting for a first index that gets no nearer."""
-
 CLAIMS = ("No hits", "No document contains", "nothing in these bases")
 
 
@@ -79,7 +72,6 @@ def indexing(environment, go_on):
     ids=["own process", "daemon"],
 )
 async def test_a_search_waits_for_the_first_index_that_another_process_makes(cold, mode, arguments):
-    """It reports how far that process is, and then answers from all files."""
     go_on, heard = threading.Event(), []
 
     async def progress(done, total, _message):
@@ -98,33 +90,38 @@ async def test_a_search_waits_for_the_first_index_that_another_process_makes(col
 
 
 @pytest.mark.anyio
-async def test_a_first_index_that_gets_no_nearer_is_replaced_by_a_scan(cold, mode):
+async def test_a_first_index_that_gets_no_nearer_is_replaced_by_a_scan(cold, mode, monkeypatch):
     """The answer is found in the files themselves, and what is not found is said to be absent by no verb."""
-    with held_elsewhere(lock_of(cold.hub())):
-        async with client_of(cold, HASTY, mode) as client:
-            found = (await client.call_tool("search", {"query": "Do canaries tune xylophones?"})).content[0].text
-            others = [
-                (await client.call_tool(tool, {name: "glockenspiel"})).content[0].text
-                for tool, name in (("search", "query"), ("ask", "question"), ("tags", "names"))
-            ]
+    monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 0.1)
+    cold.env["KBHUB_TOOLS"] = "all"
+    hub = cold.hub()
+    with FileLock(lock_of(hub)):
+        async with Client(create_server(hub), mode=mode) as client:
+
+            async def told(tool, **arguments):
+                return (await client.call_tool(tool, arguments)).content[0].text
+
+            found = await told("search", query="Do canaries tune xylophones?")
+            searched = await told("search", query="glockenspiel")
+            asked = await told("ask", question="glockenspiel")
+            tagged = await told("tags", names="glockenspiel")
+            assert "not indexed yet" in await told("status")
+            assert "takes five minutes" in await told("read", refs=f"n{FILES - 1:04}.md")
 
     assert f"1. n{FILES - 1:04}.md" in found
     assert "takes five minutes" in found
     assert f"project is still being indexed (0 of {FILES} files). The others were only scanned" in found
     assert f'which found "n{FILES - 1:04}.md".' in found
-    for text in (found, *others):
+    for text in (found, searched, asked, tagged):
         assert not [claim for claim in CLAIMS if claim in text]
-    searched, asked, tagged = others
+        assert "still being indexed" in text
     assert searched.startswith("Nothing found yet")
     assert asked.startswith("Nothing found yet")
-    assert "project is still being indexed" in searched
-    assert "still being indexed" in tagged
 
 
 def test_the_command_line_waits_for_another_process_too(cold, kbhub, monkeypatch):
-    """It answers from a scan once that process gets no nearer, and judges nothing."""
     monkeypatch.setattr("kbhub.sync.freshness.STALLED_SECONDS", 0.1)
-    with held_elsewhere(lock_of(cold.hub())):
+    with FileLock(lock_of(cold.hub())):
         found = kbhub("search", "tune the xylophone", "--json", code=0).json
         absent = kbhub("search", "glockenspiel", code=0)
         asked = kbhub("ask", "glockenspiel")
@@ -134,16 +131,6 @@ def test_the_command_line_waits_for_another_process_too(cold, kbhub, monkeypatch
     assert f"project is still being indexed (0 of {FILES} files)" in absent.err
     assert "Nothing found yet" in asked.out
     assert not [claim for claim in CLAIMS if claim in absent.err + asked.out + asked.err]
-
-
-def test_the_command_line_answers_from_the_index_that_another_process_completes(cold, kbhub):
-    go_on = threading.Event()
-    with indexing(cold, go_on):
-        threading.Timer(0, go_on.set).start()
-        found = kbhub("search", "tune the xylophone", "--json", code=0).json
-
-    assert found["hits"][0]["path"] == f"n{FILES - 1:04}.md"
-    assert found["notes"] == []
 
 
 def test_what_is_indexed_and_what_is_not_yet_are_ranked_together(cold):
@@ -163,7 +150,6 @@ def test_what_is_indexed_and_what_is_not_yet_are_ranked_together(cold):
 
 
 def test_a_scan_keeps_to_its_limits_and_says_how_far_it_came(cold, monkeypatch):
-    """Filters hold, converted files are left to the index, and what was not scanned is counted."""
     cold.write("knowledge/xylophone.pdf", b"%PDF-1.4 xylophone")
     monkeypatch.setattr(kbhub.sync.unindexed, "SCAN_BYTES", 10_000)
     hub = cold.hub()
@@ -182,7 +168,6 @@ def test_a_scan_keeps_to_its_limits_and_says_how_far_it_came(cold, monkeypatch):
 
 
 def test_patience_ends_where_nothing_gets_nearer():
-    """It is as long as there is progress, and no longer than it may be in all."""
     patience = Patience(kbhub.sync.freshness.STALLED_SECONDS * 2)
     stalled = patience.left(0)
 

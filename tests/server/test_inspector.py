@@ -31,10 +31,7 @@ TOOL_FAILED = 5
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),  # some runs of the Inspector each, and a busy machine takes five times as long
-    pytest.mark.skipif(
-        not INSPECTOR,
-        reason="no MCP Inspector: `python tests/node_packages.py` gets it",
-    ),
+    pytest.mark.skipif(not INSPECTOR, reason="no MCP Inspector: `python tests/node_packages.py` gets it"),
 ]
 
 
@@ -112,7 +109,6 @@ CALLS = {
 
 
 def test_every_core_tool_answers_a_foreign_client(inspect):
-    """Each is called, in the eras by turns; what one has remembered, the next lists and the last forgets."""
     assert set(CORE) <= set(CALLS)
     memory = ""
     for (name, (arguments, wanted)), era in zip(CALLS.items(), cycle(("modern", "legacy")), strict=False):

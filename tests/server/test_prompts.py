@@ -66,7 +66,6 @@ async def test_the_texts_are_as_they_were(shop, snapshot):
 
 
 async def test_a_prompt_names_only_tools_that_are_offered(shop, mode):
-    """Where nothing may be written, the agent is asked for the text instead."""
     for settings, offered in (
         ({"tools": "all"}, set(ALL)),
         ({}, set(CORE)),
@@ -101,11 +100,7 @@ async def test_a_wrong_request_is_an_error_of_the_protocol(shop, mode):
             {"question": "x", "qestion": "y"},
             "unknown parameter 'qestion'; did you mean 'question'? search_first takes question.",
         ),
-        (
-            "audit_and_fix",
-            {"x" * 999: "y"},
-            f"unknown parameter '{'x' * 60}…'; audit_and_fix takes base.",
-        ),
+        ("audit_and_fix", {"x" * 999: "y"}, f"unknown parameter '{'x' * 60}…'; audit_and_fix takes base."),
     ):
         async with Client(create_server(shop.hub()), mode=mode) as client:
             with pytest.raises(MCPError) as caught:

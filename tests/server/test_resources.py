@@ -109,12 +109,7 @@ async def test_documents_that_come_and_go_between_pages_leave_the_others_in_plac
 
 
 async def test_a_cursor_that_is_none_is_refused(shop, mode):
-    for cursor in (
-        "x",
-        "é",
-        "W10",
-        "WyJnb25lIiwgImEubWQiXQ",
-    ):
+    for cursor in ("x", "é", "W10", "WyJnb25lIiwgImEubWQiXQ"):
         async with Client(create_server(shop.hub()), mode=mode) as client:
             error = await refused(client.list_resources(cursor=cursor))
 
@@ -152,7 +147,6 @@ async def test_a_document_is_read_as_it_is_on_disk(shop, mode):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
 async def test_odd_names_are_found_by_the_address_that_is_listed(environment, mode):
-    """What is escaped in a list is what reads the document, in every spelling that means the same."""
     for name in ODD:
         environment.write(f"knowledge/{name}", f"# {name}\n")
     environment.hub().sync()
@@ -167,7 +161,6 @@ async def test_odd_names_are_found_by_the_address_that_is_listed(environment, mo
 
 
 async def test_what_is_no_document_is_refused(shop, mode):
-    """By the error of the protocol that names the address; nothing outside of a base or hidden in it is opened."""
     shop.write("secret.md", "secret\n")
     shop.write(f"{shop.home}/secret.md", "secret\n")
     shop.write("knowledge/.hidden/x.md", "secret\n")
@@ -244,7 +237,6 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filter(lam
 
 @given(st.from_regex(r"[^@/\s\x00-\x1f\x7f]+", fullmatch=True), TEXT)
 def test_an_address_leads_back_to_base_and_path(base, path):
-    """Whatever characters they have; and it is what the template makes of its values."""
     uri = uri_of(base, path)
 
     assert parse_uri(uri) == (base, path)
@@ -398,7 +390,6 @@ def served(request, shop):
 
 
 async def test_a_document_that_changes_is_announced_to_who_follows_it(shop, mode, served):
-    """By the watcher, without a call; others are not, and who follows none hears nothing."""
     uri = "kbhub://project/deploy.md"
     async with following(served, mode, uri, "kbhub://project/gone.md", lists=False) as (client, ears):
         await client.call_tool("status", {"reload": True})
@@ -412,7 +403,6 @@ async def test_a_document_that_changes_is_announced_to_who_follows_it(shop, mode
 
 
 async def test_documents_that_come_and_go_are_announced(shop, mode, served):
-    """A new one and one that is deleted change the list; who follows it hears that, too."""
     uri = "kbhub://project/new.md"
     async with following(served, mode, uri) as (client, ears):
         await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
@@ -426,7 +416,6 @@ async def test_documents_that_come_and_go_are_announced(shop, mode, served):
 
 
 async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
-    """A client fetches the list anew each time, so it hears of it every two seconds at most."""
     monkeypatch.setattr(kbhub.server.client, "LIST_SECONDS", 3600)
     server = create_server(shop.hub())
     async with following(server, mode) as (client, ears):
@@ -478,7 +467,6 @@ async def test_nobody_is_told_who_has_asked_for_no_document(shop, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe closes otherwise")
 async def test_the_end_of_a_connection_ends_what_is_followed(shop, mode):
-    """The next client of the same server follows what it asked for, and nothing else."""
     server = create_server(shop.hub())
     uri = "kbhub://project/deploy.md"
     async with following(server, mode, uri):

@@ -8,10 +8,9 @@ import pytest
 from mcp import Client
 
 import kbhub.sync.watch
+from daemons import call, text_of, until, windows
 from kbhub.server.server import create_server
-from test_many_processes import close
-from test_server import text_of
-from test_stdio import SERVE, Wire, call
+from test_stdio import SERVE
 from test_watch import WAIT_SECONDS
 
 EXIT_SECONDS = 4.0
@@ -39,7 +38,7 @@ async def test_status_says_how_changes_are_noticed(environment, mode, monkeypatc
     async with Client(server, mode=mode) as client:
         await client.call_tool("search", {"query": "deploy"})
         begun(server)
-        status = text_of(await client.call_tool("status", {}))
+        status = (await client.call_tool("status", {})).content[0].text
 
     assert told in status
 
@@ -57,7 +56,7 @@ async def test_status_says_that_no_events_can_be_had(environment, mode, monkeypa
         begun(server)
         while "limit reached" not in (server._opened().watcher.state("project") or ""):  # pytest's timeout bounds this
             await client.call_tool("search", {"query": "deploy"})
-        status = text_of(await client.call_tool("status", {}))
+        status = (await client.call_tool("status", {})).content[0].text
 
     assert "polled every 2 s: OS file watch limit reached." in status
 
@@ -65,15 +64,14 @@ async def test_status_says_that_no_events_can_be_had(environment, mode, monkeypa
 def test_a_server_that_watches_ends_at_once(environment):
     """The thread that waits for events, five seconds unless it is told, does not keep the process."""
     environment.write("knowledge/deploy.md", "# Deploy\n")
-    wire = Wire(environment, SERVE.format(""))
-    try:
-        wire.handshake()
-        status = ""
-        while "watched live" not in status:  # pytest's timeout bounds this
-            wire.ask(call("search", query="deploy"))
-            status = wire.ask(call("status"))["result"]["content"][0]["text"]
-        begun = time.monotonic()
-        assert wire.end() == (0, [])
-        assert time.monotonic() - begun < EXIT_SECONDS
-    finally:
-        close([wire])
+    with windows(environment) as begin:
+        window = begin(SERVE)
+        window.handshake()
+        until(lambda: window.ask(call("search", query="deploy")) and "watched live" in asked(window))
+        began = time.monotonic()
+        assert window.end() == 0
+        assert time.monotonic() - began < EXIT_SECONDS
+
+
+def asked(window):
+    return text_of(window.ask(call("status")))

@@ -86,7 +86,6 @@ async def test_the_definitions_cost_little(everything):
 
 
 async def test_a_conversation_costs_little(everything):
-    """The most that a client with a model gets by default: instructions and tools, under 1,900 tokens."""
     sent = await conversation(everything)
 
     assert len(sent) == len(CORE) + 2
@@ -104,7 +103,6 @@ async def test_what_kbhub_is_told_with_each_conversation_is_short(everything):
 
 
 async def test_tools_are_plain(everything):
-    """Few parameters, all of them named, and nothing that a strict client refuses."""
     for tool in await listed(everything):
         schema = tool.input_schema
         assert re.fullmatch(r"[a-z]+(_[a-z]+)?", tool.name)
@@ -119,6 +117,5 @@ async def test_tools_are_plain(everything):
 
 
 def test_no_name_from_elsewhere_is_one_of_ours():
-    """A name that agents know from other servers leads to one tool, which there is."""
     assert not set(MEANT) & set(ALL)
     assert set(MEANT.values()) <= set(ALL)

@@ -55,11 +55,7 @@ def test_every_command_names_an_unknown_field(mistaken, kbhub):
 
 
 def test_a_command_that_lists_problems_does_not_say_it_twice(mistaken, kbhub):
-    for command in (
-        ["status"],
-        ["status", "--json"],
-        ["doctor"],
-    ):
+    for command in (["status"], ["status", "--json"], ["doctor"]):
         done = kbhub(*command)
 
         assert "unknown field 'repso'" in done.out

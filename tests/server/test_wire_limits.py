@@ -120,7 +120,6 @@ def test_a_client_that_goes_without_reading_ends_the_process(environment, argume
 
 
 def test_who_says_nothing_keeps_nobody_out(served):
-    """Health, requests and windows are answered while hundreds of connections are open that say nothing, or half."""
     environment, url, begin = served
     beginnings = [
         b"",
@@ -147,7 +146,6 @@ def test_who_says_nothing_keeps_nobody_out(served):
 
 
 def test_who_says_nothing_to_the_wire_keeps_no_window_out(served):
-    """As many as there may be that have not said who they are, and more: the oldest of them goes."""
     environment, _, begin = served
     where = read_record(folder_of(environment)).link
     with ExitStack() as stack:
@@ -191,7 +189,6 @@ def quick(environment, monkeypatch):
 
 @pytest.mark.parametrize("sent", [b"", b"POST /mcp HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: "])
 def test_a_header_has_a_deadline(quick, sent):
-    """A connection whose request does not come is closed; so is one that sends it a byte at a time."""
     raw = quick()
     raw.sendall(sent)
 
@@ -238,7 +235,6 @@ def test_who_may_not_speak_is_answered_once(quick):
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_body_that_is_too_long_is_told_so(served, chunked):
-    """The client that sends all of it before it reads gets the answer, not a connection that was broken off."""
     environment, url, _ = served
     token = headers_of(environment)["Authorization"].encode()
     length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % (2 * FRAME_BYTES)
@@ -261,7 +257,6 @@ def test_a_body_that_is_too_long_is_told_so(served, chunked):
 
 
 def test_more_at_a_time_than_a_user_asks_for_is_put_off(quick, monkeypatch):
-    """429, and when to come again, while so many are being answered; health is told."""
     monkeypatch.setattr(loopback, "BODY_SECONDS", PATIENCE)
     monkeypatch.setattr(http, "MOST_AT_A_TIME", 3)
     for _ in range(3):
