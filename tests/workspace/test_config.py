@@ -7,7 +7,7 @@ import json
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError
@@ -49,20 +49,14 @@ def test_without_a_file_the_defaults_are_in_force(home):
     assert loaded.settings.limits.file_bytes == 5 * 1024 * 1024
 
 
-def test_the_file_in_the_home_directory_is_read(home):
-    loaded = load(home, {"docsFallback": False})
-    assert loaded.path == home / ".kbhub.json"
-    assert loaded.settings.docs_fallback is False
-
-
 def test_an_option_wins_over_the_variable_and_that_over_the_home_directory(home, tmp_path):
     write(home, {"search": {"limit": 1}})
     variable = write(tmp_path, {"search": {"limit": 2}}, "variable.json")
     option = write(tmp_path, {"search": {"limit": 3}}, "option.json")
     env = {"KBHUB_CONFIG": str(variable)}
-    assert load(home).settings.search.limit == 1
-    assert load(home, env=env).settings.search.limit == 2
-    assert load(home, env=env, path=option).settings.search.limit == 3
+    found = [load(home), load(home, env=env), load(home, env=env, path=option)]
+    assert [one.settings.search.limit for one in found] == [1, 2, 3]
+    assert [one.path for one in found] == [home / ".kbhub.json", variable, option]
 
 
 def test_a_named_file_that_does_not_exist_is_an_error(home, tmp_path):
@@ -70,21 +64,14 @@ def test_a_named_file_that_does_not_exist_is_an_error(home, tmp_path):
         load(home, env={"KBHUB_CONFIG": str(tmp_path / "missing.json")})
 
 
-def test_a_default_file_that_is_a_dangling_link_is_an_error(home):
-    (home / ".kbhub.json").symlink_to(home / "gone.json")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        load(home)
-
-
 # JSON with comments
 
 
 def test_comments_and_trailing_commas_are_accepted_and_strings_left_alone(home):
-    loaded = load(
-        home,
-        '// mine\n{ /* a\n comment */ "bases": {"notes": "~/no//tes/*x*/,]",}, // and\n'
-        '  "repos": {"*": ["notes",],},\n}\n',
+    text = (
+        '// mine\n{ /* a\n comment */ "bases": {"notes": "~/no//tes/*x*/,]",}, // and\n "repos": {"*": ["notes",],},\n}'
     )
+    loaded = load(home, text)
     assert loaded.settings.bases == {"notes": "~/no//tes/*x*/,]"}
     assert loaded.settings.repos == {"*": ("notes",)}
 
@@ -110,13 +97,10 @@ def test_an_error_in_the_json_names_file_line_and_column(tmp_path):
             read_jsonc(file)
 
 
-def test_a_key_named_twice_is_an_error_that_names_it():
+def test_a_key_named_twice_in_one_object_is_an_error_that_names_it():
+    assert parse_jsonc('{"a": {"x": 1}, "b": {"x": 2}}', "c.json") == {"a": {"x": 1}, "b": {"x": 2}}
     with pytest.raises(ConfigError, match="'a' occurs twice"):
         parse_jsonc('{"a": 1, "\\u0061": 2}', "c.json")
-
-
-def test_the_same_key_in_two_objects_is_no_error():
-    assert parse_jsonc('{"a": {"x": 1}, "b": {"x": 2}}', "c.json") == {"a": {"x": 1}, "b": {"x": 2}}
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe{\x00}\x00", b'{"a": "\xe9"}'])
@@ -134,27 +118,24 @@ def test_hostile_nesting_and_numbers_are_errors_and_no_crash(text):
 
 
 def test_many_open_comments_take_no_time():
-    """A thousand times a thousand characters would take minutes if each opening were searched to the end."""
+    """They would take minutes if each were searched to the end."""
     with pytest.raises(ConfigError):
         parse_jsonc("/* " * 300_000, "c.json")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_in_place_of_the_file_is_an_error_and_does_not_hang(home):
-    os.mkfifo(home / ".kbhub.json")
-    with pytest.raises(ConfigError, match="Not a regular file"):
-        load(home)
-
-
-def test_a_directory_in_place_of_the_file_is_an_error(home):
-    (home / ".kbhub.json").mkdir()
-    with pytest.raises(ConfigError, match="cannot be read"):
-        load(home)
-
-
-def test_a_file_of_many_megabytes_is_refused(home):
-    write(home, " " * (1024 * 1024) + "{}")
-    with pytest.raises(ConfigError, match="Larger than"):
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda file: os.mkfifo(file), "Not a regular file"),
+        (lambda file: file.mkdir(), "cannot be read"),
+        (lambda file: file.symlink_to("gone.json"), "cannot be read"),
+        (lambda file: file.write_text(" " * (1024 * 1024) + "{}"), "Larger than"),
+    ],
+)
+def test_what_is_no_file_or_too_large_is_an_error_and_does_not_hang(home, make, message):
+    make(home / ".kbhub.json")
+    with pytest.raises(ConfigError, match=message):
         load(home)
 
 
@@ -164,6 +145,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(json_values)
 def test_whatever_json_can_say_is_read_back_unchanged(value):
     assert parse_jsonc(json.dumps(value), "x") == value
@@ -182,6 +164,7 @@ def test_any_text_is_read_or_refused_with_a_config_error(text):
 def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expected(home):
     for data, field, expected in (
         ([], "", "expected an object in braces, not []"),
+        ('{"bases": {"a": {"knowledge": "~/a", "weight": 1e999}}}', "bases.a.weight", "weight"),
         ({"bases": []}, "bases", "expected"),
         ({"bases": {"a": 3}}, "bases.a", "expected a path or an object, not 3"),
         ({"bases": {"a": {}}}, "bases.a.knowledge", "needs a folder"),
@@ -211,11 +194,6 @@ def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expe
         assert expected in str(caught.value)
 
 
-def test_an_infinite_weight_is_an_error(home):
-    with pytest.raises(ConfigError, match="weight"):
-        load(home, '{"bases": {"a": {"knowledge": "~/a", "weight": 1e999}}}')
-
-
 def test_a_repos_entry_may_be_one_id_and_is_not_read_letter_by_letter(home):
     settings = load(home, {"bases": {"abc": "~/a"}, "repos": {"*": "abc"}}).settings
     assert settings.active_in("*") == ("abc",)
@@ -227,21 +205,8 @@ def test_an_unknown_id_in_repos_is_an_error_that_names_the_nearest(home):
 
 
 HOSTILE_IDS = [
-    "*",
-    "project",
-    "memory",
-    "user",
-    "",
-    "a@b",
-    "a/b",
-    "a b",
-    "a\tb",
-    "a\nb",
-    "a\x00b",
-    "a\x7fb",
-    "\u200b",
-    "a\u202eb",
-    "\u3000",
+    *("*", "project", "memory", "user", "", "a@b", "a/b", "a b", "a\tb", "a\nb"),
+    *("a\x00b", "a\x7fb", "\u200b", "a\u202eb", "\u3000"),
 ]
 
 
@@ -249,18 +214,7 @@ def test_an_impossible_base_id_is_an_error(home):
     for name in HOSTILE_IDS:
         with pytest.raises(ConfigError, match="base id"):
             load(home, {"bases": {name: "~/a"}})
-
-
-def test_an_ordinary_base_id_is_accepted():
-    for name in (
-        "notes",
-        "my-notes",
-        "Notes_2",
-        "ノート",
-        "a.b",
-        "projects",
-    ):
-        assert id_fault(name) is None
+    assert not any(map(id_fault, ("notes", "my-notes", "Notes_2", "ノート", "a.b", "projects")))
 
 
 @pytest.mark.parametrize("second", ["~/notes", "~/other/../notes", "~/link", "notes/"])
@@ -276,22 +230,19 @@ def test_two_ids_for_one_directory_are_an_error_also_where_neither_is_active(hom
 
 
 def test_an_unknown_field_is_a_warning_with_the_nearest_known_name(home):
-    for data, message in (
-        ({"docsFalback": True}, "unknown field 'docsFalback'; did you mean 'docsFallback'?"),
-        ({"docs_fallback": True}, "unknown field 'docs_fallback'; did you mean 'docsFallback'?"),
-        ({"xyz": 1}, "unknown field 'xyz'; it has no effect."),
-        ({"search": {"limits": 3}}, "unknown field 'search.limits'; did you mean 'search.limit'?"),
-        (
-            {"bases": {"a": {"knowledge": "~/a", "wight": 2}}},
-            "unknown field 'bases.a.wight'; did you mean 'bases.a.weight'?",
-        ),
-        ({"rerank": {"modle": "x"}}, "unknown field 'rerank.modle'; did you mean 'rerank.model'?"),
+    for data, name, meant in (
+        ({"docsFalback": True}, "docsFalback", "docsFallback"),
+        ({"docs_fallback": True}, "docs_fallback", "docsFallback"),
+        ({"search": {"limits": 3}}, "search.limits", "search.limit"),
+        ({"bases": {"a": {"knowledge": "~/a", "wight": 2}}}, "bases.a.wight", "bases.a.weight"),
+        ({"rerank": {"modle": "x"}}, "rerank.modle", "rerank.model"),
+        ({"xyz": 1}, "xyz", None),
     ):
+        more = f"did you mean '{meant}'?" if meant else "it has no effect."
         loaded = load(home, data)
-        assert [(one.subject, one.message) for one in loaded.warnings] == [(str(home / ".kbhub.json"), message)]
-
-
-def test_the_schema_of_the_file_may_be_named(home):
+        assert [(one.subject, one.message) for one in loaded.warnings] == [
+            (str(home / ".kbhub.json"), f"unknown field '{name}'; {more}")
+        ]
     assert load(home, {"$schema": "https://example.org/config.schema.json"}).warnings == ()
 
 
@@ -299,49 +250,35 @@ def test_the_schema_of_the_file_may_be_named(home):
 
 
 def test_every_setting_comes_from_the_environment_too_and_that_wins(home):
+    """A group as a whole comes as JSON; an empty variable counts as not set."""
     env = {
         "KBHUB_DOCS_FALLBACK": "false",
         "KBHUB_READ_ONLY": "1",
         "KBHUB_SEARCH__LIMIT": "7",
         "KBHUB_EMBEDDER__MODEL": "none",
         "KBHUB_LIMITS__FILE_BYTES": "1000",
-        "KBHUB_LIMITS__FILES": "10",
-        "KBHUB_LIMITS__FRESHEN_FILES": "0",
         "KBHUB_LOG__LEVEL": "DEBUG",
     }
     data = {"search": {"limit": 3, "mode": "keyword"}, "docsFallback": True, "limits": {"fileBytes": 5}}
     loaded = load(home, data, env)
     settings = loaded.settings
-    assert (settings.docs_fallback, settings.read_only) == (False, True)
+    assert (settings.docs_fallback, settings.read_only, settings.embedder.model) == (False, True, "none")
     assert (settings.search.limit, settings.search.mode) == (7, "keyword")
-    assert settings.embedder.model == "none"
-    assert (settings.limits.file_bytes, settings.limits.files, settings.limits.freshen_files) == (1000, 10, 0)
-    assert settings.log.level == "DEBUG"
+    assert (settings.limits.file_bytes, settings.log.level) == (1000, "DEBUG")
     assert loaded.warnings == ()
-
-
-def test_a_group_as_a_whole_comes_as_json(home):
-    settings = load(home, {"search": {"mode": "keyword"}}, {"KBHUB_SEARCH": '{"limit": 9}'}).settings
-    assert (settings.search.limit, settings.search.mode) == (9, "keyword")
+    for variables, limit in (({"KBHUB_SEARCH": '{"limit": 9}'}, 9), ({"KBHUB_SEARCH__LIMIT": ""}, 3)):
+        search = load(home, data, variables).settings.search
+        assert (search.limit, search.mode) == (limit, "keyword")
 
 
 def test_a_wrong_value_in_a_variable_is_an_error_that_names_it(home):
     for name, value in (
-        ("KBHUB_SEARCH__LIMIT", "many"),
-        ("KBHUB_SEARCH__LIMIT", "0"),
-        ("KBHUB_SEARCH__MODE", "fast"),
-        ("KBHUB_READ_ONLY", "perhaps"),
-        ("KBHUB_LIMITS__FILE_BYTES", "-1"),
-        ("KBHUB_SEARCH", "not json"),
-        ("KBHUB_SEARCH", "[]"),
-        ("KBHUB_LOG__LEVEL", "quiet"),
+        *[("KBHUB_SEARCH__LIMIT", "many"), ("KBHUB_SEARCH__LIMIT", "0"), ("KBHUB_SEARCH__MODE", "fast")],
+        *[("KBHUB_READ_ONLY", "perhaps"), ("KBHUB_LIMITS__FILE_BYTES", "-1"), ("KBHUB_SEARCH", "not json")],
+        *[("KBHUB_SEARCH", "[]"), ("KBHUB_LOG__LEVEL", "quiet")],
     ):
         with pytest.raises(ConfigError, match=rf"^{name}: "):
             load(home, env={name: value})
-
-
-def test_an_empty_variable_counts_as_not_set(home):
-    assert load(home, {"search": {"limit": 3}}, {"KBHUB_SEARCH__LIMIT": ""}).settings.search.limit == 3
 
 
 def test_an_unknown_variable_is_a_warning_with_the_nearest_known_name(home):
@@ -375,12 +312,9 @@ def test_a_folder_of_ours_and_those_above_it_are_for_the_user_alone(tmp_path):
         assert one.stat().st_mode & 0o777 == 0o700
     folder.chmod(0o755)
     assert private_directory(folder).stat().st_mode & 0o777 == 0o755
-
-
-def test_a_file_in_the_way_of_a_folder_of_ours_is_an_error(tmp_path):
-    (tmp_path / "a").write_text("")
+    (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
-        private_directory(tmp_path / "a")
+        private_directory(tmp_path / "file")
 
 
 def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
@@ -388,15 +322,9 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
     write_atomically(file, "one\n")
     write_atomically(file, "zwei é\r\n")
     assert file.read_bytes() == "zwei é\r\n".encode()
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(file, "new \udc80")
+    assert file.read_bytes() == "zwei é\r\n".encode()
     assert [one.name for one in tmp_path.iterdir()] == ["f.json"]
     if os.name != "nt":
         assert file.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_text_that_cannot_be_written_leaves_the_old_file(tmp_path):
-    file = tmp_path / "f.json"
-    write_atomically(file, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(file, "new \udc80")
-    assert file.read_text() == "old"
-    assert [one.name for one in tmp_path.iterdir()] == ["f.json"]

@@ -26,42 +26,26 @@ def _collector():
     gc.unfreeze()
 
 
-def test_arithmetic_gets_one_thread_and_models_no_plugins():
-    environ = {}
-    child_processes.be_frugal(environ)
+def test_arithmetic_gets_one_thread_and_models_no_plugins_unless_the_user_says_so():
+    set_by_us, set_by_user = {}, {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": ""}
+    child_processes.be_frugal(set_by_us)
+    child_processes.be_frugal(set_by_user)
+    told = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__", "TOKENIZERS_PARALLELISM": "false"}
 
-    assert environ == {
-        "OPENBLAS_NUM_THREADS": "1",
-        "PYDANTIC_DISABLE_PLUGINS": "__all__",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-
-
-def test_what_the_user_has_set_stays():
-    environ = {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": "", "TOKENIZERS_PARALLELISM": "true"}
-    child_processes.be_frugal(environ)
-
-    assert environ == {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": "", "TOKENIZERS_PARALLELISM": "true"}
+    assert set_by_us == told
+    assert set_by_user == {**told, "OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": ""}
 
 
-def test_garbage_is_collected_seldom_and_still_collected():
-    older = gc.get_threshold()[1:]
-    child_processes.be_frugal({})
-    assert gc.get_threshold() == (child_processes.YOUNG_OBJECTS, *older)
-
-    child_processes.collect_rarely()
-    assert gc.get_threshold() == (child_processes.OBJECTS_OF_A_SEARCH, *older)
-    assert gc.isenabled()
-
-
-def test_a_collector_that_is_switched_off_stays_so():
-    """`PYTHONMALLOC` and the like are the user's business, and so is this."""
-    gc.disable()
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_collected_seldom_unless_the_collector_is_off(enabled):
     before = gc.get_threshold()
+    gc.enable() if enabled else gc.disable()
     child_processes.be_frugal({})
-    child_processes.collect_rarely()
+    assert gc.get_threshold() == ((child_processes.YOUNG_OBJECTS, *before[1:]) if enabled else before)
 
-    assert (gc.isenabled(), gc.get_threshold()) == (False, before)
+    child_processes.collect_rarely()
+    assert gc.get_threshold() == ((child_processes.OBJECTS_OF_A_SEARCH, *before[1:]) if enabled else before)
+    assert gc.isenabled() == enabled
 
 
 def test_only_a_process_that_is_over_leaves_its_objects_behind(environment, monkeypatch, capsys):

@@ -25,32 +25,14 @@ def test_an_empty_pointer_means_the_knowledge_folder_beside_it(tmp_path):
 
 
 def test_every_field_is_read(tmp_path):
-    data = {
-        "$schema": "https://example.org/pointer.schema.json",
-        "knowledge": "../k",
-        "cacheDir": "~/c",
-        "name": "N",
-        "description": "D",
-        "contexts": {"api/": "the API"},
-        "include": ["*.txt"],
-        "exclude": ["old/"],
-        "inlineTags": True,
-        "docsFallback": True,
-        "readOnly": True,
-        "enabled": False,
-    }
-    pointer, warnings = read_pointer(pointer_file(tmp_path, data))
-    assert {in_file(name): value for name, value in pointer.model_dump().items()} == {
-        **data,
-        "include": ("*.txt",),
-        "exclude": ("old/",),
-    }
+    texts = {"$schema": "https://x/pointer.schema.json", "knowledge": "../k", "cacheDir": "~/c", "name": "N"}
+    flags = {"inlineTags": True, "docsFallback": True, "readOnly": True, "enabled": False}
+    data = {**texts, "description": "D", "contexts": {"api/": "the API"}, **flags}
+    lists = {"include": ["*.txt"], "exclude": ["old/"]}
+    pointer, warnings = read_pointer(pointer_file(tmp_path, json.dumps({**data, **lists}) + " // a comment"))
+    read = {in_file(name): value for name, value in pointer.model_dump().items()}
+    assert read == {**data, "include": ("*.txt",), "exclude": ("old/",)}
     assert warnings == ()
-
-
-def test_comments_are_accepted(tmp_path):
-    pointer, _ = read_pointer(pointer_file(tmp_path, '{"knowledge": "k", // here\n}'))
-    assert pointer.knowledge == "k"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +40,7 @@ def test_comments_are_accepted(tmp_path):
     [
         ('{"knowledge": }', ""),
         ("[]", ""),
+        ('{"knowledge": "\\ud800"}', "knowledge"),
         ({"knowledge": 1}, "knowledge"),
         ({"knowledge": ""}, "knowledge"),
         ({"knowledge": None}, "knowledge"),
@@ -76,11 +59,6 @@ def test_a_wrong_value_is_an_error_with_file_and_field(tmp_path, data, field):
         read_pointer(pointer_file(tmp_path, data))
     assert caught.value.where == tmp_path / ".kbhub.json"
     assert (caught.value.field or "") == field
-
-
-def test_a_lone_surrogate_is_an_error_and_no_crash(tmp_path):
-    with pytest.raises(ConfigError):
-        read_pointer(pointer_file(tmp_path, '{"knowledge": "\\ud800"}'))
 
 
 def test_an_unknown_field_is_a_warning_with_the_nearest_name(tmp_path):

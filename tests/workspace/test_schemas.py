@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -17,7 +18,6 @@ import yaml
 
 import generate
 from kbhub import values
-from kbhub.__main__ import main
 from kbhub.errors import UsageError
 from kbhub.memory.changes import remember
 from kbhub.memory.files import FIELDS
@@ -104,11 +104,6 @@ def test_the_schema_refuses_what_kbhub_refuses(generated, name, wrong):
         jsonschema.validate(wrong, generated(name), jsonschema.Draft202012Validator)
 
 
-def test_a_config_may_name_one_id_or_a_list(generated):
-    for value in ("a", ["a", "b"]):
-        jsonschema.validate({"repos": {"*": value}}, generated("config"), jsonschema.Draft202012Validator)
-
-
 def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, generated):
     """The schema knows every key that kbhub writes, and what it writes is valid."""
     environment.write("knowledge/deploy.md", "# Deploying\n")
@@ -124,7 +119,7 @@ def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, gene
         assert set(front) <= set(schema["properties"]) == set(FIELDS)
 
 
-# -- where they are found ----------------------------------------------------------------------------------------------
+# -- where they are found
 
 
 def test_a_checkout_has_every_schema_by_its_name():
@@ -151,8 +146,6 @@ def test_a_wheel_has_them_in_the_package(tmp_path, monkeypatch):
 
 def test_the_build_puts_them_where_they_are_looked_for():
     """One source: the wheel takes the folder of the repository into the package."""
-    import tomllib
-
     build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
 
     assert build["wheel"]["force-include"] == {"schemas": "kbhub/schemas"}
@@ -180,41 +173,24 @@ def test_the_wheel_contains_them(tmp_path):
     assert "kbhub/py.typed" in names
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
+def test_the_command_prints_a_schema_its_path_or_what_there_is(kbhub):
+    assert kbhub("dev", "schema", "pointer").json["title"] == "Pointer"
+    assert Path(kbhub("dev", "schema", "pointer", "--path").out.strip()) == SCHEMAS / "pointer.schema.json"
+    assert kbhub("dev", "schema", "pointer", "--path", "--json").json["path"] == str(SCHEMAS / "pointer.schema.json")
 
-
-def test_the_command_prints_a_schema_or_its_path(capsys):
-    assert main(["dev", "schema", "pointer"]) == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "Pointer"
-
-    assert main(["dev", "schema", "pointer", "--path"]) == 0
-    assert Path(capsys.readouterr().out.strip()) == SCHEMAS / "pointer.schema.json"
-
-    assert main(["dev", "schema", "pointer", "--path", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["path"] == str(SCHEMAS / "pointer.schema.json")
-
-
-def test_the_command_lists_what_there_is(capsys):
-    assert main(["dev", "schema"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = kbhub("dev", "schema", code=0).out.splitlines()
     assert len(lines) == len(schema_files())
     assert lines[0].startswith("config ")
-
-    assert main(["dev", "schema", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)["schemas"]
+    listed = kbhub("dev", "schema", "--json").json["schemas"]
     assert [one["name"] for one in listed] == list(schema_files())
     assert all(Path(one["path"]).is_file() and one["description"] for one in listed)
 
-
-def test_an_unknown_schema_is_wrong_usage(capsys):
-    assert main(["dev", "schema", "poiner"]) == 2
-    assert "No schema 'poiner'. Schemas: config, memory, pointer, " in capsys.readouterr().err
+    assert "No schema 'poiner'. Schemas: config, memory, pointer, " in kbhub("dev", "schema", "poiner", code=2).err
 
 
-def test_a_config_may_name_the_installed_schema(environment, capsys):
+def test_a_config_may_name_the_installed_schema(environment, kbhub):
     """What `--path` prints is a value of `$schema` that is no unknown field and is there."""
-    main(["dev", "schema", "config", "--path"])
-    path = capsys.readouterr().out.strip()
+    path = kbhub("dev", "schema", "config", "--path").out.strip()
     environment.write(f"{environment.home}/.kbhub.json", json.dumps({"$schema": path}))
 
     assert environment.hub().config().warnings == ()
