@@ -39,21 +39,9 @@ LINES = {
 }
 
 AS_THEY_ARE = [
-    "",
-    "search --root /x a",
-    "search a",
-    "serve",
-    "--help",
-    "bases --help",
-    "bases lst",
-    "bases list --json",
-    "memories",
-    "--root",
-    "--root --json search a",
-    "--root /x",
-    "--nope search a",
-    "-h",
-]
+    "", "search --root /x a", "search a", "serve", "--help", "bases --help", "bases lst", "bases list --json",
+    "memories", "--root", "--root --json search a", "--root /x", "--nope search a", "-h",
+]  # fmt: skip
 
 
 def test_the_command_comes_first():

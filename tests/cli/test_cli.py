@@ -486,17 +486,10 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
 
     steps = [
-        kbhub("search", "crate"),
-        kbhub("trust"),
-        kbhub("search", "crate", "--json"),
-        kbhub("trust"),
-        kbhub("trust", "--writable"),
-        kbhub("trust", "--list"),
-        kbhub("trust", "--revoke", ".kbhub.json"),
-        kbhub("trust", "--revoke", "."),
-        kbhub("trust", "--list"),
-        kbhub("search", "crate"),
-    ]
+        kbhub("search", "crate"), kbhub("trust"), kbhub("search", "crate", "--json"), kbhub("trust"),
+        kbhub("trust", "--writable"), kbhub("trust", "--list"), kbhub("trust", "--revoke", ".kbhub.json"),
+        kbhub("trust", "--revoke", "."), kbhub("trust", "--list"), kbhub("search", "crate"),
+    ]  # fmt: skip
 
     assert [step.code for step in steps] == [1, 0, 0, 2, 0, 0, 0, 2, 0, 1]
     assert [hit["ref"] for hit in steps[2].json["hits"]] == ["a.md"]
@@ -562,29 +555,14 @@ def test_the_version_is_printed(kbhub):
 
 
 WRONG = [
-    ["serch", "x"],
-    ["--mode", "keyword", "search"],
-    ["--json"],
-    ["search"],
-    ["search", "  "],
-    ["search", "x", "--mod", "keyword"],
-    ["search", "x", "--mode", "fuzzy"],
-    ["search", "x", "-n", "0"],
-    ["search", "x", "-n", "many"],
-    ["search", "x", "-n"],
-    ["search", "x", "--page", "0"],
-    ["search", "x", "--in", "nowhere"],
-    ["search", "x", "--root", "/does/not/exist"],
-    ["search", "x", "--config", "/does/not/exist.json"],
-    ["search", "x", "--base", "notes"],
-    ["search", "x", "--base", "project=/tmp"],
-    ["read"],
-    ["index", "project", "--all-bases"],
-    ["status", "extra"],
-    ["init", "--knowledge", "/does/not/exist"],
-    ["trust", "/does/not/exist"],
-    ["serve", "--protocol", "old"],
-]
+    ["serch", "x"], ["--mode", "keyword", "search"], ["--json"], ["search"], ["search", "  "],
+    ["search", "x", "--mod", "keyword"], ["search", "x", "--mode", "fuzzy"], ["search", "x", "-n", "0"],
+    ["search", "x", "-n", "many"], ["search", "x", "-n"], ["search", "x", "--page", "0"],
+    ["search", "x", "--in", "nowhere"], ["search", "x", "--root", "/does/not/exist"],
+    ["search", "x", "--config", "/does/not/exist.json"], ["search", "x", "--base", "notes"],
+    ["search", "x", "--base", "project=/tmp"], ["read"], ["index", "project", "--all-bases"], ["status", "extra"],
+    ["init", "--knowledge", "/does/not/exist"], ["trust", "/does/not/exist"], ["serve", "--protocol", "old"],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments", WRONG, ids=" ".join)

@@ -118,13 +118,9 @@ NAMED: dict[str, Make] = {
 """Credentials that only their name gives away."""
 
 TEXTS = (
-    "The deploy bot uses {} since March.",
-    "```sh\nexport TOKEN_FOR_CI={}\n```",
-    "| staging | `{}` |",
-    "- set it to {}\n- restart the service",
-    "It failed with 401 until I passed {}, which works.",
-    "{}",
-)
+    "The deploy bot uses {} since March.", "```sh\nexport TOKEN_FOR_CI={}\n```", "| staging | `{}` |",
+    "- set it to {}\n- restart the service", "It failed with 401 until I passed {}, which works.", "{}",
+)  # fmt: skip
 """How agents and people write them down; `{}` stands for the credential."""
 
 

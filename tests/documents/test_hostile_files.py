@@ -130,18 +130,8 @@ class Shop:
 @pytest.mark.parametrize(
     "pointer",
     [
-        *({"knowledge": LONG}, {"knowledge": "x/" * 5000}, {"cacheDir": LONG}, {"cacheDir": "x/" * 1900}),
-        {"knowledge": "\ud800"},
-        *({"knowledge": "a\0b"}, {"name": "\udc80"}, {"include": ["*.md"] * (MAX_RULES + 1)}, {"knowledge": "loop"}),
-        *(
-            {"contexts": {"a": {"b": 1}}},
-            {"enabled": 10**400},
-            {"knowledge": [[[[[]]]]]},
-            ["knowledge"],
-            5,
-            None,
-            "\ud800",
-        ),
+        *({"knowledge": LONG}, {"cacheDir": "x/" * 1900}, {"knowledge": "\ud800"}, {"name": "\udc80"}),
+        *({"include": ["*.md"] * (MAX_RULES + 1)}, {"knowledge": "loop"}, {"enabled": 10**400}, ["knowledge"], None),
     ],
     ids=lambda value: written(value)[:40],
 )
@@ -158,14 +148,13 @@ def test_a_pointer_that_cannot_be_followed_is_one_problem(pointer):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[" * 200_000, '{"a":' * 5000, '{"a":' * 990 + "1" + "}" * 990, '{"name":' * 990 + "1" + "}" * 990),
+        *("", '{"a":' * 5000, '{"a":' * 990 + "1" + "}" * 990, '{"name":' * 990 + "1" + "}" * 990),
         *('{"knowledge": ' + "9" * 5000 + "}", '{"knowledge": "' + '\\"' * 400_000, "/*" * 300_000, "\xff"),
         *('{"x": 1e999}', '{"knowledge": NaN}', '{"name": ' + "[" * 600 + "]" * 600 + "}"),
     ],
     ids=lambda text: text[:20],
 )
 def test_a_pointer_that_is_no_json_is_one_problem(text):
-    """Brackets in brackets, numbers without an end and texts without a quote cost neither the server nor a minute."""
     with Shop() as shop:
         (shop.place.project / ".kbhub.json").write_bytes(text.encode("latin-1"))
         problems = shop.check().problems
@@ -174,7 +163,6 @@ def test_a_pointer_that_is_no_json_is_one_problem(text):
 
 
 def test_unknown_fields_by_the_thousand_are_a_short_list():
-    """What nobody reads is named as far as somebody would read it."""
     with Shop() as shop:
         (shop.place.project / ".kbhub.json").write_text(written({f"{n}{LONG}": n for n in range(3000)}))
         problems = shop.check().problems
@@ -184,7 +172,6 @@ def test_unknown_fields_by_the_thousand_are_a_short_list():
 
 
 def test_a_folder_that_leads_round_in_a_circle_is_a_problem_of_its_base():
-    """A base of the user's that is a link to itself does not keep the others from answering."""
     with Shop() as shop:
         (shop.place.home / "loop").symlink_to("loop")
         config = {"bases": {"round": "~/loop", "long": f"~/{LONG}"}, "repos": {"*": ["round", "long"], LONG: "round"}}
@@ -207,17 +194,11 @@ def test_a_model_that_can_be_no_folder_is_one_problem(model):
 @pytest.mark.parametrize(
     "said",
     [
-        f"gitdir: /{LONG}",
-        f"gitdir: {'x/' * 3000}",
-        "gitdir: a\0b",
-        "gitdir: \xff",
-        "gitdir: .",
-        "gitdir: loop",
-        "",
+        f"gitdir: /{LONG}", f"gitdir: {'x/' * 3000}", "gitdir: a\0b", "gitdir: \xff", "gitdir: .", "gitdir: loop", "",
         LONG,
     ],
     ids=lambda said: said[:20],
-)
+)  # fmt: skip
 def test_a_git_file_that_leads_nowhere_is_as_good_as_none(said):
     """The project is found all the same."""
     with Shop() as shop:
@@ -238,18 +219,15 @@ def test_an_origin_that_can_be_no_path_is_no_origin(url):
         assert shop.check().problems == ()
 
 
-@pytest.mark.parametrize("name", [".gitignore", ".kbhubignore"])
-@pytest.mark.parametrize("text", ["[" * 1_000_000, "[a\n" * 300_000, "*a" * 400_000, "\0\xff" * 1000, "a\n" * 400_000])
-def test_rules_of_an_ignore_file_cost_no_minutes(name, text):
-    """Brackets that nothing closes, patterns as long as the file, and hundreds of thousands of them."""
+@pytest.mark.parametrize("text", ["[" * 300_000, "[a\n" * 100_000, "*a" * 150_000, "\0\xff" * 1000, "a\n" * 150_000])
+def test_rules_of_an_ignore_file_cost_no_minutes(text):
     with Shop() as shop:
-        shop.place.write(f"knowledge/{name}", text.encode("latin-1"))
+        shop.place.write("knowledge/.gitignore", text.encode("latin-1"))
 
         assert shop.check().bases[0].documents == 1
 
 
 def test_rules_that_do_not_count_are_told():
-    """Whoever writes more patterns than are looked at hears that."""
     with Shop() as shop:
         file = shop.place.write("knowledge/.kbhubignore", "".join(f"{n}.md\n" for n in range(MAX_RULES + 1)))
         (problem,) = shop.check().bases[0].problems
@@ -266,7 +244,6 @@ def test_a_text_without_an_end_takes_no_time_by_its_square():
 
 
 def pointers_are_followed_or_refused(pointer):
-    """Check one pointer."""
     with Shop() as shop:
         (shop.place.project / ".kbhub.json").write_text(written(pointer))
         status = shop.check()
@@ -278,7 +255,7 @@ def pointers_are_followed_or_refused(pointer):
 
 
 def configs_are_followed_or_refused(config):
-    """Check one global config: it is what every answer says, or what is done."""
+    """What is wrong is what every answer says."""
     with Shop() as shop:
         (shop.place.home / ".kbhub.json").write_text(written(config))
         hub = shop.hub()
@@ -299,7 +276,7 @@ def configs_are_followed_or_refused(config):
 
 
 def documents_are_found_whatever_stands_above_them(front):
-    """Check one front matter."""
+    """What cannot be read is at most one problem of the document."""
     with Shop() as shop:
         shop.place.write("knowledge/front.md", b"---\n" + front + b"\n---\n# Front\n\nzebra\n")
         shop.check()
@@ -329,38 +306,15 @@ LINES = st.one_of(
 FRONT = st.lists(LINES, max_size=6).map(b"\n".join)
 
 
-@settings(max_examples=SHORT, **PATIENT)
-@given(pointer=POINTERS)
-def test_any_pointer_is_followed_or_one_problem(pointer):
-    """No value of any field ends an answer."""
-    pointers_are_followed_or_refused(pointer)
+CHECKS = {
+    "pointer": (pointers_are_followed_or_refused, POINTERS),
+    "config": (configs_are_followed_or_refused, CONFIGS),
+    "front matter": (documents_are_found_whatever_stands_above_them, FRONT),
+}
 
 
-@settings(max_examples=SHORT, **PATIENT)
-@given(config=CONFIGS)
-def test_any_global_config_is_in_force_or_what_every_answer_says(config):
-    """No value of any field ends the server."""
-    configs_are_followed_or_refused(config)
-
-
-@settings(max_examples=SHORT, **PATIENT)
-@given(front=FRONT)
-def test_any_front_matter_leaves_the_document_findable(front):
-    """What cannot be read is at most one problem of its document."""
-    documents_are_found_whatever_stands_above_them(front)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("check", "values"),
-    [
-        (pointers_are_followed_or_refused, POINTERS),
-        (configs_are_followed_or_refused, CONFIGS),
-        (documents_are_found_whatever_stands_above_them, FRONT),
-    ],
-    ids=["pointer", "config", "front matter"],
-)
-def test_files_by_the_thousand_end_nothing(check, values):
-    """The same with many more examples."""
-    settings(max_examples=MANY, **PATIENT)(given(values)(check))()
+@pytest.mark.parametrize("examples", [SHORT, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("check", "values"), CHECKS.values(), ids=CHECKS)
+def test_any_files_end_nothing(check, values, examples):
+    settings(max_examples=examples, **PATIENT)(given(values)(check))()

@@ -40,29 +40,16 @@ def test_what_is_a_tag(text, found):
 @pytest.mark.parametrize(
     "text",
     [
-        "# Heading\n## Another ##\n#\n",
-        "#123 and #2024, fixes #12\n",
-        "C# and a#b and x.#y\n",
-        "\\#escaped\n",
-        "##double #---  #/ #/route\n",
-        "```sh\n#fenced\n```\n",
-        "~~~\n\n#fenced\n",
-        "    #indented code\n    more #code\n\n    and #more\n",
-        "# Heading\n    #code\n",
-        "text `#span` and ``x ` #y``\n",
-        "<!-- #hidden -->\n",
-        "text <!-- a #hidden --> more\n",
-        "<!--\n#hidden\n\n#too\n-->\n",
-        "[a #text](b.md) and [x](y.md #z) and [[note #part]] and ![[n #p|q]]\n",
+        "# Heading\n## Another ##\n#\n", "#123 and #2024, fixes #12\n", "C# and a#b and x.#y\n", "\\#escaped\n",
+        "##double #---  #/ #/route\n", "```sh\n#fenced\n```\n", "~~~\n\n#fenced\n",
+        "    #indented code\n    more #code\n\n    and #more\n", "# Heading\n    #code\n",
+        "text `#span` and ``x ` #y``\n", "<!-- #hidden -->\n", "text <!-- a #hidden --> more\n",
+        "<!--\n#hidden\n\n#too\n-->\n", "[a #text](b.md) and [x](y.md #z) and [[note #part]] and ![[n #p|q]]\n",
         "[a #text][ref] \n\n[ref]: https://example.org/ 'at #top'\n",
-        "<https://example.org/ #x> and https://example.org/#top\n",
-        "<a href='x' title='a #b'>c</a>\n",
-        "<pre>\n#raw\n</pre>\n",
-        "---\nsummary: a #b\n---\n",
-        "#!/bin/sh\n",
-        "#" + "a" * (MAX_TAG_CHARACTERS + 1),
+        "<https://example.org/ #x> and https://example.org/#top\n", "<a href='x' title='a #b'>c</a>\n",
+        "<pre>\n#raw\n</pre>\n", "---\nsummary: a #b\n---\n", "#!/bin/sh\n", "#" + "a" * (MAX_TAG_CHARACTERS + 1),
     ],
-)
+)  # fmt: skip
 def test_what_is_none(text):
     """Code, comments, links, addresses, HTML, front matter, numbers, marks of headings."""
     assert tags(text) == ()
@@ -94,9 +81,9 @@ def test_a_flood_of_tags_is_bounded():
 
 
 @pytest.mark.parametrize("piece", ["[", "<", "<!-- ", "`", "[[", "](", " #", "#a ", "<!-->", "[a]: ", "> "])
-def test_a_megabyte_of_anything_is_read_in_linear_time(piece):
-    """It ends at all: a quadratic pass would take minutes."""
-    assert len(tags("#a " + piece * (1_000_000 // len(piece)))) >= 1
+def test_anything_is_read_in_linear_time(piece):
+    """A quadratic pass would take minutes."""
+    assert len(tags("#a " + piece * (300_000 // len(piece)))) >= 1
 
 
 @example("#1`1`")

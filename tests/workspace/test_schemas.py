@@ -82,23 +82,15 @@ def test_the_schema_accepts_its_examples(generated, name):
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("pointer", {"knowledge": ""}),
-        ("pointer", {"enabled": "no"}),
-        ("pointer", {"include": "*.txt"}),
-        ("config", {"bases": {"a@b": "~/a"}}),
-        ("config", {"bases": {"project": "~/a"}}),
-        ("config", {"bases": {"a": {"weight": 2}}}),
-        ("config", {"bases": {"a": {"knowledge": "~/a", "weight": 0}}}),
-        ("config", {"repos": {"*": 1}}),
-        ("config", {"search": {"limit": 0}}),
-        ("memory", {"source": "hearsay"}),
-        ("memory", {"tags": [1]}),
-        ("tools/search.input", {}),
-        ("tools/search.input", {"query": "x", "limit": 0}),
+        ("pointer", {"knowledge": ""}), ("pointer", {"enabled": "no"}), ("pointer", {"include": "*.txt"}),
+        ("config", {"bases": {"a@b": "~/a"}}), ("config", {"bases": {"project": "~/a"}}),
+        ("config", {"bases": {"a": {"weight": 2}}}), ("config", {"bases": {"a": {"knowledge": "~/a", "weight": 0}}}),
+        ("config", {"repos": {"*": 1}}), ("config", {"search": {"limit": 0}}), ("memory", {"source": "hearsay"}),
+        ("memory", {"tags": [1]}), ("tools/search.input", {}), ("tools/search.input", {"query": "x", "limit": 0}),
         ("tools/search.input", {"query": "x", "explain": True}),
         ("tools/search.output", {"query": "x", "mode": "guess"}),
     ],
-)
+)  # fmt: skip
 def test_the_schema_refuses_what_kbhub_refuses(generated, name, wrong):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, generated(name), jsonschema.Draft202012Validator)
