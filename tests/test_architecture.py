@@ -120,18 +120,18 @@ def test_only_the_server_imports_the_protocol():
     spoken = re.compile(r"^\s*(from|import) mcp\b", re.MULTILINE)
     users = {module(path) for path in FILES if spoken.search(path.read_text("utf-8"))}
 
-    assert {name for name in users if room(name) != "server"} == LATE
+    assert {name for name in users if room(name) != "server" and ".protocol." not in name} == LATE
     assert "kbhub.server.daemon.proxy" not in users
 
 
 WEIGHT = {
     "files": 245,
-    "lines": 62998,
-    "code lines": 43411,
+    "lines": 62971,
+    "code lines": 43409,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 51236,
+    "test lines": 51235,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -10,9 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcp import Client
+from mcp.server.extension import ToolBinding
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 
 import kbhub
 from conftest import make_repository
+from kbhub.server.client import ServerExtension
+from kbhub.server.server import create_server
 from kbhub.ui.health import sections
 from kbhub.workspace.extensions import Extension
 from wheels import ROOT, UV, made, skip_without_index
@@ -46,10 +51,14 @@ def project(tmp_path):
 
 def kbhub_in(project, *arguments, packages):
     """Run the command line with further packages on its path."""
+    return python_in(project, "-m", "kbhub", *arguments, "--root", project, packages=packages)
+
+
+def python_in(project, *arguments, packages):
     home = project.parent / "home"
     home.mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-m", "kbhub", *arguments, "--root", project],
+        [sys.executable, *arguments],
         cwd=project.parent,
         env={"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, packages))},
         capture_output=True,
@@ -105,6 +114,40 @@ def test_a_section_that_fails_is_left_out_of_health(monkeypatch):
     assert sections(7) == ["7"]
 
 
+class Greeting(ServerExtension):
+    """A tool, and a resource at an address."""
+
+    identifier = "org.example/greeting"
+
+    def tools(self):
+        return [ToolBinding(self.greet)]
+
+    def greet(self, name: str) -> str:
+        """Greet somebody."""
+        return f"Hello {name}, from {self.hub.discovery().bases[0].id}."
+
+    async def read(self, uri):
+        return [ReadResourceContents("Hello.", "text/plain")] if uri == "greeting://all" else None
+
+
+@pytest.mark.anyio
+async def test_an_extension_adds_a_tool_and_an_address_to_the_server(environment, monkeypatch):
+    environment.write("knowledge/how.md", "# Rollback\n")
+    added = Extension(server=("test_extensions:Greeting", "nowhere:Extension"))
+    monkeypatch.setattr("kbhub.server.server.extensions", lambda: (added,))
+
+    async with Client(create_server(environment.hub())) as client:
+        assert "org.example/greeting" in client.server_capabilities.extensions
+        assert [tool.name for tool in (await client.list_tools()).tools][-1] == "greet"
+        said = await client.call_tool("greet", {"name": "Ann"})
+        wrong = await client.call_tool("greet", {"nam": "Ann"})
+        read = await client.read_resource("greeting://all")
+
+    assert said.content[0].text == "Hello Ann, from project."
+    assert "unknown parameter 'nam'; did you mean 'name'?" in wrong.content[0].text
+    assert read.contents[0].text == "Hello."
+
+
 @pytest.fixture(scope="module")
 def core(tmp_path_factory):
     """The package without `extensions/`, as a distribution that declares none."""
@@ -124,6 +167,30 @@ def test_the_core_searches_without_extensions(project, core):
     assert found.returncode == 0, found.stderr
     assert "how.md" in found.stdout
     assert kbhub_in(project, "team", packages=[core]).returncode == 2
+
+
+SEARCH = """
+import anyio, sys
+from mcp import Client
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
+from kbhub.server.server import create_server
+
+async def search():
+    async with Client(create_server(Hub(HubOptions(root=sys.argv[1])))) as client:
+        print(client.server_capabilities.extensions)
+        print((await client.call_tool("search", {"query": "roll back a release"})).content[0].text)
+
+anyio.run(search)
+"""
+
+
+def test_the_core_serves_search_over_mcp_without_extensions(project, core):
+    found = python_in(project, "-c", SEARCH, project, packages=[core])
+
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("None\n")
+    assert "how.md" in found.stdout
 
 
 @pytest.mark.slow

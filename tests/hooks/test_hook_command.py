@@ -28,7 +28,7 @@ PROMPT = "On which day are refunds booked in the ledger?"
 
 CUT_SHORT = """
 import sys
-sys.modules["kbhub.server.hook_endpoint"] = None
+sys.modules["kbhub.hooks.delivery"] = None
 from kbhub.__main__ import main
 main()
 """

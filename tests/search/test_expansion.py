@@ -60,7 +60,6 @@ def test_a_model_gives_other_queries_and_a_passage(server, tmp_path):
 
 
 def test_filters_are_not_shown_to_the_model(server, tmp_path):
-    """It is asked about what the query means."""
     expand('deploy tag:ops path:api/ -draft -"old notes"', SETTINGS, server.env, tmp_path)
 
     [[_, user]] = asked(server)
@@ -88,7 +87,6 @@ def test_an_answer_is_kept_for_this_user_alone(server, tmp_path):
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff\xfe", b'{"queries": 1}'])
 def test_a_damaged_file_of_the_cache_is_as_none(server, tmp_path, damage):
-    """The model is asked again, and the file is whole again."""
     expand(QUESTION, SETTINGS, server.env, tmp_path)
     [file] = (tmp_path / "answers").iterdir()
     file.write_bytes(damage)
@@ -98,14 +96,12 @@ def test_a_damaged_file_of_the_cache_is_as_none(server, tmp_path, damage):
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(server, tmp_path):
-    """The answer counts all the same."""
     (tmp_path / "answers").write_text("in the way")
 
     assert expand(QUESTION, SETTINGS, server.env, tmp_path).queries
 
 
 def test_the_cache_does_not_grow_for_ever(server, tmp_path):
-    """The oldest answers go."""
     folder = tmp_path / "answers"
     folder.mkdir()
     for number in range(MOST_FILES):
@@ -161,7 +157,6 @@ def test_what_the_model_writes_is_words_and_no_commands(server, tmp_path):
 
 
 def test_without_a_server_the_note_says_how_to_start_it(tmp_path):
-    """Nothing listens there."""
     with running_ollama() as gone:
         env = gone.env
     expansion = expand(QUESTION, SETTINGS, env, tmp_path)
@@ -184,7 +179,6 @@ def test_a_model_that_is_not_pulled_comes_with_its_command(server, tmp_path):
     "said", ["", "nonsense", "{}", '{"queries": "a", "passage": "b"}', '{"queries": [], "passage": ""}', "<think>hmm"]
 )
 def test_nonsense_is_a_failure_and_not_kept(server, tmp_path, said):
-    """The next time the model has another chance."""
     server.say = lambda body: said
     note = expand(QUESTION, SETTINGS, server.env, tmp_path).note or ""
     assert "did not answer in the requested form" in note
@@ -197,14 +191,12 @@ def test_nonsense_is_a_failure_and_not_kept(server, tmp_path, said):
     "raw", [b"", b"\n", b"not json\n", b"[1]\n", b'{"message": 3}\n', b'{"done": true}\n', b"\xff\n"]
 )
 def test_a_server_that_is_no_ollama_is_a_note(server, tmp_path, raw):
-    """Whatever it answers."""
     server.raw = raw
 
     assert (expand(QUESTION, SETTINGS, server.env, tmp_path).note or "").startswith("Not expanded: ")
 
 
 def test_a_dropped_connection_is_a_note(server, tmp_path):
-    """It is not tried again: a search waits."""
     server.drop = 1
 
     assert "was lost" in (expand(QUESTION, SETTINGS, server.env, tmp_path).note or "")
@@ -220,7 +212,6 @@ def test_a_busy_server_and_an_error_are_notes(server, tmp_path):
 
 
 def test_a_redirect_is_not_followed(server, tmp_path):
-    """Nobody sees a question whom the user did not name."""
     with running_ollama() as other:
         server.redirect = other.url
 
@@ -230,12 +221,10 @@ def test_a_redirect_is_not_followed(server, tmp_path):
 
 @pytest.mark.parametrize("host", ["http://[", "127.0.0.1:port", "ftp://127.0.0.1", "http://127.0.0.1:99999"])
 def test_an_address_that_is_none_is_a_note(tmp_path, host):
-    """Whatever stands in the variable."""
     assert (expand(QUESTION, SETTINGS, {"OLLAMA_HOST": host}, tmp_path).note or "").startswith("Not expanded: ")
 
 
 def test_a_password_in_the_address_is_not_shown():
-    """Notes go to models and logs."""
     assert "secret" not in Ollama({"OLLAMA_HOST": "http://me:secret@127.0.0.1:1"}).where
 
 
@@ -262,13 +251,6 @@ def test_a_server_that_is_stuck_is_asked_once(server, tmp_path):
 
     assert "still busy with an earlier request" in note
     assert len(server.requests) == 1
-
-
-def test_a_deadline_that_is_over_is_over(server):
-    """A step of many requests has one."""
-    deadline = Deadline(0)
-
-    assert deadline.left == 0
 
 
 # Prompts
@@ -302,20 +284,8 @@ def test_a_question_cannot_change_the_form_of_the_request(server, tmp_path, text
     assert user["content"].endswith(f"\n</query {mark}>")
     assert user["content"].count(mark) == 2
     assert system["content"].replace(mark, "") == plain["content"].replace(_mark_of(bodies[1]), "")
-    for token in (
-        "<|",
-        "|>",
-        "<｜",
-        "｜>",
-        "<start_of_turn>",
-        "[/INST]",
-        "[INST]",
-        "<<SYS>>",
-        "<s>",
-        "</s>",
-        "</think>",
-    ):
-        assert token not in user["content"]
+    tokens = ["<|", "|>", "<｜", "｜>", "<start_of_turn>", "[/INST]", "[INST]", "<<SYS>>", "<s>", "</s>", "</think>"]
+    assert [token for token in tokens if token in user["content"]] == []
 
 
 def _mark_of(body):
@@ -335,14 +305,12 @@ def test_no_text_contains_the_mark_of_its_own_fence(texts):
 
 
 def test_quoting_leaves_ordinary_text_as_it_is():
-    """Code and tags are seen as they are."""
     text = "if a < b > c: x[0] = '<div>' # <b>[link](x)</b>"
 
     assert f"\n{text}\n" in quoted(text, fence_mark([text]))
 
 
 def test_thinking_is_taken_away_wherever_it_stands():
-    """Closed, left open, or only closed."""
     assert without_thinking("<think>a</think> b <think>c</think>") == "b"
     assert without_thinking("a</think>b") == "b"
     assert without_thinking("b<think>a") == "b"
@@ -361,7 +329,6 @@ def test_text_can_be_written_freely(server):
 @given(st.text() | st.text('-":aé ＂－：﹣', max_size=12))
 @example("－draft ＂two words＂ path：x")
 def test_plain_words_have_no_filters_exclusions_and_phrases(text):
-    """Whatever a model writes, it is searched for as words."""
     read = parse_query(plain_words(text))
 
     assert (read.filters, read.excluded, read.keys) == ((), (), frozenset())
@@ -434,7 +401,6 @@ def test_what_a_model_made_up_ranks_and_proves_little(hub):
 
 
 def test_a_wording_that_covers_the_answer_gives_a_better_verdict(hub):
-    """It is judged on the words of all."""
     query = Query(text="how do I take it back")
     plain, worded = hub.search(query), hub.search(query.model_copy(update={"queries": ("rollback of a release",)}))
 
@@ -457,7 +423,6 @@ def test_spelling_filters_and_exclusions_are_of_the_query_alone(hub):
 
 
 def test_pages_do_not_overlap(hub):
-    """There is one ranking, and all of it can be paged through."""
     query = Query(text="undo", mode="keyword", limit=8, queries=("list number", "rollback release"))
     whole = hub.search(query)
     pages = [hub.search(query.model_copy(update={"limit": 4, "offset": offset})) for offset in (0, 4)]
@@ -469,7 +434,6 @@ def test_pages_do_not_overlap(hub):
 
 @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
 def test_without_other_words_nothing_changes(hub, mode):
-    """Empty ones are none."""
     query = Query(text="undo typing", mode=mode, limit=10)
 
     assert hub.search(query.model_copy(update={"queries": ("", " ")})) == hub.search(query)
@@ -486,7 +450,6 @@ def test_wordings_have_limits(hub):
 
 
 def test_a_strong_query_is_not_expanded(hub, environment, server):
-    """No model is asked; a weak one is."""
     for name, value in server.env.items():
         environment.env[name] = value
 
@@ -506,7 +469,6 @@ def test_a_strong_query_is_not_expanded(hub, environment, server):
 
 
 def test_a_search_goes_on_without_its_model(hub, environment, server):
-    """The plain result, and one line."""
     server.models.clear()
     environment.env.update(server.env)
     query = Query(text="backout bad deploy")

@@ -1,18 +1,33 @@
-"""What to say about an event: little, certain, not twice, each with the call that reads the rest."""
+"""What to say about an event (little, certain, not twice), and the answers to the hooks of several sessions."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from kbhub.errors import IndexUnavailable
-from kbhub.hooks.events import Event, EventName, as_data, inert, named, tokens, words_like_files
-from kbhub.hooks.inbox import waiting
+from kbhub.hooks.events import (
+    CLIENTS,
+    EVENTS,
+    Event,
+    EventName,
+    answer,
+    as_data,
+    event_of,
+    inert,
+    named,
+    tokens,
+    words_like_files,
+)
+from kbhub.hooks.inbox import propose, waiting
 from kbhub.hooks.sessions import HooksState, SessionLog, delivery_counts, may_speak, project_root, session_log, sweep
-from kbhub.hub import Hub
+from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.index.catalogue import content_hashes, front_matter_of, paths_beginning
 from kbhub.index.references import ref_of
 from kbhub.memory.catalog import all_known, ref
@@ -20,6 +35,7 @@ from kbhub.memory.files import MemoryFile, read
 from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query
 from kbhub.values import struct
+from kbhub.workspace.files import user_home
 from kbhub.workspace.memory_folders import project_text
 from kbhub.workspace.project import PROJECT_ID
 
@@ -397,3 +413,59 @@ def hooks_state(hub: Hub, clients: Sequence[str]) -> HooksState:
     return HooksState(
         clients=tuple(clients), allowed=may_speak(hub), proposals=len(waiting(hub)), **delivery_counts(hub)
     )
+
+
+MOST_HUBS = 16
+"""Hubs kept open, one per directory: more than anybody works in at a time. Each holds what discovery found."""
+
+
+@struct
+class HookMessage:
+    """The arguments and input of the hook command."""
+
+    event: str
+    client: str
+    data: bytes
+    """What the client sent: JSON."""
+
+
+class Hooking:
+    """Hubs for the events of several sessions, with shared models and indexes. Thread-safe."""
+
+    def __init__(self, shared: SharedState | None = None) -> None:
+        self._shared = shared
+        self._hubs: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Hub] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answered(self, told: HookMessage, env: Mapping[str, str], cwd: str = "") -> str:
+        """Return the output for the client, empty for nothing; raise `ValueError` if it sent no JSON.
+
+        `cwd` counts if the client names no directory that exists.
+        """
+        name = next((name for name in EVENTS if name == told.event), None)
+        client = next((client for client in CLIENTS if client == told.client), None)
+        event = event_of(name, client, json.loads(told.data)) if name and client else None
+        if event is None:
+            return ""
+        hub = self._hub(event.cwd if os.path.isdir(event.cwd) else cwd or os.getcwd(), env)  # noqa: PTH109, PTH112
+        if event.name == "session-end":
+            propose(hub, event)
+            return ""
+        delivery = deliver(hub, event)
+        return answer(event, delivery.text) if delivery else ""
+
+    def forget(self) -> None:
+        """Close the hubs."""
+        with self._lock:
+            self._hubs.clear()
+
+    def _hub(self, cwd: str, env: Mapping[str, str]) -> Hub:
+        key = cwd, tuple(sorted(env.items()))
+        with self._lock:
+            if key not in self._hubs:
+                options = HubOptions(serve=True, env=dict(env), cwd=Path(cwd), home=user_home(env), shared=self._shared)
+                self._hubs[key] = Hub(options)
+            self._hubs.move_to_end(key)
+            while len(self._hubs) > MOST_HUBS:
+                self._hubs.popitem(last=False)
+            return self._hubs[key]

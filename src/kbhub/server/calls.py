@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
     from kbhub.hub import Hub
-    from kbhub.server.client import Announcer
+    from kbhub.server.client import Announcer, ServerExtension
     from kbhub.sync.sync import Progress
 
 FRESHEN_SECONDS = 0.5
@@ -57,8 +57,10 @@ T = TypeVar("T")
 class Calls:
     """The hub as tools use it, and the state of one connection with a client: indexing, watching, its roots."""
 
-    def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool = False) -> None:
-        self.hub, self.announcer, self.structured = hub, announcer, structured
+    def __init__(
+        self, hub: Hub, announcer: Announcer, added: Sequence[ServerExtension], *, structured: bool = False
+    ) -> None:
+        self.hub, self.announcer, self.added, self.structured = hub, announcer, added, structured
         self.start_over()
 
     def start_over(self) -> None:

@@ -16,7 +16,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 from anyio.to_thread import run_sync
 from mcp import MCPError
-from mcp.server.apps import client_supports_apps
+from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.message import ServerMessageMetadata
@@ -39,7 +39,8 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
-    from mcp.types import ClientCapabilities
+    from mcp.server.lowlevel.helper_types import ReadResourceContents
+    from mcp.types import CallToolResult, ClientCapabilities, Tool
 
     from kbhub.hub import Hub
 
@@ -56,12 +57,6 @@ def offers_model(context: Context[Any, Any] | ServerRequestContext[Any, Any] | N
     """Return whether the client offers its model (sampling) and can be asked."""
     capabilities = _capabilities(context)
     return capabilities is not None and capabilities.sampling is not None and _can_be_asked(context)
-
-
-def shows_views(context: Context[Any] | ServerRequestContext[Any, Any]) -> bool:
-    """Return whether the calling client shows views."""
-    called_directly = isinstance(context, Context) and context.protocol_version is None
-    return not called_directly and client_supports_apps(context)
 
 
 def client_name(context: Context[None, Any]) -> str | None:
@@ -86,6 +81,36 @@ def _capabilities(context: Context[Any, Any] | ServerRequestContext[Any, Any] | 
 
 def _can_be_asked(context: Any) -> bool:
     return (context.protocol_version or "") >= STATELESS_SINCE or context.session.can_send_request
+
+
+class ServerExtension(Extension):
+    """What an extension adds to the MCP server of a hub: the SDK's tools, resources and methods, and these."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+
+    def shows(self, _context: Context[Any, Any] | ServerRequestContext[Any, Any]) -> bool:
+        """Return whether the calling client shows the views of this extension."""
+        return False
+
+    def definition(self, tool: Tool) -> Tool:
+        """Return a tool's definition for a client that shows views."""
+        return tool
+
+    def answer(self, answer: CallToolResult, _result: Any) -> CallToolResult:
+        """Return an answer for a client that shows views; hits have their traces in `_result`."""
+        return answer
+
+    async def read(self, _uri: str) -> list[ReadResourceContents] | None:
+        """Return the resource at an address; None if this extension has none there."""
+        return None
+
+
+def view_for(
+    added: Iterable[ServerExtension], context: Context[Any, Any] | ServerRequestContext[Any, Any]
+) -> ServerExtension | None:
+    """Return the extension whose views the calling client shows, if any."""
+    return next((one for one in added if one.shows(context)), None)
 
 
 ANSWER_SECONDS = 50.0

@@ -1,19 +1,16 @@
-"""Documents as MCP resources, the requests of the skills extension, and the prompts."""
+"""Documents as MCP resources, and the prompts."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
-import mimetypes
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
-from anyio.to_thread import run_sync
 from mcp import MCPError
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
@@ -32,13 +29,11 @@ from pydantic import Field
 from kbhub.documents import markdown, walk
 from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, KbhubError, PathNotContained, UsageError
-from kbhub.hooks.sessions import speaking_bases
 from kbhub.hub import Hub
 from kbhub.index import catalogue
 from kbhub.index.catalogue import CatalogueEntry
 from kbhub.index.references import ref_of
 from kbhub.memory import catalog
-from kbhub.reading.skills import Skill, children_of, read_skill_file, skill_at, skills_of
 from kbhub.server.client import from_template_value, parse_uri, template_value, uri_of
 from kbhub.sync.document_access import Opener
 from kbhub.types import Base
@@ -309,74 +304,6 @@ def _moment(mtime_ns: int) -> str | None:
         return datetime.fromtimestamp(mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):  # mtimes can be of any year
         return None
-
-
-T = TypeVar("T")
-
-SKILLS_PAGE = 50
-"""Skills per page, and children of a folder."""
-
-CACHED: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
-"""Files may change at any time, and digests say whether they did."""
-
-DIRECTORY = "inode/directory"
-
-
-async def list_skills(hub: Hub, cursor: str | None) -> dict[str, Any]:
-    """Return a page of the skills."""
-    found = await run_sync(lambda: skills_of(speaking_bases(hub), hub.limits()))
-    page, more = _page_after(found, cursor, lambda skill: skill.uri)
-    return {"resultType": "complete", "skills": [_entry(skill) for skill in page], **more, **CACHED}
-
-
-async def get_skill(hub: Hub, uri: str) -> dict[str, Any]:
-    """Return the entry of one skill."""
-    return {"resultType": "complete", "skill": _entry(await _or_refuse(skill_at, hub, uri)), **CACHED}
-
-
-async def read_folder(hub: Hub, uri: str, cursor: str | None) -> dict[str, Any]:
-    """Return a page of the entries in a skill's folder."""
-    page, more = _page_after(await _or_refuse(children_of, hub, uri), cursor, lambda child: child[0])
-    listed = [
-        {"uri": child, "name": PurePosixPath(child).name, "mimeType": DIRECTORY if is_folder else _media_type(child)}
-        for child, is_folder in page
-    ]
-    return {"resultType": "complete", "resources": listed, **more}
-
-
-async def read_skill(hub: Hub, uri: str) -> list[ReadResourceContents]:
-    """Return a file of a skill, as text if it is text."""
-    content = await _or_refuse(read_skill_file, hub, uri)
-    try:
-        return [ReadResourceContents(content.decode("utf-8"), _media_type(uri))]
-    except UnicodeDecodeError:
-        return [ReadResourceContents(content, _media_type(uri))]
-
-
-async def _or_refuse(look: Callable[[str, Iterable[Base]], T], hub: Hub, uri: str) -> T:
-    try:
-        return await run_sync(lambda: look(uri, speaking_bases(hub)))
-    except KbhubError as error:
-        raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
-
-
-def _entry(skill: Skill) -> dict[str, Any]:
-    files = [{"uri": file.uri, "digest": file.digest, "size": file.size} for file in skill.files]
-    return {"uri": skill.uri, "frontmatter": skill.front_matter, "resources": files}
-
-
-def _page_after(found: Sequence[T], cursor: str | None, name: Callable[[T], str]) -> tuple[Sequence[T], dict[str, str]]:
-    """Return the page after a cursor, which is the last address of the page before, and the next cursor, if any."""
-    after = next((number for number, one in enumerate(found) if name(one) == cursor), -1) if cursor else -1
-    if cursor and after < 0:
-        raise MCPError(code=INVALID_PARAMS, message="Unknown cursor; list again from the beginning.")
-    rest = found[after + 1 :]
-    return rest[:SKILLS_PAGE], {"nextCursor": name(rest[SKILLS_PAGE - 1])} if len(rest) > SKILLS_PAGE else {}
-
-
-def _media_type(uri: str) -> str:
-    name = PurePosixPath(uri).name
-    return "text/markdown" if name.endswith(".md") else mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 ARGUMENT_BYTES = 2_000

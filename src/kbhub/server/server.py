@@ -44,10 +44,10 @@ from kbhub.documents.safe_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
 from kbhub.server import definitions
-from kbhub.server.client import TEMPLATE, Announcer, RootsQuestion, offers_model, shows_views
+from kbhub.server.client import TEMPLATE, Announcer, RootsQuestion, ServerExtension, offers_model, view_for
 from kbhub.server.definitions import Arguments, bad_argument, check_names, check_tool, offered, why_not
-from kbhub.server.extensions import SCHEME, Apps, Skills, page_at, read_skill, with_view
 from kbhub.types import Base
+from kbhub.workspace.extensions import extensions, imported
 from kbhub.workspace.tool_names import CORE, TOOLS
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class KbhubServer(MCPServer[None]):
         self._registering = threading.Lock()
         self._registered: set[str] = set()
         self._prompted = False
+        kinds = imported((name for one in extensions() for name in one.server), type)
+        self._added: list[ServerExtension] = [kind(hub) for kind in kinds]
         super().__init__(
             "kbhub",
             title="kbhub",
@@ -97,10 +99,11 @@ class KbhubServer(MCPServer[None]):
             log_level=log_level(hub),
             lifespan=_connection,
             subscriptions=self.announcer.bus,
-            extensions=[Apps(), Skills(hub)],
+            extensions=self._added,
             middleware=[self.announcer.remember],
             request_state_security=request_state,
         )
+        self._tools_added = [tool.name for tool in self._tool_manager.list_tools()]
         self.completion()(self._complete)  # type: ignore[no-untyped-call]
         # MCPServer has no public way to handle this notification of the handshake era, to know who asks for the tools,
         # to page or to subscribe, nor to
@@ -175,11 +178,10 @@ class KbhubServer(MCPServer[None]):
     async def read_resource(
         self, uri: Any, context: Context[None, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
-        """Read a document, or the page of a view."""
-        if page := await run_sync(page_at, str(uri)):
-            return page
-        if str(uri).startswith(SCHEME):
-            return await read_skill(self.hub, str(uri))
+        """Read a document, or what an extension has at an address."""
+        for one in self._added:
+            if contents := await one.read(str(uri)):
+                return contents
         return await (await self.resources()).read(str(uri), context)
 
     async def list_prompts(self) -> list[PromptDefinition]:
@@ -246,7 +248,7 @@ class KbhubServer(MCPServer[None]):
                 from kbhub.server import calls, resources, tools  # noqa: PLC0415
 
                 self._functions, self._prompts_of = tools.FUNCTIONS, resources.prompts_of
-                calls_of_connection = calls.Calls(self.hub, self.announcer, structured=self.structured)
+                calls_of_connection = calls.Calls(self.hub, self.announcer, self._added, structured=self.structured)
                 self._resources = resources.Resources(calls_of_connection)
                 self._calls = calls_of_connection
             return self._calls
@@ -295,7 +297,8 @@ class KbhubServer(MCPServer[None]):
 
     async def _list_tools(self, context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
         tools = await self._listed(samples=offers_model(context))
-        return ListToolsResult(tools=[with_view(tool) for tool in tools] if shows_views(context) else tools)
+        view = view_for(self._added, context)
+        return ListToolsResult(tools=[view.definition(tool) for tool in tools] if view else tools)
 
     async def _page(self, context: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
         return await (await self.resources()).page(context, params)
@@ -312,7 +315,7 @@ class KbhubServer(MCPServer[None]):
         `samples` means that the client offers its model.
         """
         try:
-            self._last_offered = offered(self.hub, samples=samples)
+            self._last_offered = (*offered(self.hub, samples=samples), *self._tools_added)
         except KbhubError:
             log.debug("The tools stay as they were while the configuration is wrong.")
         return self._last_offered

@@ -70,6 +70,8 @@ class Extension:
     """First of two words → its usage after the name, and its help."""
     health: tuple[str, ...] = ()
     """Each a function of the hub that returns a section of the page *Health*: HTML, in which texts are escaped."""
+    server: tuple[str, ...] = ()
+    """Each a `ServerExtension` of the MCP server: tools, methods, addresses, views of results."""
     embedders: Mapping[str, str] = field(default_factory=dict)
     """Beginning of `embedder.model`, with a slash at its end → a function of that name, `EmbedderSettings` and the
     environment that returns an `Embedder` without connecting."""

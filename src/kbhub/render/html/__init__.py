@@ -1,4 +1,4 @@
-"""Templates of the page and of MCP Apps, the plots that they draw, and documents as inert HTML."""
+"""Templates of the page, the plots that they draw, and documents as inert HTML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import nh3
@@ -21,14 +21,11 @@ from pygments.util import ClassNotFound
 
 from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import terms_of
-from kbhub.memory.catalog import all_known
 from kbhub.memory.files import MemoryFile
-from kbhub.memory.results import MemoryList
 from kbhub.render.search import contribution_of, heading_path
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
-from kbhub.search.judge import LEADING_NOTES, is_unfinished
+from kbhub.search.judge import is_unfinished
 from kbhub.search.memory_boost import FADING_DAYS, strength
-from kbhub.types import SearchResult
 from kbhub.values import DAY_SECONDS, counted, struct
 from kbhub.workspace.formats import has_markdown
 
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-    from kbhub.hub import Hub
     from kbhub.types import Document
 
 HERE = Path(__file__).parent
@@ -157,38 +153,6 @@ def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names:
             parts.append((name, round(bottom, 2), round(height, 2)))
         made.append(Column(day, round(number * step, 2), round(step * 0.8, 2), tuple(parts), sum(one.values())))
     return made
-
-
-View = Literal["search", "memories"]
-
-MOST_SHOWN = 20
-"""Hits or memories of one view; the text for the model has all."""
-
-
-def page(view: View, version: str) -> str:
-    """Return the page of a view, with its style and script inline, and kbhub's version for the host."""
-    style, script = ((STATIC / name).read_text("utf-8") for name in ("kbhub.css", "view.js"))
-    values = {"view": view, "version": version}
-    return rendered("view.html", **values, style=Markup(style), script=Markup(script))  # noqa: S704 - our own files
-
-
-def hits(result: SearchResult) -> str:
-    """Return the hits of a search, with their traces."""
-    return rendered(
-        "view_hits.html",
-        result=result,
-        shown=result.hits[:MOST_SHOWN],
-        notes=[note for note in result.notes if note not in LEADING_NOTES],
-    )
-
-
-def memories(hub: Hub, found: MemoryList, *, writable: bool) -> str:
-    """Return a page for reviewing memories, which may be changed if `writable`."""
-    now, known = hub.options.clock(), {memory.facts.id: memory for memory in all_known(hub)}
-    shown = [
-        (memory, strength_curve(known[memory.id], now)) for memory in found.memories[:MOST_SHOWN] if memory.id in known
-    ]
-    return rendered("view_memories.html", shown=shown, total=found.total, now=now, writable=writable)
 
 
 PART_CHARACTERS = 200_000

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
 from kbhub.frozen import Model
+from kbhub.hooks.delivery import Hooking, HookMessage
 from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.server.daemon.protocol import (
     GREETING_BYTES,
@@ -30,7 +31,6 @@ from kbhub.server.daemon.protocol import (
     PROTOCOLS,
     ConnectOptions,
 )
-from kbhub.server.hook_endpoint import Hooking, HookMessage
 from kbhub.server.server import KbhubServer, create_server
 from kbhub.server.stdio import converse
 from kbhub.ui.loopback import bind_port

@@ -404,6 +404,6 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
     if record is None and event != END:
         begin(folder, {"ends": True}, env)
     # All of a hub: on a slow machine the time is over before it is loaded, so the daemon comes first.
-    from kbhub.server.hook_endpoint import Hooking, HookMessage  # noqa: PLC0415
+    from kbhub.hooks.delivery import Hooking, HookMessage  # noqa: PLC0415
 
     return Hooking().answered(HookMessage(event, client, data), dict(env))

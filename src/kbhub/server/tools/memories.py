@@ -20,9 +20,8 @@ from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render import model
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report
 from kbhub.server.calls import Calls
-from kbhub.server.client import client_name, confirm, shows_views
+from kbhub.server.client import client_name, confirm, view_for
 from kbhub.server.definitions import Names, as_list, brief
-from kbhub.server.extensions import with_memories
 from kbhub.usage.log import LogSession
 from kbhub.workspace.memory_folders import Scope
 
@@ -107,7 +106,8 @@ async def memories(
         )
     )
     told = calls.result(*model.answer(memories_report(result, offset)))
-    return await calls.run(with_memories, told, calls.hub, result) if shows_views(context) else told
+    view = view_for(calls.added, context)
+    return await calls.run(view.answer, told, result) if view else told
 
 
 async def forget(

@@ -16,9 +16,8 @@ from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
 from kbhub.render.search import search_answer
 from kbhub.search.search import search_assisted
 from kbhub.server.calls import Calls
-from kbhub.server.client import client_name, shows_views
+from kbhub.server.client import ServerExtension, client_name, view_for
 from kbhub.server.definitions import Names, Wordings, brief, model_of
-from kbhub.server.extensions import with_hits
 from kbhub.types import BOUNDS, Granularity, Hit, Mode, Query, SearchResult
 from kbhub.usage.log import record
 
@@ -106,21 +105,23 @@ async def search(
         return await calls.nothing(SearchResult(query=query, mode=asked.mode))
     await calls.freshen(context, asked.bases, first_index=True)
     try:
-        return await calls.run(_answer, calls, asked, options, client_name(context), shows_views(context))
+        return await calls.run(_answer, calls, asked, options, client_name(context), view_for(calls.added, context))
     finally:
         calls.background.searched()
 
 
-def _answer(calls: Calls, asked: Query, options: SearchOptions, client: str | None, views: bool) -> CallToolResult:
+def _answer(
+    calls: Calls, asked: Query, options: SearchOptions, client: str | None, view: ServerExtension | None
+) -> CallToolResult:
     began = time.perf_counter()
-    traced = asked.model_copy(update={"explain": True}) if views else asked
+    traced = asked.model_copy(update={"explain": True}) if view else asked
     found = search_assisted(calls.hub, traced)
     record(calls.hub, found, traced, client, took=time.perf_counter() - began)
     if options.full:
         found = with_whole_chunks(calls.hub, found)
-    result = without_traces(found) if views and not asked.explain else found
+    result = without_traces(found) if view and not asked.explain else found
     told = calls.result(*search_answer(result, asked, partial(make_cursor, asked), full=options.full))
-    return with_hits(told, found) if views else told
+    return view.answer(told, found) if view else told
 
 
 def without_traces(result: SearchResult) -> SearchResult:

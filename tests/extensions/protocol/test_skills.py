@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 
 import pytest
 from mcp import Client, MCPError
 from mcp.types import Request
 from pydantic import BaseModel, ConfigDict
 
+from kbhub.extensions.protocol.skills import MOST_FILES
 from kbhub.hooks.sessions import let_speak
-from kbhub.reading.skills import MOST_FILES
 from kbhub.server.server import create_server
 
 pytestmark = pytest.mark.anyio
@@ -50,23 +49,15 @@ def own(environment):
     return environment
 
 
-async def test_the_extension_is_declared(own):
-    async with Client(create_server(own.hub())) as client:
-        extensions = client.server_capabilities.extensions
-
-        assert extensions["io.modelcontextprotocol/skills"] == {"directoryRead": True}
-
-
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_skill_is_listed_with_all_its_files_and_read_as_it_is(own, mode):
     async with Client(create_server(own.hub()), mode=mode) as client:
+        declared = client.server_capabilities.extensions
         (entry,) = (await ask(client, "skills/list"))["skills"]
-        read = {}
-        for file in entry["resources"]:
-            content = (await client.read_resource(file["uri"])).contents[0]
-            read[file["uri"]] = content
+        read = {file["uri"]: (await client.read_resource(file["uri"])).contents[0] for file in entry["resources"]}
         one = await ask(client, "skills/get", uri=entry["uri"])
 
+    assert mode == "legacy" or declared["io.modelcontextprotocol/skills"] == {"directoryRead": True}
     assert entry["uri"] == "skill://notes/skills/deploy/SKILL.md"
     assert entry["frontmatter"] == {
         "name": "deploy",
@@ -80,6 +71,7 @@ async def test_a_skill_is_listed_with_all_its_files_and_read_as_it_is(own, mode)
         data = (folder / file["uri"].removeprefix("skill://notes/skills/deploy/").replace("%20", " ")).read_bytes()
         assert (file["size"], file["digest"]) == (len(data), f"sha256:{hashlib.sha256(data).hexdigest()}")
     texts = [getattr(content, "text", None) for content in read.values()]
+    assert [content.mime_type for content in read.values()][:2] == ["text/markdown"] * 2
     assert texts[0].startswith("---\nname: deploy\n")
     assert texts[1:] == ["# Steps\n", None]
     assert one["skill"] == entry
@@ -199,11 +191,3 @@ async def test_skills_come_in_pages(own):
             await ask(client, "skills/list", cursor="made up")
 
     assert (sorted(found), pages) == (sorted([*names, "deploy"]), 3)
-
-
-async def test_an_old_client_reads_a_skill_as_any_resource(own):
-    async with Client(create_server(own.hub()), mode="legacy") as client:
-        content = (await client.read_resource("skill://notes/skills/deploy/SKILL.md")).contents[0]
-
-    assert content.mime_type == "text/markdown"
-    assert json.loads(json.dumps(content.text)).startswith("---")

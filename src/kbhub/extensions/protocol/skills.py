@@ -1,4 +1,4 @@
-"""Skills in bases: folders with a `SKILL.md` in the form of agentskills.io, and the files in them.
+"""Skills in bases: folders with a `SKILL.md` in the form of agentskills.io, and the requests about them.
 
 Addresses, limits and digests are those of the extension `io.modelcontextprotocol/skills` (SEP-2640).
 """
@@ -6,19 +6,30 @@ Addresses, limits and digests are those of the extension `io.modelcontextprotoco
 from __future__ import annotations
 
 import hashlib
+import mimetypes
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
+
+from anyio.to_thread import run_sync
+from mcp import MCPError
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.types import INVALID_PARAMS, PaginatedRequestParams
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
 from kbhub.documents.walk import Limits, open_contained, scan
-from kbhub.errors import BaseUnavailable, DocumentNotFound, PathNotContained
+from kbhub.errors import BaseUnavailable, DocumentNotFound, KbhubError, PathNotContained
+from kbhub.extensions.protocol.server import SkillParams
+from kbhub.hooks.sessions import speaking_bases
+from kbhub.hub import Hub
 from kbhub.types import Base
-from kbhub.values import struct
+
+T = TypeVar("T")
 
 SCHEME = "skill://"
 
@@ -34,29 +45,8 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _ADDRESS = re.compile(r"skill://([^/?#]+)/([^?#]+)")
 
 
-@struct
-class SkillFile:
-    """A file of a skill."""
-
-    path: str
-    """In the base."""
-    uri: str
-    digest: str
-    """`sha256:` and the hash of its bytes in hexadecimal digits."""
-    size: int
-    """Bytes."""
-
-
-@struct
-class Skill:
-    """A folder of a base with a `SKILL.md`."""
-
-    uri: str
-    """Of its `SKILL.md`."""
-    front_matter: dict[str, Any]
-    """As written; `name` and `description` are there."""
-    files: tuple[SkillFile, ...]
-    """All of them, by path."""
+Skill = dict[str, Any]
+"""The entry of a skill: `uri` of its `SKILL.md`, `frontmatter` as written, and `resources`: all its files, by path."""
 
 
 def skills_of(bases: Iterable[Base], limits: Limits) -> list[Skill]:
@@ -146,8 +136,8 @@ def _skill(base: Base, folder: str) -> Skill | None:
         if size > MOST_BYTES:
             return None
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        files.append(SkillFile(path, _address(base, path), digest, len(content)))
-    return Skill(_address(base, f"{folder}/{FILE}"), front, tuple(files))
+        files.append({"uri": _address(base, path), "digest": digest, "size": len(content)})
+    return {"uri": _address(base, f"{folder}/{FILE}"), "frontmatter": front, "resources": files}
 
 
 def _front_matter(base: Base, folder: str) -> dict[str, Any] | None:
@@ -181,3 +171,64 @@ def _paths(base: Base, folder: str) -> Sequence[str]:
 def _content(base: Base, path: str) -> bytes:
     with open_contained(base, path) as file:
         return file.read(MOST_BYTES + 1)
+
+
+SKILLS_PAGE = 50
+"""Skills per page, and children of a folder."""
+
+CACHED: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
+"""Files may change at any time, and digests say whether they did."""
+
+DIRECTORY = "inode/directory"
+
+
+async def list_skills(hub: Hub, asked: PaginatedRequestParams) -> dict[str, Any]:
+    """Return a page of the skills."""
+    found = await run_sync(lambda: skills_of(speaking_bases(hub), hub.limits()))
+    page, more = _page_after(found, asked.cursor, itemgetter("uri"))
+    return {"resultType": "complete", "skills": page, **more, **CACHED}
+
+
+async def get_skill(hub: Hub, asked: SkillParams) -> dict[str, Any]:
+    """Return the entry of one skill."""
+    return {"resultType": "complete", "skill": await _or_refuse(skill_at, hub, asked.uri), **CACHED}
+
+
+async def read_folder(hub: Hub, asked: SkillParams) -> dict[str, Any]:
+    """Return a page of the entries in a skill's folder."""
+    page, more = _page_after(await _or_refuse(children_of, hub, asked.uri), asked.cursor, itemgetter(0))
+    listed = [
+        {"uri": child, "name": PurePosixPath(child).name, "mimeType": DIRECTORY if is_folder else _media_type(child)}
+        for child, is_folder in page
+    ]
+    return {"resultType": "complete", "resources": listed, **more}
+
+
+async def read_skill(hub: Hub, uri: str) -> ReadResourceContents:
+    """Return a file of a skill, as text if it is text."""
+    content = await _or_refuse(read_skill_file, hub, uri)
+    try:
+        return ReadResourceContents(content.decode("utf-8"), _media_type(uri))
+    except UnicodeDecodeError:
+        return ReadResourceContents(content, _media_type(uri))
+
+
+async def _or_refuse(look: Callable[[str, Iterable[Base]], T], hub: Hub, uri: str) -> T:
+    try:
+        return await run_sync(lambda: look(uri, speaking_bases(hub)))
+    except KbhubError as error:
+        raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+
+
+def _page_after(found: Sequence[T], cursor: str | None, name: Callable[[T], str]) -> tuple[Sequence[T], dict[str, str]]:
+    """Return the page after a cursor, which is the last address of the page before, and the next cursor, if any."""
+    after = next((number for number, one in enumerate(found) if name(one) == cursor), -1) if cursor else -1
+    if cursor and after < 0:
+        raise MCPError(code=INVALID_PARAMS, message="Unknown cursor; list again from the beginning.")
+    rest = found[after + 1 :]
+    return rest[:SKILLS_PAGE], {"nextCursor": name(rest[SKILLS_PAGE - 1])} if len(rest) > SKILLS_PAGE else {}
+
+
+def _media_type(uri: str) -> str:
+    name = PurePosixPath(uri).name
+    return "text/markdown" if name.endswith(".md") else mimetypes.guess_type(name)[0] or "application/octet-stream"

@@ -1,0 +1,125 @@
+"""Views of results, and what is announced of skills; all clients wait for this module during the handshake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyio.to_thread import run_sync
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
+from mcp.server.extension import MethodBinding
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.mcpserver import Context
+from mcp.types import PaginatedRequestParams
+
+from kbhub import __version__
+from kbhub.server.client import ServerExtension
+from kbhub.types import SearchResult
+from kbhub.workspace.extensions import load
+
+if TYPE_CHECKING:
+    from mcp.server import ServerRequestContext
+    from mcp.server.extension import RequestHandler
+    from mcp.types import CallToolResult, Tool
+
+    from kbhub.memory.results import MemoryList
+
+VIEWS = {"search": "ui://kbhub/search", "memories": "ui://kbhub/memories"}
+"""Tool → the address of the view of its results."""
+
+HTML = "kbhub/html"
+"""Key of the part in `_meta`."""
+
+MOST_SHOWN = 20
+"""Hits or memories of one view; the text for the model has all."""
+
+HERE = Path(__file__).parent
+
+
+class Apps(ServerExtension):
+    """Shows hits and memories as HTML, in clients that have MCP Apps."""
+
+    identifier = EXTENSION_ID
+
+    def shows(self, context: Context[Any, Any] | ServerRequestContext[Any, Any]) -> bool:
+        """Return whether the client has MCP Apps."""
+        called_directly = isinstance(context, Context) and context.protocol_version is None
+        return not called_directly and client_supports_apps(context)
+
+    def definition(self, tool: Tool) -> Tool:
+        """Name the view of a tool."""
+        address = VIEWS.get(tool.name)
+        return tool.model_copy(update={"meta": {"ui": {"resourceUri": address}}}) if address else tool
+
+    def answer(self, answer: CallToolResult, result: SearchResult | MemoryList) -> CallToolResult:
+        """Add the data of the view."""
+        html = self._hits(result) if isinstance(result, SearchResult) else self._memories(result)
+        return answer.model_copy(update={"meta": {**(answer.meta or {}), HTML: html}})
+
+    async def read(self, uri: str) -> list[ReadResourceContents] | None:
+        """Return the page of a view, with its style and script inline, and kbhub's version for the host."""
+        if uri not in VIEWS.values():
+            return None
+        html = await run_sync(lambda: _rendered("view.html", view=uri.rpartition("/")[2], version=__version__))
+        return [ReadResourceContents(html, APP_MIME_TYPE, {"ui": {"prefersBorder": True}})]
+
+    def _hits(self, result: SearchResult) -> str:
+        leading = load("kbhub.search.judge:LEADING_NOTES")
+        notes = [note for note in result.notes if note not in leading]
+        return _rendered("view_hits.html", result=result, shown=result.hits[:MOST_SHOWN], notes=notes)
+
+    def _memories(self, found: MemoryList) -> str:
+        """Return a page for reviewing memories, with what changes them if they may be changed."""
+        curve, known = load("kbhub.render.html:strength_curve"), load("kbhub.memory.catalog:all_known")(self.hub)
+        now, files = self.hub.options.clock(), {memory.facts.id: memory for memory in known}
+        listed = found.memories[:MOST_SHOWN]
+        shown = [(memory, curve(files[memory.id], now)) for memory in listed if memory.id in files]
+        writable = not self.hub.config().settings.read_only
+        return _rendered("view_memories.html", shown=shown, total=found.total, now=now, writable=writable)
+
+
+def _rendered(name: str, **values: Any) -> str:
+    # The templates take 0.3 s to load, and most clients show no views.
+    from jinja2 import ChoiceLoader, FileSystemLoader  # noqa: PLC0415
+
+    from kbhub.render.html import STATIC, environment  # noqa: PLC0415
+
+    shared = environment()
+    assert shared.loader
+    templates = shared.overlay(loader=ChoiceLoader([FileSystemLoader([HERE, STATIC]), shared.loader]))
+    return templates.get_template(name).render(values)
+
+
+class SkillParams(PaginatedRequestParams):
+    """Names a skill, or a folder of it."""
+
+    uri: str
+
+
+class Skills(ServerExtension):
+    """Serves the skills of a hub's bases; those of a project only after `kbhub trust --documents`."""
+
+    identifier = "io.modelcontextprotocol/skills"
+
+    def settings(self) -> dict[str, Any]:
+        """Announce that folders of skills are listed, too."""
+        return {"directoryRead": True}
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """Return the extension's methods."""
+        return (
+            MethodBinding("skills/list", PaginatedRequestParams, self._answered("list_skills")),
+            MethodBinding("skills/get", SkillParams, self._answered("get_skill")),
+            MethodBinding("resources/directory/read", SkillParams, self._answered("read_folder")),
+        )
+
+    async def read(self, uri: str) -> list[ReadResourceContents] | None:
+        """Return a file of a skill."""
+        return [await self._requested("read_skill", uri)] if uri.startswith("skill://") else None
+
+    def _answered(self, request: str) -> RequestHandler:
+        return lambda _context, params: self._requested(request, params)
+
+    async def _requested(self, request: str, asked: Any) -> Any:
+        return await load(f"kbhub.extensions.protocol.skills:{request}")(self.hub, asked)
