@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 
 import pytest
 
+from conftest import synced
 from kbhub.editing.audit import audit, fix
 
 FRONT = b"""---
@@ -33,12 +33,6 @@ def vault(environment):
     for name in "xyz":
         environment.write(f"knowledge/{name}.md", "---\ntags: [runbook]\n---\n# X\n")
     return environment
-
-
-def synced(environment, **options):
-    hub = environment.hub(**options)
-    hub.sync()
-    return hub
 
 
 def test_a_fix_replaces_the_faults_and_no_other_byte(vault):
@@ -67,49 +61,40 @@ def test_a_fix_replaces_the_faults_and_no_other_byte(vault):
     assert [one for one in left.findings if one.check in ("links", "related", "tags", "headings")] == []
 
 
-def test_every_fix_is_told(vault):
-    """Where, what it was, what it is now."""
-    hub = synced(vault)
-    fixed = fix(hub, audit(hub, checks=["tags"]))
-
-    (change,) = fixed.changes
-    assert (change.ref, change.line, change.check, change.before, change.after) == (
-        "a.md",
-        3,
-        "tags",
-        "Runbooks",
-        "runbook",
-    )
-
-
 def test_a_dry_run_tells_the_same_and_writes_nothing(vault):
-    """What would be done can be looked at first."""
     hub = synced(vault)
-    report = audit(hub)
+    report = audit(hub, checks=["tags"])
     before = {path: path.read_bytes() for path in vault.project.rglob("*.md")}
     planned = fix(hub, report, dry_run=True)
 
     assert before == {path: path.read_bytes() for path in vault.project.rglob("*.md")}
     assert planned.dry_run
-    assert planned.changes == fix(hub, report).changes
+    (change,) = fix(hub, report).changes
+    assert planned.changes == (change,)
+    assert (change.ref, change.line, change.check, change.before, change.after) == (
+        "a.md", 3, "tags", "Runbooks", "runbook",
+    )  # fmt: skip
 
 
-def test_a_fix_needs_exactly_one_candidate(environment):
-    """Two files that differ by case alone leave the choice to somebody."""
-    environment.write("knowledge/a.md", "# A\n\n[x](SETUP.md)\n")
-    environment.write("knowledge/Setup.md", "# 1\n")
-    environment.write("knowledge/setup.md", "# 2\n")
-    if len(list((environment.project / "knowledge").iterdir())) < 3:
+def test_no_fix_is_offered_without_exactly_one_candidate_that_can_be_written(environment):
+    """Two files differ by case alone; an entry of `related` ends where a heading would begin."""
+    environment.write("knowledge/a.md", '---\nrelated: ["C%23.md"]\n---\n# A\n\n[x](SETUP.md)\n')
+    for name in ("C#", "Setup", "setup"):
+        environment.write(f"knowledge/{name}.md", f"# {name}\n")
+    if len(list((environment.project / "knowledge").iterdir())) < 4:
         pytest.skip("this file system takes the two for one")
     hub = synced(environment)
-    report = audit(hub)
+    report = audit(hub, checks=["related", "spelling"])
 
+    assert {(one.check, one.fix, one.others) for one in report.findings if one.check == "related"} == {
+        ("related", None, ("C#.md",))
+    }
     assert [one.fix for one in report.findings if one.check == "spelling"] == [None]
     assert report.fixable == 0
+    assert fix(hub, report).changes == ()
 
 
 def test_read_only_bases_are_left_alone_with_the_reason(environment):
-    """A base that the user did not mark writable is not written, whatever is wrong in it."""
     outside = environment.home / "notes"
     outside.mkdir()
     (outside / "a.md").write_text("[x](B.md) [y](B)\n")
@@ -123,67 +108,44 @@ def test_read_only_bases_are_left_alone_with_the_reason(environment):
     assert [one.subject for one in fixed.failed] == ["notes"]
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("tags: Runbooks, other", "tags: runbook, other"),
-        ('tags: "#Runbooks #other"', 'tags: "#runbook #other"'),
-        ("tags:\n  - other  # c\n  - Runbooks\n  - runbook", "tags:\n  - other  # c\n  - runbook"),
-        ("tag: Runbooks", "tag: runbook"),
-        ("TAGS: [Runbooks, 'a b']", "TAGS: [runbook, 'a b']"),
-    ],
-)
-def test_tags_are_mended_however_they_are_written(environment, before, after):
+def test_tags_are_mended_however_they_are_written(environment):
     """Lists, text with commas, hashes; a tag that is there already is not said twice."""
-    for name in "xyz":
-        environment.write(f"knowledge/{name}.md", "---\ntags: [runbook]\n---\n# X\n")
-    environment.write("knowledge/a.md", f"---\ntitle: A\n{before}\n---\ntext\n")
+    tags = {
+        "tags: Runbooks, other": "tags: runbook, other",
+        'tags: "#Runbooks #other"': 'tags: "#runbook #other"',
+        "tags:\n  - other  # c\n  - Runbooks\n  - runbook": "tags:\n  - other  # c\n  - runbook",
+        "tag: Runbooks": "tag: runbook",
+        "TAGS: [Runbooks, 'a b']": "TAGS: [runbook, 'a b']",
+    }
+    for number in range(9):
+        environment.write(f"knowledge/x{number}.md", "---\ntags: [runbook]\n---\n# X\n")
+    for number, before in enumerate(tags):
+        environment.write(f"knowledge/{number}.md", f"---\ntitle: A\n{before}\n---\ntext\n")
     hub = synced(environment)
     fixed = fix(hub, audit(hub, checks=["tags"]))
 
     assert fixed.failed == ()
-    assert (environment.project / "knowledge/a.md").read_text() == f"---\ntitle: A\n{after}\n---\ntext\n"
+    for number, after in enumerate(tags.values()):
+        text = (environment.project / f"knowledge/{number}.md").read_text()
+        assert text == f"---\ntitle: A\n{after}\n---\ntext\n"
 
 
 def test_what_cannot_be_changed_alone_is_left_and_told(environment):
-    """A document with damaged bytes is never written."""
+    """A document with damaged bytes is never written; a link may fail though others of its document could be fixed."""
     environment.write("knowledge/a.md", b"[x](B.md) caf\xe9\n")
     environment.write("knowledge/b.md", "# B\n")
-    hub = synced(environment)
-    fixed = fix(hub, audit(hub, checks=["spelling"]))
-
-    assert (environment.project / "knowledge/a.md").read_bytes() == b"[x](B.md) caf\xe9\n"
-    assert [one.subject for one in fixed.failed] == ["a.md"]
-
-
-def test_a_link_that_could_not_be_mended_is_told(environment):
-    """Though others of its document could."""
-    environment.write("knowledge/a.md", "# A\n\n[x](Plan_b.md)\n\n[y](Plan\\_b.md)\n")
+    environment.write("knowledge/c.md", "# A\n\n[x](Plan_b.md)\n\n[y](Plan\\_b.md)\n")
     environment.write("knowledge/plan_b.md", "# B\n")
     hub = synced(environment)
     fixed = fix(hub, audit(hub, checks=["spelling"]))
 
-    assert (environment.project / "knowledge/a.md").read_text() == "# A\n\n[x](plan_b.md)\n\n[y](Plan\\_b.md)\n"
+    assert (environment.project / "knowledge/a.md").read_bytes() == b"[x](B.md) caf\xe9\n"
+    assert (environment.project / "knowledge/c.md").read_text() == "# A\n\n[x](plan_b.md)\n\n[y](Plan\\_b.md)\n"
     assert [(one.line, one.after) for one in fixed.changes] == [(3, "plan_b.md")]
-    assert [(one.subject, "line 5" in one.message) for one in fixed.failed] == [("a.md", True)]
-
-
-def test_no_fix_is_offered_that_would_be_read_as_something_else(environment):
-    """An entry of `related` ends where a heading would begin."""
-    environment.write("knowledge/a.md", '---\nrelated: ["C%23.md"]\n---\n# A\n')
-    environment.write("knowledge/C#.md", "# C\n")
-    hub = synced(environment)
-    report = audit(hub, checks=["related"])
-
-    assert [(one.fix, one.others) for one in report.findings] == [(None, ("C#.md",))]
-    assert fix(hub, report).changes == ()
-
-
-# -- the command -------------------------------------------------------------------------------------------------------
+    assert [(one.subject, "line 5" in one.message) for one in fixed.failed] == [("a.md", False), ("c.md", True)]
 
 
 def test_the_command_mends_and_looks_again(vault, kbhub):
-    """After `--fix` the report is on what is left."""
     code, out, _ = kbhub("audit", "--fix")
 
     assert code == 0
@@ -206,15 +168,10 @@ def test_the_exit_code_tells_a_build(environment, kbhub):
 
 
 def test_nothing_to_audit_is_no_success(kbhub):
-    """A build in the wrong folder must not pass."""
-    code, _, err = kbhub("audit")
-
-    assert code == 1
-    assert "No knowledge is active here" in err
+    assert "No knowledge is active here" in kbhub("audit", code=1).err
 
 
 def test_the_command_shows_findings_in_order(environment, kbhub):
-    """The document, then the line, how grave, which check, what to do."""
     environment.write("knowledge/a.md", "# A\n\n[x](gone.md)\n\n[[b]]\n")
     environment.write("knowledge/b.md", "# B\n")
     code, out, _ = kbhub("audit")
@@ -227,27 +184,21 @@ def test_the_command_shows_findings_in_order(environment, kbhub):
     )
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "md", "xml", "files"])
-def test_every_format_is_valid_also_when_empty(environment, kbhub, form):
-    """Scripts read what people read."""
+def test_every_format_is_valid_also_when_empty(environment, kbhub):
     environment.write("knowledge/a.md", "# A\n\n[[b]]\n")
     environment.write("knowledge/b.md", "# B\n")
-    empty = kbhub("audit", f"--{form}")
+    forms = ("json", "csv", "md", "xml", "files")
+    empty = {form: kbhub("audit", f"--{form}", code=0) for form in forms}
     environment.write("knowledge/c.md", "# C\n\n[x](gone.md) [[a]]\n")
-    full = kbhub("audit", f"--{form}", "--limit", "5")
+    full = {form: kbhub("audit", f"--{form}", "--limit", "5", code=1) for form in forms}
 
-    assert (empty[0], full[0]) == (0, 1)
-    if form == "json":
-        assert json.loads(empty[1])["findings"] == []
-        assert json.loads(full[1])["findings"][0]["ref"] == "c.md"
-    if form == "csv":
-        assert next(iter(csv.DictReader(io.StringIO(full[1]))))["line"] == "3"
-    assert "c.md" in full[1]
-    assert "c.md" not in empty[1]
+    assert empty["json"].json["findings"] == []
+    assert full["json"].json["findings"][0]["ref"] == "c.md"
+    assert next(iter(csv.DictReader(io.StringIO(full["csv"].out))))["line"] == "3"
+    assert all("c.md" in full[form].out and "c.md" not in empty[form].out for form in forms)
 
 
 def test_what_documents_say_does_not_reach_the_terminal_as_it_is(environment, kbhub):
-    """A link target can hold anything."""
     environment.write("knowledge/a.md", "# A\n\n[x](<%1b]0;owned%07%0aerror.md>)\n")
     out = kbhub("audit")[1]
 

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from conftest import synced
 from kbhub.editing.audit import audit
 from kbhub.reading.code_references import Code, Sources
 
@@ -66,14 +67,12 @@ def test_a_symbol_of_another_language_is_there_if_the_file_names_it():
     code = Code("x.go", GO)
     broken = Code("x.py", "class A:\n    def b(self):\n        print 'x'\n")
 
-    assert [code.look_up(names).found for names in (["Cart", "Add"], ["Item"], ["Cart", "ad"])] == [
-        *("defined", "missing", "missing")
-    ]
+    found = [code.look_up(names).found for names in (["Cart", "Add"], ["Item"], ["Cart", "ad"])]
+    assert found == ["defined", "missing", "missing"]
     assert [broken.look_up(names).found for names in (["A", "b"], ["c"])] == ["defined", "missing"]
 
 
 def test_what_was_meant_is_suggested():
-    """A typing error in a symbol is told with the symbol."""
     assert Code("x.py", PYTHON).look_up(["Shop", "sel"]).near == "sell"
     assert Code("x.go", GO).look_up(["Cartt"]).near == "Cart"
 
@@ -81,7 +80,6 @@ def test_what_was_meant_is_suggested():
 @pytest.mark.parametrize("text", ["(" * 100_000, "-" * 200_000 + "1", "\0", "a." * 100_000 + "b"])
 @pytest.mark.parametrize("name", ["x.py", "x.js"])
 def test_no_source_file_makes_it_fail(name, text):
-    """A clone is a stranger's, and so is its code."""
     assert Code(name, text + "\n" + "x(" * 3000).look_up(["x", "y"]).found == "missing"
 
 
@@ -94,34 +92,27 @@ def sources(environment):
     return Sources(environment.project)
 
 
-@pytest.mark.parametrize(
-    "entry", ["src/shop.py", "./src/shop.py", "src/", "src", ".", "src/shop.py::Shop::sell", "src/shop.py::"]
-)
-def test_what_is_there_has_no_fault(sources, entry):
-    """Files, folders and symbols."""
-    assert sources.fault(entry) is None
+def test_what_is_there_has_no_fault(sources):
+    for entry in ["src/shop.py", "./src/shop.py", "src/", "src", ".", "src/shop.py::Shop::sell", "src/shop.py::"]:
+        assert sources.fault(entry) is None, entry
 
 
-@pytest.mark.parametrize(
-    ("entry", "state", "near"),
-    [
-        ("../x.py", "outside", ""),
-        ("/etc/passwd", "outside", ""),
-        ("src/../secret.py", "outside", ""),
-        ("src/\0.py", "outside", ""),
-        ("shop.py", "missing", "src/shop.py"),
-        ("src/shops.py::Shop", "missing", "src/shop.py"),
-        ("src::Shop", "missing", ""),
-        ("src/big.py::x", "unchecked", ""),
-        ("src/shop.py::Whatever", "named", ""),
-        ("src/shop.py::Shop::seller", "undefined", "src/shop.py::Shop::sell"),
-    ],
-)
-def test_a_fault_says_what_it_is_and_what_was_meant(sources, entry, state, near):
+def test_a_fault_says_what_it_is_and_what_was_meant(sources):
     """Nothing outside of the project is opened."""
-    fault = sources.fault(entry)
-
-    assert (fault.state, fault.near) == (state, near)
+    for entry, told in {
+        "../x.py": ("outside", ""),
+        "/etc/passwd": ("outside", ""),
+        "src/../secret.py": ("outside", ""),
+        "src/\0.py": ("outside", ""),
+        "shop.py": ("missing", "src/shop.py"),
+        "src/shops.py::Shop": ("missing", "src/shop.py"),
+        "src::Shop": ("missing", ""),
+        "src/big.py::x": ("unchecked", ""),
+        "src/shop.py::Whatever": ("named", ""),
+        "src/shop.py::Shop::seller": ("undefined", "src/shop.py::Shop::sell"),
+    }.items():
+        fault = sources.fault(entry)
+        assert (fault.state, fault.near) == told, entry
 
 
 @pytest.mark.skipif(os.name == "nt", reason="making links asks for a privilege there")
@@ -136,13 +127,10 @@ def test_a_link_out_of_the_project_is_not_followed(sources, environment):
 
 
 def test_an_audit_tells_broken_refs_with_their_line(environment):
-    """Errors where something is gone, a warning where it is only named."""
     environment.write("src/shop.py", PYTHON)
     refs = ["src/shop.py::Shop::sell", "src/gone.py", "src/shop.py::Shop::buy", "src/shop.py::os", "https://x.org/a"]
     environment.write("knowledge/a.md", "---\nrefs:\n" + "".join(f"  - {one}\n" for one in refs) + "---\n# A\n")
-    hub = environment.hub()
-    hub.sync()
-    report = audit(hub, checks=["refs"])
+    report = audit(synced(environment), checks=["refs"])
 
     assert [(one.line, one.severity, one.message) for one in report.findings] == [
         (4, "error", "`refs` names 'src/gone.py', but the file does not exist."),
@@ -152,14 +140,9 @@ def test_an_audit_tells_broken_refs_with_their_line(environment):
 
 
 def test_refs_of_a_base_without_a_project_are_noted_once(environment):
-    """Nobody can say what they are relative to."""
-    outside = environment.home / "notes"
-    outside.mkdir()
     for name in "ab":
-        (outside / f"{name}.md").write_text("---\nrefs: [src/gone.py, x.py]\n---\n# N\n")
-    hub = environment.hub(bases={"notes": outside})
-    hub.sync()
-    report = audit(hub, checks=["refs"])
+        environment.write(environment.home / "notes" / f"{name}.md", "---\nrefs: [src/gone.py, x.py]\n---\n# N\n")
+    report = audit(synced(environment, bases={"notes": environment.home / "notes"}), checks=["refs"])
 
     assert report.findings == ()
     assert report.notes == ("notes: 4 entries of `refs` not checked, because the base belongs to no project.",)

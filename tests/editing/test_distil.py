@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import sys
 
 import pytest
 
-from kbhub.cli.app import run
 from kbhub.documents.markdown import parse_document
 from kbhub.editing.intake import distil, folder_name, model_name
-from kbhub.errors import BaseNotFound, KbhubError, UsageError, WriteRefused
+from kbhub.errors import BaseNotFound, UsageError, WriteRefused
 from kbhub.memory.changes import remember
 from kbhub.types import Query
 
@@ -43,27 +41,33 @@ def document(hub, saved):
 
 
 def test_an_answer_is_saved_with_what_is_known_about_it(hub):
-    """Place, date, status, id, model and related documents, and the text unchanged."""
+    """Place, date, status, id and model, and the text unchanged; it is found at once, and a second one is another."""
     saved = distil(hub, "c", ANSWER)
     made = document(hub, saved)
 
     assert re.fullmatch(r"llm-completions/claude-opus-5/20261118-\d{6}-[0-9a-f]{6}\.md", saved.path)
     assert ("project", "claude-opus-5", saved.path) == (saved.base, saved.model, saved.ref)
-    assert {
-        "title": "Rolling back",
-        "date": "2026-11-18",
-        "status": "raw",
-        "id": saved.id,
-        "model": "claude-opus-5",
-    } == {key: made.front_matter[key] for key in ("title", "date", "status", "id", "model")}
+    known = {"title": "Rolling back", "date": "2026-11-18", "status": "raw", "id": saved.id, "model": "claude-opus-5"}
+    assert known == {key: made.front_matter[key] for key in known}
     assert "\n".join(made.lines[made.body :]).strip() == ANSWER.strip()
+    assert saved.indexed
+    assert saved.ref in [hit.ref for hit in hub.search(Query(text="rollback job done")).hits]
+    assert distil(hub, "c", ANSWER).path != saved.path
+
+    made = document(hub, distil(hub, "c", "---\naudience: ops\n---\nText.\n"))
+    assert ("ops", "raw") == (made.front_matter["audience"], made.front_matter["status"])
 
 
-def test_related_documents_are_those_near_in_meaning(hub):
-    """Those of the base that gets the answer, the nearest first; nothing that is far."""
+def test_related_documents_are_those_near_in_meaning(environment, hub):
+    """Those of the base that gets the answer, by its first hundred words; nothing that is far."""
     assert ("rollback.md",) == distil(hub, "c", ANSWER).related
     assert ("release.md",) == distil(hub, "c", ANSWER.replace("wait", "stay"), base="notes").related
-    assert () == distil(hub, "c", "Quarks are bound by gluons.").related
+    assert () == distil(hub, "c", "Quarks are bound by gluons. " * 25 + ANSWER * 5).related
+
+    environment.write(environment.home / ".kbhub.json", '{"embedder": {"model": "none"}}')
+    saved = distil(environment.hub(), "c", ANSWER)
+    assert () == saved.related
+    assert "no vectors" in saved.notes[0]
 
 
 def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
@@ -92,71 +96,28 @@ def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
     ],
 )
 def test_what_is_not_near_enough_is_left_out_and_said(hub, text, says):
-    """With how near it is, for a person to judge."""
     saved = distil(hub, "c", text)
 
     assert saved.related == ()
     assert saved.notes[0].startswith(says)
 
 
-def test_only_the_beginning_counts(hub):
-    """What follows the first hundred words does not draw in other documents."""
-    long = "Quarks are bound by gluons. " * 25 + ANSWER * 5
-
-    assert () == distil(hub, "c", long).related
-
-
-def test_a_saved_answer_is_found(hub):
-    """At once, without another command."""
-    saved = distil(hub, "g", "The zymurgy of mead takes months.")
-
-    assert saved.indexed
-    assert saved.ref == hub.search(Query(text="zymurgy")).hits[0].ref
-
-
-def test_two_equal_answers_are_two_documents(hub):
-    """Within one second, too."""
-    assert distil(hub, "c", ANSWER).path != distil(hub, "c", ANSWER).path
-
-
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ("c", "claude-opus-5"),
-        ("claude", "claude-opus-5"),
-        ("Claude", "claude-opus-5"),
-        ("x", "codex"),
-        ("g", "gemini"),
-        ("local", "llama3:8b"),
-        ("mistral-large", "mistral-large"),
-    ],
-)
-def test_aliases_stand_for_models(hub, given, name):
+def test_aliases_stand_for_models(hub):
     """Letters and names, as the config says; any other name is itself."""
-    assert name == model_name(given, hub.config().settings.distil.models)
+    given = "c claude Claude x g local mistral-large"
+    names = "claude-opus-5 claude-opus-5 claude-opus-5 codex gemini llama3:8b mistral-large"
+    models = hub.config().settings.distil.models
+
+    assert names.split() == [model_name(one, models) for one in given.split()]
 
 
-@pytest.mark.parametrize(
-    ("model", "folder"),
-    [
-        ("llama3:8b", "llama3-8b"),
-        ("../../etc/passwd", "etc-passwd"),
-        ("org/model", "org-model"),
-        (".hidden", "hidden"),
-        ("モデル v2", "v2"),
-        ("a" * 300, "a" * 80),
-    ],
-)
-def test_a_model_name_is_no_path(model, folder):
-    """Whatever it holds, it makes one folder with a plain name."""
-    assert folder == folder_name(model)
-
-
-@pytest.mark.parametrize("model", ["", "..", "///", "モデル"])
-def test_a_name_of_which_nothing_is_left_is_refused(hub, model):
-    """With what to give instead."""
-    with pytest.raises(UsageError, match="not a valid model name"):
-        distil(hub, model, ANSWER)
+def test_a_model_name_is_no_path(hub):
+    """Whatever it holds, it makes one folder with a plain name, or is refused."""
+    given = ["llama3:8b", "../../etc/passwd", "org/model", ".hidden", "モデル v2", "a" * 300]
+    assert [folder_name(one) for one in given] == ["llama3-8b", "etc-passwd", "org-model", "hidden", "v2", "a" * 80]
+    for name in ("", "..", "///", "モデル"):
+        with pytest.raises(UsageError, match="not a valid model name"):
+            distil(hub, name, ANSWER)
 
 
 def test_without_a_writable_project_it_goes_to_the_users_data(environment):
@@ -171,124 +132,66 @@ def test_without_a_writable_project_it_goes_to_the_users_data(environment):
     assert not list(environment.project.glob("docs/llm*"))
 
 
-def test_a_base_that_is_not_writable_refuses(environment, hub):
-    """Nothing is written where the user did not allow it."""
+def test_nothing_is_written_where_the_user_did_not_allow_it(environment, hub):
     with pytest.raises(BaseNotFound):
         distil(hub, "c", ANSWER, base="nowhere")
+    with pytest.raises(WriteRefused):
+        distil(environment.hub(env=environment.env | {"KBHUB_READ_ONLY": "true"}), "c", ANSWER)
     environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
     with pytest.raises(WriteRefused):
         distil(environment.hub(), "c", ANSWER, base="notes")
-
-
-def test_read_only_is_obeyed(environment, hub):
-    """The setting takes this away, too."""
-    with pytest.raises(WriteRefused):
-        distil(environment.hub(env=environment.env | {"KBHUB_READ_ONLY": "true"}), "c", ANSWER)
-
-
-def test_an_answer_with_front_matter_keeps_it(hub):
-    """What a model wrote at its head stays."""
-    made = document(hub, distil(hub, "c", "---\naudience: ops\n---\nText.\n"))
-
-    assert ("ops", "raw") == (made.front_matter["audience"], made.front_matter["status"])
-
-
-def test_without_vectors_it_is_saved_all_the_same(environment, hub):
-    """And says that nothing was compared."""
-    environment.write(environment.home / ".kbhub.json", '{"embedder": {"model": "none"}}')
-    saved = distil(environment.hub(), "c", ANSWER)
-
-    assert () == saved.related
-    assert "no vectors" in saved.notes[0]
 
 
 # The command
 
 
 @pytest.fixture
-def command(environment, hub, monkeypatch, capsys):
-    """Runs the command in the project with a standard input."""
-    for name, value in environment.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
-
-    def call(*arguments, stdin=None):
-        class Terminal(io.StringIO):
-            def isatty(self):
-                return True
-
-        monkeypatch.setattr(sys, "stdin", Terminal() if stdin is None else io.TextIOWrapper(io.BytesIO(stdin)))
-        code = run(["distil", *arguments])
-        return code, capsys.readouterr()
-
-    return call
+def command(hub, kbhub, monkeypatch):
+    """Runs the command in the project, in a terminal unless it has a standard input."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    return lambda *arguments, **options: kbhub("distil", *arguments, **options)
 
 
 def test_the_argument_comes_first(command):
-    """Then nothing else is read."""
-    code, printed = command("c", "Mead takes months.", "--json", stdin=b"other text")
-    saved = json.loads(printed.out)
+    saved = command("c", "Mead takes months.", "--json", stdin=b"other text", code=0).json
 
-    assert (0, "claude-opus-5", True) == (code, saved["model"], saved["indexed"])
+    assert ("claude-opus-5", True) == (saved["model"], saved["indexed"])
 
 
-def test_standard_input_is_read(command, environment):
+def test_standard_input_is_read(command):
     """UTF-8, or nothing is saved."""
-    code, printed = command("c", stdin="Café rollback\n".encode())
-    assert code == 0
-    assert "Saved llm-completions/claude-opus-5/" in printed.out
-
-    code, printed = command("c", stdin=b"Caf\xe9 rollback\n")
-    assert (code, printed.out) == (2, "")
-    assert printed.err == "kbhub: Standard input is not UTF-8 (byte 3). Convert it first.\n"
-    code, printed = command("c", "Caf\udce9 rollback")
-    assert (code, printed.out) == (2, "")
-    assert "is not UTF-8" in printed.err
-
-
-def test_an_empty_standard_input_is_an_error(command):
-    code, printed = command("c", stdin=b" \n")
-
-    assert (2, "kbhub: Nothing to save: standard input is empty.\n") == (code, printed.err)
-
-
-@pytest.fixture
-def clipboard(monkeypatch):
-    """A clipboard with a text, or none that can be read: it belongs to the desktop, which tests do not have."""
-    import pyperclip
-
-    def set_to(text):
-        def paste():
-            if text is None:
-                raise pyperclip.PyperclipException("no mechanism")
-            return text
-
-        monkeypatch.setattr(pyperclip, "paste", paste)
-
-    return set_to
-
-
-def test_the_clipboard_is_last(command, clipboard):
-    """In a terminal, without an argument."""
-    clipboard("From the clipboard: zymurgy.")
-    code, printed = command("x")
-
-    assert code == 0
-    assert "Saved llm-completions/codex/" in printed.out
+    assert "Saved llm-completions/claude-opus-5/" in command("c", stdin="Café rollback\n".encode(), code=0).out
+    for given, said in (
+        (b"Caf\xe9 rollback\n", "kbhub: Standard input is not UTF-8 (byte 3). Convert it first.\n"),
+        (b" \n", "kbhub: Nothing to save: standard input is empty.\n"),
+    ):
+        assert command("c", stdin=given) == (2, "", said)
+    code, out, err = command("c", "Caf\udce9 rollback")
+    assert (code, out) == (2, "")
+    assert "is not UTF-8" in err
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [(None, "the clipboard cannot be read here"), ("  ", "the clipboard is empty")]
+    ("text", "code", "says"),
+    [
+        ("From the clipboard: zymurgy.", {0}, "Saved llm-completions/codex/"),
+        (None, {1, 2}, "the clipboard cannot be read here"),
+        ("  ", {1, 2}, "the clipboard is empty"),
+    ],
 )
-def test_no_clipboard_is_an_error(command, clipboard, text, says):
-    clipboard(text)
-    code, printed = command("x")
+def test_the_clipboard_is_last(command, monkeypatch, text, code, says):
+    """In a terminal, without an argument; it belongs to the desktop, which tests do not have."""
+    import pyperclip
 
-    assert code in (1, 2)
-    assert says in printed.err
-    assert "standard input" in printed.err
+    def paste():
+        if text is None:
+            raise pyperclip.PyperclipException("no mechanism")
+        return text
 
+    monkeypatch.setattr(pyperclip, "paste", paste)
+    done = command("x")
 
-def test_a_foreseen_failure_is_a_kbhub_error(hub):
-    with pytest.raises(KbhubError, match="Nothing to save"):
-        distil(hub, "c", " \n")
+    assert done.code in code
+    assert says in done.out + done.err
+    assert ("standard input" in done.err) == (done.code != 0)

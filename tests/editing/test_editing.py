@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -82,7 +83,6 @@ def found(hub, words):
 
 
 def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop):
-    """Tags, who wrote it, and the day in UTC come before the text; search finds it before the answer returns."""
     done = write_document(hub, "guides/cache", text="# Cache\n\nEvict the platypus first.\n", client="codex")
 
     assert bytes_of(shop, "guides/cache.md") == (
@@ -94,23 +94,6 @@ def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop)
     assert found(hub, "platypus") == ["guides/cache.md"]
     assert done.docid == hub.search(Query(text="platypus", mode="keyword")).hits[0].docid
     assert done.warnings == ()
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"mode": "update"},
-        {"text": " "},
-        {"text": "x", "based_on": "0123456789ab"},
-        {"text": "x", "mode": "append", "based_on": "abc"},
-    ],
-)
-def test_what_is_wrong_is_said_in_words_of_every_edge(hub, wrong):
-    """A person has no parameter of that name, an agent no option."""
-    with pytest.raises(UsageError) as caught:
-        write_document(hub, "rollback.md", **wrong)
-
-    assert not re.search(r"`(text|front_matter|based_on|\w+_document)`|--", str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +117,6 @@ def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
 
 
 def test_a_base_whose_folder_is_gone_is_told_with_the_reason(hub, shop):
-    """And what was meant for it goes nowhere else."""
     (shop.home / "notes").rename(shop.home / "moved")
     told = f"{shop.home / 'notes'} does not exist. Create it, or fix `bases.notes` in "
     before = snapshot(shop.project)
@@ -175,7 +157,6 @@ def test_given_keys_win_over_the_defaults(hub, shop):
 
 
 def test_text_with_front_matter_of_its_own_is_written_as_it_is(hub, shop):
-    """Line endings too."""
     text = "---\r\nstatus: draft # mine\r\n---\r\n# B\r\n"
     write_document(hub, "b.md", text=text, client="codex")
     write_document(hub, "c.md", text=text, front_matter={"status": "done"})
@@ -185,7 +166,6 @@ def test_text_with_front_matter_of_its_own_is_written_as_it_is(hub, shop):
 
 
 def test_creating_never_touches_what_is_there(hub, shop):
-    """Not the document, and not one whose name differs by case alone."""
     before = snapshot(shop.project / "knowledge")
     for ref in ("rollback.md", "rollback", "Rollback.md"):
         with pytest.raises(WriteRefused):
@@ -195,20 +175,19 @@ def test_creating_never_touches_what_is_there(hub, shop):
 
 
 def test_another_base_is_written_where_the_user_says_so(hub, shop):
-    """The refusal says what to change where not."""
     write_document(hub, "notes@emacs", text="# Emacs")
     assert (shop.home / "notes" / "emacs.md").exists()
 
-    with pytest.raises(WriteRefused, match='"writable": true'):
-        write_document(hub, "fixed@x", text="# X")
-    with pytest.raises(WriteRefused, match='"writable": true'):
-        delete_document(hub, "fixed@law.md")
-    with pytest.raises(WriteRefused, match="is read-only"):
-        write_document(hub, "fixed@law.md", text="x", mode="append")
+    for told, act in (
+        ('"writable": true', lambda: write_document(hub, "fixed@x", text="# X")),
+        ('"writable": true', lambda: delete_document(hub, "fixed@law.md")),
+        ("is read-only", lambda: write_document(hub, "fixed@law.md", text="x", mode="append")),
+    ):
+        with pytest.raises(WriteRefused, match=told):
+            act()
 
 
 def test_read_only_takes_writing_away(shop):
-    """Whatever the base allows."""
     hub = shop.hub(env={**shop.env, "KBHUB_READ_ONLY": "true"})
     for act in (
         lambda: write_document(hub, "x", text="# X"),
@@ -228,7 +207,6 @@ def test_docs_are_not_written(environment):
 
 
 def test_a_project_base_outside_the_repository_is_not_written(environment):
-    """Until the user allows it."""
     (environment.project.parent / "shop.knowledge").mkdir()
     hub = environment.hub()
     with pytest.raises(WriteRefused, match="kbhub trust --writable"):
@@ -239,57 +217,29 @@ def test_a_project_base_outside_the_repository_is_not_written(environment):
 
 
 def test_without_a_project_base_a_base_must_be_named(shop):
-    """A document does not land wherever there is room."""
     (shop.project / "knowledge").rename(shop.project / "other")
     with pytest.raises(BaseNotFound, match="notes"):
         write_document(shop.hub(), "x", text="# X")
 
 
-HOSTILE = [
-    ("../out", PathNotContained),
-    ("a/../../out", PathNotContained),
-    ("a/../b", PathNotContained),
-    ("/etc/x", PathNotContained),
-    ("\\\\server\\x", PathNotContained),
-    ("C:\\x", PathNotContained),
-    ("c:x.md", PathNotContained),
-    ("~/x", PathNotContained),
-    ("x\0.md", PathNotContained),
-    ("", PathNotContained),
-    ("notes@../x", PathNotContained),
-    ("a//b", WriteRefused),
-    ("a/./b", WriteRefused),
-    (".git/x", WriteRefused),
-    (".GIT/hooks/x", WriteRefused),
-    ("git~1/x", WriteRefused),
-    (".kbhub.json", WriteRefused),
-    (".kbhubignore", WriteRefused),
-    (".hidden/x", WriteRefused),
-    (".hidden", WriteRefused),
-    ("node_modules/x", WriteRefused),
-    ("CON", WriteRefused),
-    ("nul.md", WriteRefused),
-    ("lpt1.txt.md", WriteRefused),
-    ("aux /x", WriteRefused),
-    ("folder./x", WriteRefused),
-    ("folder /x", WriteRefused),
-    ("x/ y", WriteRefused),
-    ("x?.md", WriteRefused),
-    ("a\\b", WriteRefused),
-    ("stream.md:hidden", WriteRefused),
-    ("bell\x07", WriteRefused),
-    ("gp\u202enj.md", WriteRefused),
-    ("zero\u2060width", WriteRefused),
-    ("half\ud800", WriteRefused),
-    ("x" * 300, WriteRefused),
-    ("/".join("x" * 120), WriteRefused),
-    ("script.sh", WriteRefused),
-    ("notes.txt", WriteRefused),
-    (".md", WriteRefused),
-    ("a/.md", WriteRefused),
-    ("#a1b2c3", WriteRefused),
-    ("rollback.md/x", WriteRefused),
-    ("ignored/x", WriteRefused),
+ESCAPING = [
+    "../out",
+    "a/../../out",
+    "a/../b",
+    "/etc/x",
+    "\\\\server\\x",
+    "C:\\x",
+    "c:x.md",
+    "~/x",
+    "x\0.md",
+    "",
+    "notes@../x",
+]
+USELESS = [
+    *("a//b", "a/./b", ".git/x", ".GIT/hooks/x", "git~1/x", ".kbhub.json", ".kbhubignore", ".hidden/x", ".hidden"),
+    *("node_modules/x", "CON", "nul.md", "lpt1.txt.md", "aux /x", "folder./x", "folder /x", "x/ y", "x?.md", "a\\b"),
+    *("stream.md:hidden", "bell\x07", "gp\u202enj.md", "zero\u2060width", "half\ud800", "x" * 300, "/".join("x" * 120)),
+    *("script.sh", "notes.txt", ".md", "a/.md", "#a1b2c3", "rollback.md/x", "ignored/x"),
 ]
 
 
@@ -298,22 +248,19 @@ def test_hostile_and_useless_paths_are_refused(hub, shop):
     shop.write("knowledge/.gitignore", "/ignored/\n")
     kept = (shop.home.parent / "cache", shop.home.parent / "data")
     before = snapshot(shop.home.parent, leaving_out=kept)
-    for ref, error in HOSTILE:
-        with pytest.raises(error):
+    for ref in (*ESCAPING, *USELESS):
+        with pytest.raises(PathNotContained if ref in ESCAPING else WriteRefused):
             write_document(hub, ref, text="# X")
         assert before == snapshot(shop.home.parent, leaving_out=kept), ref
 
 
-@pytest.mark.parametrize(
-    "ref", ["日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"]
-)
-def test_names_that_people_use_are_taken(hub, ref):
-    """And they are found by the ref that the answer gives."""
-    done = write_document(hub, ref, text="# Xylophone\n")
+def test_names_that_people_use_are_taken(hub):
+    for ref in ("日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"):
+        done = write_document(hub, ref, text="# Xylophone\n")
 
-    assert done.indexed
-    assert found(hub, "xylophone") == [done.ref]
-    assert write_document(hub, done.ref, text="more", mode="append").action == "appended"
+        assert done.indexed
+        assert done.ref in found(hub, "xylophone")
+        assert write_document(hub, done.ref, text="more", mode="append").action == "appended"
 
 
 def test_a_folder_that_differs_by_case_is_named(hub, shop):
@@ -324,7 +271,6 @@ def test_a_folder_that_differs_by_case_is_named(hub, shop):
 
 
 def test_a_link_out_of_the_base_is_never_written_through(hub, shop, tmp_path):
-    """Neither a folder nor a file that is one."""
     outside = shop.write(shop.home / "secret" / "x.md", "# Secret\n")
     (shop.project / "knowledge" / "out").symlink_to(outside.parent)
     (shop.project / "knowledge" / "link.md").symlink_to(outside)
@@ -378,7 +324,7 @@ def test_a_folder_that_turns_into_a_link_is_not_followed(hub, shop):
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        for number in range(60):
+        for number in range(40):
             try:
                 write_document(hub, f"sub/{number}", text="# X")
             except (WriteRefused, PathNotContained):
@@ -390,46 +336,37 @@ def test_a_folder_that_turns_into_a_link_is_not_followed(hub, shop):
     assert list(outside.iterdir()) == []
 
 
-def test_two_creators_do_not_overwrite_each_other(shop):
-    """Of many at once, one wins, and the document is the winner's."""
+def together(count, act):
+    """Run something in threads that start at one moment, each with its number."""
+    start = threading.Barrier(count)
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(lambda number: (start.wait(), act(number))[1], range(count)))
+
+
+def test_of_many_creators_one_wins(shop):
     hubs = [shop.hub(clock=lambda: NOON) for _ in range(8)]
-    start = threading.Barrier(len(hubs))
-    won: list[int] = []
 
     def create(number):
-        start.wait()
         try:
             write_document(hubs[number], "race", text=f"# Runner {number}\n")
         except WriteRefused:
-            return
-        won.append(number)
+            return None
+        return number
 
-    threads = [threading.Thread(target=create, args=(number,)) for number in range(len(hubs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(won) == 1
-    assert f"# Runner {won[0]}\n".encode() in bytes_of(shop, "race.md")
+    (won,) = set(together(len(hubs), create)) - {None}
+    assert f"# Runner {won}\n".encode() in bytes_of(shop, "race.md")
 
 
 def test_writers_at_once_lose_nothing(shop):
-    """Every line that was appended is there."""
-    hubs = [shop.hub() for _ in range(4)]
+    hubs = [shop.hub() for _ in range(3)]
 
     def append(number):
-        for turn in range(5):
+        for turn in range(3):
             write_document(hubs[number], "rollback.md", text=f"- {number}.{turn}", mode="append", section="Log")
 
-    threads = [threading.Thread(target=append, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
+    together(3, append)
     lines = bytes_of(shop, "rollback.md").decode().splitlines()
-    assert {f"- {number}.{turn}" for number in range(4) for turn in range(5)} <= set(lines)
+    assert {f"- {number}.{turn}" for number in range(3) for turn in range(3)} <= set(lines)
 
 
 # Append and update
@@ -453,7 +390,6 @@ def test_a_subsection_is_appended_below_the_others(hub, shop):
 
 
 def test_a_section_that_is_not_there_is_named_with_those_that_are(hub, shop):
-    """So is one of several."""
     with pytest.raises(WriteRefused, match="`See also`"):
         write_document(hub, "rollback", text="x", mode="append", section="History")
     shop.write("knowledge/two.md", "# A\n\n## Log\n\n# B\n\n## Log\n")
@@ -464,7 +400,6 @@ def test_a_section_that_is_not_there_is_named_with_those_that_are(hub, shop):
 
 
 def test_headings_in_code_are_none(hub, shop):
-    """And text is not written into a code block that nobody closed."""
     shop.write("knowledge/code.md", "# A\n\n```sh\n# Log\n```\n\n# Log\n\nold\n")
     write_document(hub, "code", text="new", mode="append", section="Log")
     assert bytes_of(shop, "code.md") == b"# A\n\n```sh\n# Log\n```\n\n# Log\n\nold\n\nnew\n"
@@ -477,7 +412,6 @@ def test_headings_in_code_are_none(hub, shop):
 
 
 def test_updating_replaces_the_body_and_keeps_the_front_matter(hub, shop):
-    """What was lost with the old text is said."""
     done = write_document(hub, "rollback", text="# Rolling back\n\nCall Ada.\n", mode="update")
 
     head = ROLLBACK[: ROLLBACK.index("# Rolling")]
@@ -486,7 +420,6 @@ def test_updating_replaces_the_body_and_keeps_the_front_matter(hub, shop):
 
 
 def test_updating_a_section_leaves_the_others(hub, shop):
-    """With or without its heading in the new text."""
     write_document(hub, "rollback", text="See the wiki.", mode="update", section="See also")
     assert bytes_of(shop, "rollback.md").decode() == ROLLBACK.replace("Nothing.", "See the wiki.")
     write_document(hub, "rollback", text="## See too\n\nNothing.", mode="update", section="See also")
@@ -494,7 +427,6 @@ def test_updating_a_section_leaves_the_others(hub, shop):
 
 
 def test_a_text_with_front_matter_replaces_the_whole_document(hub, shop):
-    """Also where the old front matter could not be read."""
     shop.write("knowledge/broken.md", "---\na: [\n---\nText.\n")
     with pytest.raises(WriteRefused, match="not valid YAML"):
         write_document(hub, "broken", front_matter={"a": 1}, mode="update")
@@ -506,7 +438,6 @@ def test_a_text_with_front_matter_replaces_the_whole_document(hub, shop):
 
 
 def test_keys_are_set_without_touching_anything_else(hub, shop):
-    """Comments, quotes and order of the others stay, and so do the items of a list that are still in it."""
     keys = {"tags": ["ops", "new one"], "Owner": "Bo", "status": "done"}
     write_document(hub, "rollback", front_matter=keys, mode="update")
 
@@ -519,7 +450,6 @@ def test_keys_are_set_without_touching_anything_else(hub, shop):
 
 
 def test_what_is_as_asked_already_is_not_written(hub, shop):
-    """The file keeps its time."""
     file = shop.project / "knowledge" / "rollback.md"
     before = file.stat()
     done = write_document(hub, "rollback", front_matter={"owner": "Ada", "tags": ["ops", "runbook"]}, mode="update")
@@ -528,13 +458,12 @@ def test_what_is_as_asked_already_is_not_written(hub, shop):
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
-@pytest.mark.parametrize(("mark", "encoding"), [(b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")])
-def test_encoding_line_endings_and_missing_newline_stay(hub, shop, mark, encoding):
-    """New text is written as the old one is."""
-    shop.write("knowledge/old.md", mark + "# Ö\r\n\r\ntext".encode(encoding))
-    write_document(hub, "old", text="mehr\nText\n", mode="append")
+def test_encoding_line_endings_and_missing_newline_stay(hub, shop):
+    for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        shop.write("knowledge/old.md", mark + "# Ö\r\n\r\ntext".encode(encoding))
+        write_document(hub, "old", text="mehr\nText\n", mode="append")
 
-    assert bytes_of(shop, "old.md") == mark + "# Ö\r\n\r\ntext\r\n\r\nmehr\r\nText".encode(encoding)
+        assert bytes_of(shop, "old.md") == mark + "# Ö\r\n\r\ntext\r\n\r\nmehr\r\nText".encode(encoding)
 
 
 def test_a_document_that_does_not_decode_is_left_alone(hub, shop):
@@ -547,7 +476,6 @@ def test_a_document_that_does_not_decode_is_left_alone(hub, shop):
 
 
 def test_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
-    """Nothing is left beside it."""
     file = shop.project / "knowledge" / "rollback.md"
     file.chmod(0o640)
     write_document(hub, "rollback", text="x", mode="append")
@@ -560,7 +488,6 @@ def test_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
 
 
 def test_a_stale_edit_is_refused(hub, shop):
-    """With the hash that the document has now."""
     first = write_document(hub, "rollback", text="one", mode="append")
     second = write_document(hub, "rollback", text="two", mode="append", based_on=first.hash[:8])
     with pytest.raises(DocumentChanged, match=second.hash):
@@ -573,18 +500,15 @@ def test_a_stale_edit_is_refused(hub, shop):
     assert hashlib.sha256(bytes_of(shop, "rollback.md")).hexdigest().startswith(second.hash)
 
 
-def test_changes_need_a_document_that_is_there(hub):
-    """One in another base must be named in full, and one that is left out is told with its rule."""
+def test_changes_need_a_document_that_is_there(hub, shop):
+    """One in another base must be named in full; a docid names one too."""
     with pytest.raises(DocumentNotFound, match="notes@vim"):
         write_document(hub, "vim.md", text="x", mode="append")
     with pytest.raises(DocumentNotFound):
         write_document(hub, "none.md", text="x", mode="update")
 
-
-def test_a_document_is_changed_by_its_docid(hub, shop):
     docid = hub.search(Query(text="rollback", mode="keyword")).hits[0].docid
     write_document(hub, docid, text="By docid.", mode="append")
-
     assert bytes_of(shop, "rollback.md").endswith(b"By docid.\n")
 
 
@@ -595,6 +519,7 @@ def test_a_document_is_changed_by_its_docid(hub, shop):
         {"text": ""},
         {"text": "x", "section": "A"},
         {"text": "x", "based_on": "0123456789ab"},
+        {"text": "x", "mode": "append", "based_on": "abc"},
         {"mode": "append"},
         {"mode": "append", "front_matter": {"a": 1}},
         {"mode": "update"},
@@ -603,12 +528,14 @@ def test_a_document_is_changed_by_its_docid(hub, shop):
         {"mode": "replace", "text": "x"},
     ],
 )
-def test_arguments_that_cannot_be_meant_are_refused(hub, shop, arguments):
-    """Nothing is written."""
+def test_arguments_that_cannot_be_meant_are_refused_in_words_of_every_edge(hub, shop, arguments):
+    """Nothing is written; a person has no parameter of that name, an agent no option."""
     before = snapshot(shop.project / "knowledge")
     for ref in ("rollback.md", "new.md"):
-        with pytest.raises(UsageError):
+        with pytest.raises((UsageError, DocumentNotFound)) as caught:
             write_document(hub, ref, **arguments)
+        assert isinstance(caught.value, UsageError) or ref == "new.md"
+        assert not re.search(r"`(text|front_matter|based_on|\w+_document)`|--", str(caught.value))
 
     assert snapshot(shop.project / "knowledge") == before
 
@@ -625,7 +552,6 @@ def test_a_document_larger_than_the_limit_is_not_written(shop):
 
 
 def test_what_a_reader_would_stumble_over_is_said(hub, shop):
-    """Broken links, refs and related, tags and titles that are nearly there already."""
     shop.write("src/app.py", "class Shop:\n    def sell(self): ...\n")
     text = "# Rolling Back\n\n[a](gone.md) [b](rollback.md#log) [[Vanished]] [c](notes@vim.md) ![i](../src/app.py)\n"
     keys = {
@@ -649,7 +575,6 @@ def test_what_a_reader_would_stumble_over_is_said(hub, shop):
 
 
 def test_front_matter_that_cannot_be_read_is_written_and_said(hub, shop):
-    """A text of one's own is not second-guessed."""
     done = write_document(hub, "x", text="---\na: [\n---\nText.\n")
 
     assert bytes_of(shop, "x.md") == b"---\na: [\n---\nText.\n"
@@ -669,11 +594,9 @@ def test_what_a_killed_process_left_is_swept_later(hub, shop):
     assert new.exists()
 
 
-@pytest.mark.parametrize("mode", ["update", "append"])
-def test_a_pdf_is_never_written_to(hub, shop, mode):
-    """What is no text stays byte for byte what it was."""
+def test_a_pdf_is_never_written_to(hub, shop):
     file = shop.write("knowledge/manual.pdf", b"%PDF-1.4\nhello")
-
-    with pytest.raises(WriteRefused, match="PDF cannot be written"):
-        write_document(hub, "manual.pdf", text="x", mode=mode)
+    for mode in ("update", "append"):
+        with pytest.raises(WriteRefused, match="PDF cannot be written"):
+            write_document(hub, "manual.pdf", text="x", mode=mode)
     assert file.read_bytes() == b"%PDF-1.4\nhello"

@@ -15,13 +15,13 @@ from kbhub.editing import delete_document, restore
 from kbhub.errors import WriteRefused
 from kbhub.workspace.trash import Trash
 
-KILLS, KILLS_AT_ONCE = 100, 8
+KILLS, KILLS_AT_ONCE = 100, 4
 """Moments at which a process is killed in all, and those of them that every run of the tests takes."""
 
 MOST_SECONDS = 0.06
 """After which the last process is killed; by then it has written several documents."""
 
-STEPS_AT_ONCE = 3
+STEPS_AT_ONCE = 2
 """Steps of each kind of change before which every run of the tests kills; `-m slow` tries all."""
 
 OLD, INDEX, GONE = b"# Old\n", b"[a](a.md)\n", b"# Gone\n"
@@ -80,7 +80,6 @@ def kill_at(environment, children, act: str, step: int) -> bool:
 
 @pytest.mark.parametrize("act", ["create", "update", "delete", "restore", "rename"])
 def test_a_change_that_is_cut_short_leaves_the_old_or_the_new(environment, children, act):
-    """Before some of the steps that it takes."""
     prepare(environment)
     steps = children.call("edit_until", places(environment), act, 1000)
     check(environment, act, finished=True)
@@ -94,14 +93,12 @@ def test_a_change_that_is_cut_short_leaves_the_old_or_the_new(environment, child
 @pytest.mark.slow
 @pytest.mark.parametrize("act", ["create", "update", "delete", "restore", "rename"])
 def test_a_change_that_is_cut_short_anywhere_leaves_the_old_or_the_new(environment, children, act):
-    """Before each of its steps, until it has no more."""
     step = 0
     while not kill_at(environment, children, act, step):
         step += 1
 
 
 def test_what_was_cut_short_can_be_done_again(environment, children):
-    """Nothing that a killed process leaves stands in the way."""
     prepare(environment)
     for step in range(4):
         children.start("edit_until", places(environment), "restore", step)
@@ -140,8 +137,10 @@ def test_a_document_that_was_removed_is_in_the_trash_whatever_fails_then(environ
     check(environment, "delete", finished=True)
 
 
-def check_moments(environment, children, kills: int, seed: int) -> None:
-    chance = random.Random(seed)
+@pytest.mark.parametrize("kills", [KILLS_AT_ONCE, pytest.param(KILLS, marks=pytest.mark.slow)])
+def test_a_long_document_is_never_half_written(environment, children, kills):
+    """Neither replacing nor creating, at moments by chance."""
+    chance = random.Random(kills)
     folder = environment.project / "knowledge"
     environment.write("knowledge/long.md", b"version 0\n" * faults.VERSION_LINES)
     for _ in range(kills):
@@ -152,14 +151,3 @@ def check_moments(environment, children, kills: int, seed: int) -> None:
             assert (len(set(lines)), len(lines)) == (1, faults.VERSION_LINES), file
             if file.name != "long.md":
                 file.unlink()
-
-
-def test_a_long_document_is_never_half_written(environment, children):
-    """At some moments; `-m slow` tries many."""
-    check_moments(environment, children, KILLS_AT_ONCE, 1)
-
-
-@pytest.mark.slow
-def test_a_long_document_is_never_half_written_at_any_moment(environment, children):
-    """Replacing and creating, at many moments."""
-    check_moments(environment, children, KILLS, 2)

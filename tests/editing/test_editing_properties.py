@@ -9,7 +9,7 @@ import yaml
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from kbhub.documents.edits import Text, text_of, with_values
+from kbhub.documents.edits import Text, front_matter_of, text_of, with_values
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import parse_document
 from kbhub.editing import documents as editing
@@ -19,64 +19,40 @@ NAMES = ["tags", "title", "source", "status", "related", "owner", "due date", "x
 WORDS = st.sampled_from(["alpha", "beta", "1.10", "no", "2026-01-02", "a: b", "# not", "[x", "über", "", "null", "'q'"])
 SCALARS = st.one_of(WORDS, st.integers(-5, 10**6), st.booleans(), st.floats(-9, 9), st.text(max_size=12))
 VALUES = st.one_of(
-    SCALARS,
-    st.lists(SCALARS, max_size=4),
-    st.dictionaries(st.sampled_from(["a", "b"]), SCALARS, max_size=2),
+    SCALARS, st.lists(SCALARS, max_size=4), st.dictionaries(st.sampled_from(["a", "b"]), SCALARS, max_size=2)
 )
 ENTRIES = st.sampled_from(
     [
-        ["{key}: plain text   # why"],
-        ["{key}: 'single'"],
-        ['{key}: "double \\" # x"'],
-        ["{key}:"],
-        ["{key}:   # nothing yet"],
-        ["{key}: [a, 'b',c ]  # flow"],
-        ["{key}: []"],
-        ["{key}: [a,", "  b]  # two lines"],
+        *(["{key}: plain text   # why"], ["{key}: 'single'"], ['{key}: "double \\" # x"'], ["{key}:"]),
+        *(
+            ["{key}:   # nothing yet"],
+            ["{key}: [a, 'b',c ]  # flow"],
+            ["{key}: []"],
+            ["{key}: [a,", "  b]  # two lines"],
+        ),
         ["{key}:", "  - a   # first", "  # about b", '  - "b"', "  - 1.10"],
-        ["{key}:", "- a", "- b"],
-        ["{key}: # listed", "", "- a", "", "- b", ""],
-        ["{key}: |", "  kept", "", "  # kept too", ""],
-        ["{key}: >-", "    folded", "    text"],
-        ["{key}:", "  a: 1", "  b: {{c: 2}}"],
-        ["{key}:", "  - a: 1", "    b: 2", "  - [x, y]"],
-        ["{key}: several words", "  on two lines"],
-        ["{key}: 2026-01-02"],
-        ["# a comment", "{key}: 3", ""],
-        ["{key}: &{anchor} x", "{key}2: *{anchor}"],
-        ["'{key}': quoted key"],
-        ["{key}: !!str 5"],
+        *(["{key}:", "- a", "- b"], ["{key}: # listed", "", "- a", "", "- b", ""]),
+        *(["{key}: |", "  kept", "", "  # kept too", ""], ["{key}: >-", "    folded", "    text"]),
+        *(["{key}:", "  a: 1", "  b: {{c: 2}}"], ["{key}:", "  - a: 1", "    b: 2", "  - [x, y]"]),
+        *(["{key}: several words", "  on two lines"], ["{key}: 2026-01-02"], ["# a comment", "{key}: 3", ""]),
+        *(["{key}: &{anchor} x", "{key}2: *{anchor}"], ["'{key}': quoted key"], ["{key}: !!str 5"]),
     ]
 )
-BODIES = st.lists(
-    st.sampled_from(
-        [
-            "# Title",
-            "## Log",
-            "### 2026",
-            "## Other",
-            "text",
-            "more text",
-            "",
-            "",
-            "- item",
-            "* other",
-            "| a | b |",
-            "|---|---|",
-            "```",
-            "~~~",
-            "---",
-            "===",
-            "> quote",
-            "    code",
-            "<!-- c -->",
-            "Setext",
-            "{brace}",
-            "trailing  ",
-        ]
-    ),
-    max_size=14,
-)
+PARTS = ["# Title", "## Log", "### 2026", "## Other", "text", "more text", "", "", "- item", "* other", "| a | b |"]
+PARTS += [
+    "|---|---|",
+    "```",
+    "~~~",
+    "---",
+    "===",
+    "> quote",
+    "    code",
+    "<!-- c -->",
+    "Setext",
+    "{brace}",
+    "trailing  ",
+]
+BODIES = st.lists(st.sampled_from(PARTS), max_size=14)
 ENDINGS = st.sampled_from(["\n", "\r\n", "\n", "\r\n", "\n", "\r\n", "\r"])
 FRAMES = [(b"", "utf-8"), (b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")]
 
@@ -118,14 +94,12 @@ def entry_lines(text: Text, key: str) -> set[int]:
 
 @given(documents())
 def test_reading_for_an_edit_loses_nothing(data):
-    """A document that is not changed is written back byte for byte."""
     text = text_of("x.md", data)
 
     assert text.encoded() == data
     assert len(text.lines) == len(parse_document("x.md", data).lines)
 
 
-@settings(max_examples=400)
 @given(documents(front=True), st.sampled_from([*NAMES, "new", "Tags"]), st.none() | VALUES)
 @example(b"---\ntags:\n- a\n---\n", "tags", ["a", "b"])
 @example(b"---\na: |+\n  x\n\n---\n", "b", 1)
@@ -160,12 +134,13 @@ def test_a_key_is_set_and_every_other_line_stays(data, key, value):
 
 
 @given(documents(), st.sampled_from(NAMES), SCALARS)
+@example(b"", "tags", "\x85")
 def test_setting_a_key_twice_changes_nothing_the_second_time(data, key, value):
-    """A value that is there already is left as it is written."""
     try:
         once = with_values("x.md", text_of("x.md", data), {key: value})
     except WriteRefused:
         return
+    assert front_matter_of(once).values[key] == value
     assert with_values("x.md", once, {key: value}) == once
 
 
@@ -174,7 +149,6 @@ NEW_TEXTS = st.sampled_from(
 )
 
 
-@settings(max_examples=400)
 @given(documents(), NEW_TEXTS, st.sampled_from([None, "Log", "Title > Log", "2026", "Setext"]))
 @example(b"# Log\r\n\r\ntext", "x", "Log")
 @example(b"a\r\rb\n", "x", None)
@@ -199,10 +173,8 @@ def test_appending_puts_text_between_what_was_there(data, new, heading):
     assert change.text.ends_with_newline == text.ends_with_newline or not text.lines
 
 
-@settings(max_examples=300)
 @given(documents(), NEW_TEXTS, st.sampled_from(["Log", "Title", "2026"]))
 def test_replacing_a_section_leaves_the_rest(data, new, heading):
-    """Everything outside of the section is byte for byte as it was."""
     text = text_of("x.md", data)
     try:
         section = editing.find_section("x.md", text, heading)
@@ -217,7 +189,6 @@ def test_replacing_a_section_leaves_the_rest(data, new, heading):
 
 @given(documents(), NEW_TEXTS)
 def test_replacing_the_body_leaves_the_front_matter(data, new):
-    """Front matter that can be read stays byte for byte."""
     text = text_of("x.md", data)
     try:
         change = editing.replace_body("x.md", text, new)
@@ -232,7 +203,6 @@ def test_replacing_the_body_leaves_the_front_matter(data, new):
 @settings(max_examples=5000)
 @given(documents(front=True), st.lists(st.tuples(st.sampled_from(NAMES), st.none() | VALUES), max_size=5))
 def test_any_sequence_of_edits_leaves_the_body(data, edits):
-    """However often the front matter is changed, what is below it is the same."""
     text = text_of("x.md", data)
     front = read_front_matter(text.bare)
     assume(front.closing and not front.problem)

@@ -209,10 +209,7 @@ def test_an_interrupted_transaction_leaves_nothing(index):
 
 def test_a_missing_index_says_how_to_make_it(tmp_path):
     """The error names the command."""
-    with (
-        pytest.raises(IndexUnavailable, match="kbhub index ops"),
-        SqliteIndex(tmp_path / "no.db", "ops").snapshot(),
-    ):
+    with pytest.raises(IndexUnavailable, match="kbhub index ops"), SqliteIndex(tmp_path / "no.db", "ops").snapshot():
         pass
 
 

@@ -575,14 +575,7 @@ def test_a_repository_cannot_run_programs_by_being_indexed(folder, tmp_path):
     git(repository, "init", "-q")
     git(repository, "add", "notes")
     git(repository, "commit", "-qm", "one")
-    for key in (
-        "core.fsmonitor",
-        "core.pager",
-        "gpg.program",
-        "diff.external",
-        "core.sshCommand",
-        "core.hooksPath",
-    ):
+    for key in ("core.fsmonitor", "core.pager", "gpg.program", "diff.external", "core.sshCommand", "core.hooksPath"):
         git(repository, "config", key, str(evil))
     git(repository, "config", "log.showSignature", "true")
     folder.sync()

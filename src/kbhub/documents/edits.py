@@ -386,13 +386,13 @@ def _yaml(value: Any) -> str:
     if isinstance(value, str) and _is_date(value):
         return value
     style = '"' if isinstance(value, str) and len(lines_of(value)) > 1 else None
+    plain = not _BREAKS_OF_YAML.search(json.dumps(value, ensure_ascii=False))  # others must be escaped
     written = yaml.safe_dump(
-        value, default_flow_style=True, default_style=style, allow_unicode=True, width=_ONE_LINE, sort_keys=False
+        value, default_flow_style=True, default_style=style, allow_unicode=plain, width=_ONE_LINE, sort_keys=False
     )
     written = written.removesuffix("\n").removesuffix("\n...")
-    if "\n" in written:  # a string that YAML would write on several lines
-        written = json.dumps(value, ensure_ascii=False)
-    return written
+    # YAML would write some strings on several lines.
+    return json.dumps(value, ensure_ascii=False) if "\n" in written else written
 
 
 def _is_date(text: str) -> bool:

@@ -328,14 +328,7 @@ def test_the_command_reports_every_mode(beir, evaluate):
     assert (overall["queries"], overall["hit1"], overall["recall10"], overall["empty"]) == (3, 1.0, 1.0, 0.0)
     assert 0 < overall["p50_ms"] <= overall["p95_ms"]
     assert runs["hybrid"]["comparison"]["other"] == "naive"
-    assert set(runs["hybrid"]["comparison"]["changes"]) == {
-        "ndcg5",
-        "ndcg10",
-        "recall5",
-        "recall10",
-        "mrr10",
-        "hit1",
-    }
+    assert set(runs["hybrid"]["comparison"]["changes"]) == {"ndcg5", "ndcg10", "recall5", "recall10", "mrr10", "hit1"}
 
 
 def test_sections_and_strata_and_queries_without_an_answer(vault, evaluate):

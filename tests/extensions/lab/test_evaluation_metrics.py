@@ -52,11 +52,7 @@ def test_an_exponential_gain_makes_a_full_answer_worth_three_half_ones():
             "d24:1 d22:1 d1:3 d29:3 d38:3 d10:1 d7:1 d31:3 d3:3 d6:2 d39:1 d9:3",
             (0.105216, 0.199227, 0.166667, 0.333333, 0.333333, 0.0),
         ),
-        (
-            "d22 d9 d35 d37 d8 d1 d0 d6 d36 d13 d27 d32",
-            "d8:3 d1:1 d9:3",
-            (0.566191, 0.632243, 0.666667, 1.0, 0.5, 0.0),
-        ),
+        ("d22 d9 d35 d37 d8 d1 d0 d6 d36 d13 d27 d32", "d8:3 d1:1 d9:3", (0.566191, 0.632243, 0.666667, 1.0, 0.5, 0.0)),
     ],
 )
 def test_figures_are_those_of_ir_measures(ranked, gold, expected):
