@@ -146,7 +146,7 @@ def edit(chance: random.Random, root: Path) -> set[Path]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and links")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_following_events_gives_the_index_that_looking_at_everything_gives(tmp_path, seed):
     """Files, folders, links, pipes and rules come, change and go in any order; some of it is looked at in part."""
     chance = random.Random(seed)
@@ -184,7 +184,6 @@ def test_one_file_of_a_base_is_looked_at_alone(twice):
 
 
 def test_problems_of_other_files_stay(twice):
-    """A look at one file takes back its own problem alone."""
     for name in ("0.md", "1.md"):
         (twice.base.path / name).write_text("long " * 200)
     twice.follow(set())
@@ -206,25 +205,34 @@ def partly(twice: Twice, *paths: str) -> bool:
     return twice.looks.compare(twice.base, twice.told, LIMITS, paths).paths is not None
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["", "/", "..", "../other.md", "/etc/passwd", "a/../0.md", "./0.md", "a//b.md", "0.md/", "x\0.md", "\udcff.md"],
-)
-def test_a_path_that_is_none_in_the_base_is_never_looked_at(twice, path):
+def test_a_path_that_is_none_in_the_base_is_never_looked_at(twice):
     """Whatever an event names, nothing outside of the base is touched, and all of the base is looked at."""
-    assert not partly(twice, path)
-    assert twice.told.path.exists()
+    for path in (
+        *(
+            "",
+            "/",
+            "..",
+            "../other.md",
+            "/etc/passwd",
+            "a/../0.md",
+            "./0.md",
+            "a//b.md",
+            "0.md/",
+            "x\0.md",
+            "\udcff.md",
+        ),
+    ):
+        assert not partly(twice, path), path
+        assert twice.told.path.exists()
 
 
-@pytest.mark.parametrize(
-    "path", ["nowhere.md", "0.md/below.md", ".git/x.md", "node_modules/x.md", "é" * 300 + ".md", "0.MD", "\\0.md"]
-)
-def test_a_path_of_nothing_changes_nothing(twice, path):
+def test_a_path_of_nothing_changes_nothing(twice):
     """A file that came and went, or one that is never taken, leaves the index as it is."""
-    difference = twice.looks.compare(twice.base, twice.told, LIMITS, [path])
-
-    assert difference.paths == {path}
-    assert len(difference) == 0
+    for path in (
+        *("nowhere.md", "0.md/below.md", ".git/x.md", "node_modules/x.md", "é" * 300 + ".md", "0.MD", "\\0.md"),
+    ):
+        difference = twice.looks.compare(twice.base, twice.told, LIMITS, [path])
+        assert (difference.paths, len(difference)) == ({path}, 0)
 
 
 def test_a_link_makes_every_look_a_whole_one(twice):
@@ -240,7 +248,6 @@ def test_a_link_makes_every_look_a_whole_one(twice):
 
 
 def test_a_file_below_a_link_that_leads_out_is_not_taken(twice, tmp_path):
-    """An event below a link cannot bring in what lies outside of the base."""
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key.md").write_text("# Zebra\n")
     (twice.base.path / "way").symlink_to(tmp_path / "secret")
@@ -252,7 +259,7 @@ def test_a_file_below_a_link_that_leads_out_is_not_taken(twice, tmp_path):
 
 
 def test_rules_above_the_base_that_changed_make_a_look_a_whole_one(twice):
-    """They are not watched; a change of them counts for all files."""
+    """They are not watched."""
     (twice.base.path.parent / ".gitignore").write_text("1.md\n")
     (twice.base.path / "0.md").write_text("# Zebra\n")
     twice.follow({twice.base.path / "0.md"})
@@ -274,7 +281,6 @@ def test_a_folder_that_is_gone_makes_a_look_a_whole_one(twice):
 
 
 def test_the_limit_of_files_holds_for_what_is_told(twice):
-    """A file too many is left out and said, as when all are looked at."""
     for number in range(4, LIMITS.files):
         (twice.base.path / f"{number}.md").write_text("# Many\n")
     twice.follow(set())
@@ -287,7 +293,6 @@ def test_the_limit_of_files_holds_for_what_is_told(twice):
 
 
 def test_an_index_that_was_never_complete_is_compared_whole(twice):
-    """A look at one file does not pass for the rest of a first build that was ended."""
     with IndexWriter(twice.told.path) as writer, writer.transaction():
         writer.set_meta({"synced": None})
 
@@ -295,11 +300,18 @@ def test_an_index_that_was_never_complete_is_compared_whole(twice):
 
 
 def test_many_paths_and_a_first_look_are_whole(twice):
-    """A branch switch is one look at all; before the first look nothing is known of links and limits."""
+    """Before the first look, nothing is known of links and limits; one look serves all who asked before it began."""
     assert not partly(twice, *(f"{number}.md" for number in range(MOST_PATHS + 1)))
     twice.looks.forget(twice.told.path)
     assert not partly(twice, "0.md")
     assert partly(twice, "0.md")
+
+    path, before = twice.told.path, time.perf_counter()
+    assert twice.looks.due(path, 0, before)
+    twice.looks.compare(twice.base, twice.told, LIMITS)
+    assert not twice.looks.due(path, 0, before)
+    assert twice.looks.due(path, 0, time.perf_counter())
+    assert twice.looks.compare(twice.base, twice.told, LIMITS, None, lambda: False) is None
 
 
 def test_kept_texts_are_compared_whole(tmp_path):
@@ -315,7 +327,6 @@ def test_kept_texts_are_compared_whole(tmp_path):
 
 
 def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
-    """What was compared before is not written over what is newer."""
     (twice.base.path / "0.md").write_text("# Zebra\n")
     difference = twice.looks.compare(twice.base, twice.told, LIMITS, ["0.md"])
     (twice.base.path / "1.md").write_text("# Lion\n")
@@ -329,7 +340,6 @@ def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
 
 
 def test_everything_read_anew_reads_everything(twice):
-    """A full sync takes a look at one file for no more than it is."""
     difference = twice.looks.compare(twice.base, twice.told, LIMITS, ["0.md"])
     report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference, full=True)
 
@@ -352,7 +362,6 @@ def test_a_change_after_looks_at_the_same_state_is_noticed(twice):
 
 
 def test_events_name_paths_of_bases(twice):
-    """What is told is relative to the base; what is no plain path stands for all of it."""
     root = str(twice.base.path)
     roots = {root: twice.base}
 
@@ -363,18 +372,6 @@ def test_events_name_paths_of_bases(twice):
     assert told("/x.png", "/.git/index", "/.obsidian/a.md", "ier/a.md") == "nothing"
     for path in ("", "/.gitignore", "/sub/.kbhubignore", "/\N{REPLACEMENT CHARACTER}.md"):
         assert told("/a.md", path, "/b.md") is None
-
-
-def test_a_comparison_serves_all_who_asked_before_it_began(twice):
-    """Who waited for it need not compare again; who asks later may have written something since."""
-    path, before = twice.told.path, time.perf_counter()
-    first = twice.looks.due(path, 0, before)
-    twice.looks.compare(twice.base, twice.told, LIMITS)
-
-    assert first
-    assert not twice.looks.due(path, 0, before)
-    assert twice.looks.due(path, 0, time.perf_counter())
-    assert twice.looks.compare(twice.base, twice.told, LIMITS, None, lambda: False) is None
 
 
 def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monkeypatch):
@@ -405,7 +402,6 @@ def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monke
 
 
 def test_what_no_event_told_is_found_after_one_that_did(environment):
-    """A lost event is made good by the next one, as far as a look at all files is due."""
     environment.write("knowledge/a.md", "# A\n")
     environment.write("knowledge/b.md", "# B\n")
     hub = environment.hub()

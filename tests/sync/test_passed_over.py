@@ -27,12 +27,19 @@ def mixed(environment):
     return environment
 
 
-def test_index_and_status_count_them_by_kind(mixed, kbhub):
-    """As text, with what would include them, and as data."""
+def test_index_status_and_audit_count_them_by_kind(mixed, environment, kbhub):
+    """As text, with what would include them, and as data; nothing is said where there are none."""
     assert f"  {TOLD}" in kbhub("index", code=0).out.splitlines()
     assert TOLD in kbhub("status", code=0).out
+    assert f"project: {TOLD}" in kbhub("audit").err
     assert kbhub("index", "--json").json["reports"][0]["passed_over"] == COUNTS
     assert kbhub("status", "--json").json["bases"][0]["passed_over"] == COUNTS
+    assert kbhub("audit", "--json").json["passed_over"] == {"project": COUNTS}
+    assert "not indexed" not in kbhub("audit", "--check", "links").err
+
+    for name in NAMES:
+        (environment.project / "knowledge" / name).unlink()
+    assert "not indexed" not in kbhub("index").out + kbhub("status").out
 
 
 def test_what_include_names_is_taken_and_no_longer_counted(mixed, kbhub):
@@ -42,14 +49,6 @@ def test_what_include_names_is_taken_and_no_longer_counted(mixed, kbhub):
 
     assert report["added"] == 3
     assert report["passed_over"] == {name: count for name, count in COUNTS.items() if name != ".txt"}
-
-
-def test_where_there_are_none_nothing_is_said(environment, kbhub):
-    """Markdown and pictures are all that there is."""
-    environment.write("knowledge/crates.md", "# Crates\n")
-    environment.write("knowledge/a.png", "")
-
-    assert "not indexed" not in kbhub("index").out + kbhub("status").out
 
 
 def test_of_the_docs_of_a_repository_what_is_beside_them_does_not_count(environment):
@@ -87,17 +86,9 @@ def test_a_base_that_is_full_counts_a_file_once(mixed, files):
     assert report.passed_over[".tex"] == 1
 
 
-def test_audit_names_them_too_as_text_and_as_data(mixed, kbhub):
-    """With the check of files; a check of something else does not."""
-    assert f"project: {TOLD}" in kbhub("audit").err
-    assert kbhub("audit", "--json").json["passed_over"] == {"project": COUNTS}
-    assert "not indexed" not in kbhub("audit", "--check", "links").err
-
-
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
 async def test_a_model_is_told_in_status_and_in_an_audit(mixed, mode):
-    """By kind, with what would include them."""
     mixed.write(f"{mixed.home}/.kbhub.json", '{"tools": "all"}')
     async with Client(create_server(mixed.hub(), structured=True), mode=mode) as client:
         status = await client.call_tool("status", {"reload": True})
@@ -121,7 +112,6 @@ def test_the_index_keeps_the_counts_and_a_comparison_renews_them(mixed):
 
 
 def test_the_page_of_health_names_them(mixed, kbhub):
-    """With the remedy as on the command line."""
     kbhub("index", code=0)
     with served(mixed) as page:
         status, _, text = page.ask("/health", Cookie=page.enter())

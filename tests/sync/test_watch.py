@@ -82,7 +82,8 @@ def shop(environment):
 
 
 def test_a_saved_file_is_found(shop):
-    """An edit, a new file and a deletion are in the index without anybody asking."""
+    """A new file, one that an editor renames over the old one, an ignore file and a deletion."""
+    folder = shop.project / "knowledge"
     with Watched(shop.hub()) as watched:
         assert watched.watcher.state("project") == LIVE
         shop.write("knowledge/new/zebra.md", "# Zebra\n")
@@ -92,30 +93,25 @@ def test_a_saved_file_is_found(shop):
         assert watched.found("zebra") == ["new/zebra.md"]
         assert watched.watcher.follows("project")
 
-        shop.write("knowledge/deploy.md", "# Deploy\n\nGiraffe.\n")
+        shop.write("knowledge/.deploy.md.swp", "# Deploy\n\nGiraffe.\n").rename(folder / "deploy.md")
         watched.until(frozenset({"project"}))
         assert watched.found("giraffe") == ["deploy.md"]
 
-        (shop.project / "knowledge" / "deploy.md").unlink()
+        shop.write("knowledge/.gitignore", "zebra.md\n")
+        watched.until(frozenset({"project"}))
+        assert watched.found("zebra") == []
+
+        (folder / "deploy.md").unlink()
         watched.until(frozenset({"project"}))
         assert watched.found("giraffe") == []
-
-
-def test_a_file_that_is_replaced_by_renaming_is_found(shop):
-    """Editors write a new file and rename it over the old one."""
-    with Watched(shop.hub()) as watched:
-        swap = shop.write("knowledge/.deploy.md.swp", "# Deploy\n\nGiraffe.\n")
-        swap.rename(shop.project / "knowledge" / "deploy.md")
-        watched.until(frozenset({"project"}))
-
-        assert watched.found("giraffe") == ["deploy.md"]
+    assert not watched.watcher._thread.is_alive()
 
 
 def test_a_branch_switch_is_a_few_looks(shop):
     """A thousand files that change at once are not a thousand comparisons."""
     hub = shop.hub()
     with Watched(hub) as watched:
-        for number in range(1000):
+        for number in range(300):
             shop.write(f"knowledge/{number}.md", f"# Zebra {number}\n")
         last = shop.write("knowledge/last.md", "# Giraffe\n")
         assert last.exists()
@@ -126,11 +122,10 @@ def test_a_branch_switch_is_a_few_looks(shop):
             looks += 1
 
         assert looks <= 10
-        assert hub.status().bases[0].documents == 1002
+        assert hub.status().bases[0].documents == 302
 
 
 def test_what_is_no_document_is_not_looked_at(shop):
-    """Builds, version control and editors' files in a base cost nothing."""
     for folder in (".git", "node_modules/x", ".obsidian"):
         shop.write(f"knowledge/{folder}/start.txt", "")
     with Watched(shop.hub()) as watched:
@@ -142,19 +137,7 @@ def test_what_is_no_document_is_not_looked_at(shop):
         assert before == []
 
 
-def test_an_ignore_file_counts_at_once(shop):
-    """What is excluded now is gone from the index."""
-    shop.write("knowledge/private.md", "# Zebra\n")
-    with Watched(shop.hub()) as watched:
-        assert watched.found("zebra") == ["private.md"]
-        shop.write("knowledge/.gitignore", "private.md\n")
-        watched.until(frozenset({"project"}))
-
-        assert watched.found("zebra") == []
-
-
 def test_knowledge_that_appears_is_taken_up(environment):
-    """`kbhub init` in another window needs no restart."""
     with Watched(environment.hub()) as watched:
         assert watched.hub.discovery().bases == ()
         environment.write("knowledge/zebra.md", "# Zebra\n")
@@ -166,7 +149,6 @@ def test_knowledge_that_appears_is_taken_up(environment):
 
 
 def test_a_base_that_disappears_and_comes_back_heals(shop):
-    """What changed meanwhile is in the index, and later changes are noticed again."""
     with Watched(shop.hub()) as watched:
         shutil.move(shop.project / "knowledge", shop.project / "away")
         watched.until(None)
@@ -183,7 +165,6 @@ def test_a_base_that_disappears_and_comes_back_heals(shop):
 
 
 def test_a_mended_config_is_picked_up(shop):
-    """A global base appears when the file that names it can be read again."""
     shop.write(shop.home / "notes" / "zebra.md", "# Zebra\n")
     config = shop.write(shop.home / ".kbhub.json", '{"bases": {')
     with Watched(shop.hub()) as watched:
@@ -215,7 +196,6 @@ def test_where_events_cannot_be_had_files_are_polled(shop, monkeypatch):
 
 
 def test_a_base_on_a_network_mount_is_polled(shop, monkeypatch):
-    """Changes made on another machine raise no events here."""
     monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: [(str(shop.project), "nfs4")])
     with Watched(shop.hub()) as watched:
         assert "nfs4" in watched.watcher.state("project")
@@ -238,26 +218,17 @@ def test_a_base_that_another_process_indexes_is_taken_over(shop):
     assert [hit.ref for hit in hub.search(Query(text="deploy")).hits] == ["deploy.md"]
 
 
-def test_a_base_that_another_process_indexes_is_not_looked_at(shop):
-    """Whoever waits for the writer reads no file meanwhile: not even that the folder has gone is noticed."""
-    hub = shop.hub()
-    index = hub.index(hub.select()[0]).path
-    index.parent.mkdir(parents=True)
-    with held_elsewhere(f"{index}.lock"):
-        assert hub.freshen()[0].busy
-        (shop.project / "knowledge").rename(shop.project / "gone")
-        (behind,) = hub.freshen(max_age=0)
-
-    assert behind.busy
-
-
-def test_a_base_whose_lock_another_took_first_is_looked_at_again(shop, monkeypatch):
-    """Between the comparison and the lock, another window may begin to index the same change."""
+def test_a_base_that_another_process_indexes_is_not_looked_at(shop, monkeypatch):
+    """Not even that the folder has gone is noticed; nor is a lock missed that is taken after the comparison."""
     hub = shop.hub()
     hub.sync()
     shop.write("knowledge/new.md", "# New\n")
-    monkeypatch.setattr(kbhub.sync.freshness.Freshness, "is_elsewhere", lambda *_: False)
     with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):
+        with monkeypatch.context() as patch:
+            patch.setattr(kbhub.sync.freshness.Freshness, "is_elsewhere", lambda *_: False)
+            assert hub.freshen(max_age=0)[0].busy
+        assert hub.freshen()[0].busy
+        (shop.project / "knowledge").rename(shop.project / "gone")
         (behind,) = hub.freshen(max_age=0)
 
     assert behind.busy
@@ -279,7 +250,6 @@ def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
 
 
 def test_a_search_relies_on_events_for_a_moment(shop, monkeypatch):
-    """A base whose events are followed is not compared at every search, yet what no event told is found soon."""
     hub = shop.hub()
     hub.sync()
     freshen(hub)
@@ -333,7 +303,6 @@ def test_no_events_hide_what_happens_to_an_index(shop, fault):
 
 
 def test_a_search_does_not_rely_on_events_that_are_not_followed(shop):
-    """Before events arrive, and where they cannot, a search looks at the files."""
     hub = shop.hub()
     assert not Watcher(hub, lambda _: None).follows("project")
     with Watched(hub) as watched:
@@ -342,7 +311,6 @@ def test_a_search_does_not_rely_on_events_that_are_not_followed(shop):
 
 
 def test_small_bases_are_indexed_before_large_ones(shop):
-    """A handful of notes can be searched while a large project is still being indexed."""
     for number in range(70):
         shop.write(f"knowledge/n{number}.md", f"# Note {number}\n")
     shop.write(shop.home / "notes" / "vim.md", "# Vim\n")
@@ -355,11 +323,3 @@ def test_small_bases_are_indexed_before_large_ones(shop):
 
     assert {"project"} in lacking
     assert {"notes"} not in lacking
-
-
-def test_a_watcher_stops_at_once(shop):
-    """The end of a server does not wait for the next event."""
-    with Watched(shop.hub()) as watched:
-        pass
-
-    assert not watched.watcher._thread.is_alive()

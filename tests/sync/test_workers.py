@@ -39,9 +39,14 @@ def many(environment, monkeypatch):
     return environment
 
 
-@pytest.fixture(
-    params=["new", pytest.param("forked", marks=pytest.mark.skipif(sys.platform != "linux", reason="forks only there"))]
-)
+LINUX = sys.platform == "linux"
+NEW = pytest.param("new", marks=[pytest.mark.slow] if LINUX else [])
+"""New interpreters, each of which takes a second; where the system can fork, every run of the tests does that."""
+
+FORKED = pytest.param("forked", marks=pytest.mark.skipif(not LINUX, reason="forks only there"))
+
+
+@pytest.fixture(params=[NEW, FORKED])
 def kinds_of_workers(many, request, monkeypatch):
     """Both of them, one after the other."""
     monkeypatch.setattr(kbhub.sync.indexer, "can_fork", lambda: request.param == "forked")
@@ -100,6 +105,7 @@ def test_workers_make_the_same_index(many, alone, monkeypatch):
     assert hub.search("zebra8").hits[0].path == "008.md"
 
 
+@both_kinds
 def test_few_files_and_later_syncs_are_read_here(many, monkeypatch):
     """Starting a process would take longer."""
     processes = started(monkeypatch)
@@ -170,23 +176,26 @@ def test_a_worker_that_cannot_speak_ends():
     script = (
         "import io, pickle\n"
         "from pathlib import Path\n"
+        "from kbhub.documents.walk import Limits\n"
         "from kbhub.types import Base\n"
         "from kbhub.sync.indexer import Job, work\n"
         "class Full(io.BytesIO):\n"
         "    def flush(self):\n"
         "        raise MemoryError\n"
-        "job = Job(Base(id='a', path=Path('.'), origin='argument'), None, 1, 1, {}, None, ((),) * 20)\n"
+        "base = Base(id='a', path=Path('.'), origin='argument')\n"
+        "job = Job(base, Limits(file_bytes=1, files=1), None, ((),) * 20)\n"
         "work(io.BytesIO(pickle.dumps(job)), Full())\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", script], env=env, timeout=END_SECONDS, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, timeout=END_SECONDS, check=False, capture_output=True
+    )
 
-    assert done.returncode == 1
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 @both_kinds
 def test_long_files_do_not_wait_in_a_row(many, alone, monkeypatch):
-    """Each is sent before the next one is read."""
     monkeypatch.setattr(kbhub.sync.indexer, "PART_BYTES", 1)
     hub = many.hub()
     hub.sync()
@@ -194,18 +203,15 @@ def test_long_files_do_not_wait_in_a_row(many, alone, monkeypatch):
     assert content(hub) == alone[1]
 
 
-@pytest.mark.parametrize("python", ["", "/nowhere/python"])
-def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypatch, python):
-    """No interpreter, or a wrong one."""
-    monkeypatch.setattr(sys, "executable", python)
-    hub = many.hub()
-    hub.sync()
-
-    assert content(hub) == alone[1]
+def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypatch, tmp_path):
+    for number, python in enumerate(("", "/nowhere/python")):
+        monkeypatch.setattr(sys, "executable", python)
+        hub = many.hub(cache=tmp_path / str(number))
+        hub.sync()
+        assert content(hub) == alone[1]
 
 
 def test_a_module_in_the_working_directory_is_not_loaded(many, alone, monkeypatch):
-    """A repository may hold a file of any name."""
     trace = many.project / "loaded"
     for name in ("kbhub", "numpy", "apsw", "pickle"):
         many.write(f"{name}.py", f"open({str(trace)!r}, 'w').close()\nraise SystemExit(3)\n")
@@ -236,7 +242,6 @@ def test_what_cannot_be_embedded_there_is_told_as_here(many, monkeypatch):
 
 @both_kinds
 def test_an_error_here_ends_them(many, monkeypatch):
-    """A sync that is given up leaves no process behind."""
     processes = started(monkeypatch)
 
     def stop(*_):
@@ -248,10 +253,8 @@ def test_an_error_here_ends_them(many, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes end otherwise there")
-@pytest.mark.parametrize(
-    "forked", [False, pytest.param(True, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks only there"))]
-)
-def test_workers_end_with_who_started_them(many, forked):
+@pytest.mark.parametrize("kind", [NEW, FORKED])
+def test_workers_end_with_who_started_them(many, kind):
     """Also where that is killed; Ctrl-C does not make them speak."""
     script = (
         "import os, sys, threading\n"
@@ -259,8 +262,8 @@ def test_workers_end_with_who_started_them(many, forked):
         "be_frugal(os.environ)\n"
         "import kbhub.sync.indexer as workers\n"
         "workers.LARGE_FILES, workers.PART_FILES, workers.cores = 2, 1, lambda: 2\n"
-        f"assert workers.can_fork() or {not forked}\n"
-        f"workers.can_fork = lambda: {forked}\n"
+        f"assert workers.can_fork() or {kind == 'new'}\n"
+        f"workers.can_fork = lambda: {kind == 'forked'}\n"
         "start = workers._started\n"
         "def started(*given):\n"
         "    process = start(*given)\n"
