@@ -127,3 +127,16 @@ def test_an_empty_base_among_others_is_harmless(tmp_path, corpora):
     empty = make_index(tmp_path / "empty.db", {}, "empty")
 
     assert rankings([empty, *corpora["one"]], "refund") == rankings(corpora["one"], "refund")
+
+
+def test_half_the_pairs_of_a_question_in_chinese_are_enough_for_its_words(tmp_path):
+    """Pairs across two words are chance, so they count for less than missing words do."""
+    index = make_index(tmp_path / "zh.db", {"a.md": "数据库备份每天运行", "b.md": "deploy the database every day"})
+    with index.snapshot():
+        (chinese, english) = (
+            keyword_ranking([index], parse_query(text).terms).coverage
+            for text in ("数据库怎么备份", "database zebra deploy quagga")
+        )
+
+    assert english == pytest.approx(0.5)
+    assert chinese > english

@@ -13,7 +13,7 @@ import numpy as np
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_frequency
 from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys_of, scores, spread, union
-from kbhub.index.query.parser import Term
+from kbhub.index.query.parser import RUN, Term
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import Columns, Postings, likely, quantise, similarity
 from kbhub.models.embedding import minilm
@@ -80,7 +80,7 @@ class KeywordRanking:
     matches: tuple[Matches, ...] = ()
     """All matches per base."""
     coverage: float = 1.0
-    """Largest share of the query's terms, by weight, that a single chunk has."""
+    """Largest share of the query's terms, by weight, that a single chunk has; pairs of Han or Kana count twice."""
 
 
 def keyword_ranking(
@@ -107,6 +107,8 @@ def keyword_ranking(
     counted, weighted, missing, unmatched = looked_up(indexes, terms, others, passage)
     weights = [times * inverse_document_frequency(rows, sum(map(len, postings))) for postings, times in counted]
     whole = sum(weights) + sum([term.weight for term in weighted if not term.found])
+    # A question shares fewer pairs of characters with its answer than words: those across two words are chance.
+    paired = sum([term.weight for term in weighted if RUN.match(term.text)]) / (whole or 1.0)
     matches, coverage = [], 0.0
     for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
         base_terms = [(postings[number], weight) for (postings, _), weight in zip(counted, weights, strict=True)]
@@ -115,7 +117,7 @@ def keyword_ranking(
         if selection is not None:
             inside = columns.selected(selection.chunks)[positions]
             positions, values, covered = positions[inside], values[inside], covered[inside]
-        coverage = max(coverage, float(covered.max(initial=0.0)) / (whole or 1.0))
+        coverage = max(coverage, (1 + paired) * float(covered.max(initial=0.0)) / (whole or 1.0))
         matches.append(Matches(number, columns, positions, columns.documents[positions], values))
     rankings = []
     for match in matches:
