@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -14,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.cli import INTERRUPTED
+from kbhub import __version__ as kbhub_version
+from kbhub.cli import INTERRUPTED, console
 from kbhub.cli.app import app
 from kbhub.cli.main import PIPE_CLOSED
 from kbhub.editing.findings import CHECKS
@@ -46,22 +46,6 @@ def process(environment, *arguments: str, **options):
     return subprocess.run([sys.executable, "-m", "kbhub", *arguments], capture_output=True, check=False, **options)
 
 
-def in_terminal(environment, *arguments: str, typed: bytes = b"", **changes: str) -> str:
-    """Run a command on a terminal of its own and give all that reaches it."""
-    pty = pytest.importorskip("pty")
-    ours, theirs = pty.openpty()
-    os.write(ours, typed)
-    command = [sys.executable, "-m", "kbhub", *arguments]
-    env = process_env(environment, TERM="xterm", **changes)
-    with subprocess.Popen(command, cwd=environment.project, env=env, stdin=theirs, stdout=theirs, stderr=theirs):
-        os.close(theirs)
-        seen = b""
-        while part := _read(ours):
-            seen += part
-    os.close(ours)
-    return seen.decode()
-
-
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)
@@ -76,21 +60,12 @@ def anonymous(text: str, environment) -> str:
     return re.sub(r"\d+\.\d [KM]iB", "<size>", text)
 
 
-# -- the main job ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("query", ["revert the release", "bundle of onions"])
 def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
     environment.write("knowledge/rollback.md", "# Revert the release\n\nHow to revert the release.\n")
     environment.write("knowledge/crates.md", "# Crates\n\nA crate is a bundle of code.\n")
     known = kbhub("search", query, "--json")
-    for form in (
-        "--no-pager",
-        "--files",
-        "--csv",
-        "--xml",
-        "--md",
-    ):
+    for form in ("--no-pager", "--files", "--csv", "--xml", "--md"):
         (line,) = (line for line in kbhub("search", query, form).err.splitlines() if "Verdict" in line)
 
         assert known.json["hits"]
@@ -100,14 +75,8 @@ def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
 
 def test_ask_tells_its_verdict_in_every_format(kbhub, environment):
     environment.write("knowledge/rollback.md", "# Revert the release\n\nTo revert the release, run the job.\n")
-    for form in (
-        (),
-        ("--md",),
-        ("--budget", "500"),
-    ):
-        done = kbhub("ask", "revert the release", *form)
-
-        assert done.err.count("kbhub: Verdict: strong.\n") == 1
+    for form in ((), ("--md",), ("--budget", "500")):
+        assert kbhub("ask", "revert the release", *form).err.count("kbhub: Verdict: strong.\n") == 1
 
 
 def test_one_command_searches_the_example(environment):
@@ -157,18 +126,10 @@ def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypat
     assert shop(*command).json["total"] == 71
 
 
-# -- search ------------------------------------------------------------------------------------------------------------
-
-
 def test_words_are_joined_and_dashes_come_after_two_dashes(shop):
     assert shop("search", "rolling", "back", "--json").json["query"] == "rolling back"
     assert shop("search", "--json", "--", "git", "--no-track").json["query"] == "git --no-track"
-
-
-def test_a_dash_reads_standard_input(shop, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("crate \xff".encode("latin-1"))))
-
-    assert shop("search", "-", "--json").json["query"] == "crate \ufffd"
+    assert shop("search", "-", "--json", stdin="crate \xff".encode("latin-1")).json["query"] == "crate \ufffd"
 
 
 def test_options_reach_the_query(shop, environment):
@@ -201,22 +162,20 @@ def test_nothing_found_is_no_failure(shop):
     assert found.err.startswith("kbhub: No hits. Searched: project.\nkbhub: No document contains: zebra.\n")
 
 
-def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, environment):
+def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, streams):
     """On standard error, so that a pipe gets hits only; a person reads it first."""
     assert "No document contains the query's words" in shop("search", "revert deployment").err
-
-    seen = in_terminal(environment, "search", "revert deployment")
+    seen = streams("search", "revert deployment")
 
     assert seen.index("No document contains the query's words") < seen.index("rollback.md")
 
 
-def test_a_long_audit_shows_its_progress_in_a_terminal_only(environment, kbhub):
-    words = " ".join(f"password{number} = tokens of {number} keys" for number in range(900))
-    for number in range(40):
-        environment.write(f"knowledge/{number}.md", f"# Many {number}\n\n{words}\n")
+def test_a_long_audit_shows_its_progress_in_a_terminal_only(shop, streams, monkeypatch):
+    monkeypatch.setattr(console, "PATIENCE_SECONDS", 0)
 
-    assert "checking documents" in in_terminal(environment, "audit", "--check", "secrets")
-    assert kbhub("audit", "--check", "secrets").err == ""
+    assert "checking documents" in streams("audit", "--check", "secrets")
+    assert shop("audit", "--check", "secrets").err == ""
+    assert shop("index").err == ""
 
 
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
@@ -226,16 +185,17 @@ def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot)
     assert anonymous(found.err, environment) == snapshot
 
 
-def test_status_is_short_until_asked_for_more(kbhub, environment):
+def test_status_is_short_until_asked_for_more(kbhub, environment, quiet):
     """Of many places that were looked at, those that were there and do not count; all of them with --verbose."""
     below = environment.project / "a" / "b" / "c" / "d"
     below.mkdir(parents=True)
     (environment.project.parent / "knowledge").mkdir()
     root = ("--root", str(below))
-    short, long = kbhub("status", *root).out, process(environment, "status", "--verbose", *root).stdout.decode()
+    short, long = kbhub("status", *root, code=0).out, kbhub("status", "--verbose", *root).out
     looked_for = kbhub("status", "--json", *root).json["looked_for"]
 
     assert len(looked_for) > 20
+    assert "No knowledge is active here. Looked in " in short
     assert f"Looked in {len(looked_for)} places; `kbhub status --verbose` lists them." in short
     assert [line for line in short.splitlines() if line.startswith("  ")] == [
         f"  {place}" for place in looked_for if place.endswith(")")
@@ -299,9 +259,6 @@ def test_a_broken_base_does_not_sink_the_others(shop, environment):
     assert "kbhub: Not searched: broken. " in found.err
 
 
-# -- read --------------------------------------------------------------------------------------------------------------
-
-
 def test_read_prints_the_very_bytes(shop, environment):
     """Into a pipe goes what is in the file: long lines, controls, other scripts."""
     text = f"# ローカル\n\n{HOSTILE}\ttab\n{'x' * 100_000}\n"
@@ -345,9 +302,6 @@ def test_what_cannot_be_read_is_said_and_fails(shop):
     assert shop("read", "glosary.md", "--json").json["unread"][0]["ref"] == "glosary.md"
 
 
-# -- index and status --------------------------------------------------------------------------------------------------
-
-
 def test_reading_where_nothing_is_says_so(kbhub, environment):
     assert "No knowledge is active here" in kbhub("read", "a.md").err
 
@@ -376,6 +330,9 @@ def test_index_names_files_that_fail(shop, environment):
 
 
 def test_index_takes_every_base_of_the_config(shop, environment):
+    done = shop("index", "--all-bases", code=1)
+    assert done.err == "kbhub: No bases in the global config. Add one with `kbhub bases add PATH`.\n"
+
     environment.write(str(environment.home / "a" / "a.md"), "# A\n")
     environment.write(str(environment.home / "b" / "b.txt"), "B\n")
     config = {"bases": {"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, "repos": {"/nowhere": ["b"]}}
@@ -385,12 +342,6 @@ def test_index_takes_every_base_of_the_config(shop, environment):
 
     assert [(report["base"], report["added"]) for report in reports] == [("a", 1), ("b", 1)]
     assert [report["base"] for report in shop("index", "--json").json["reports"]] == ["project"]
-
-
-def test_where_the_config_has_no_base_every_base_is_none(shop):
-    done = shop("index", "--all-bases", code=1)
-
-    assert done.err == "kbhub: No bases in the global config. Add one with `kbhub bases add PATH`.\n"
 
 
 def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
@@ -424,22 +375,16 @@ def test_status_shows_what_is_here(shop, environment, snapshot):
     assert anonymous(status.out, environment) == snapshot
 
 
-def test_status_without_knowledge_is_no_failure(kbhub):
-    status = kbhub("status")
-
-    assert status.code == 0
-    assert "No knowledge is active here. Looked in " in status.out
-
-
-# -- init and trust ----------------------------------------------------------------------------------------------------
-
-
 def test_init_says_what_to_do_next(kbhub, environment, snapshot):
     done = kbhub("init")
 
     assert (done.code, done.err) == (0, "")
     assert anonymous(done.out, environment) == snapshot
     assert kbhub("search", "how to write knowledge", "--json").json["hits"][0]["path"] == "how-to-write-knowledge.md"
+    again = kbhub("init")
+    assert (again.code, again.out) == (0, "")
+    assert "nothing had to change" in again.err
+    assert kbhub("init", "--json").json["made"] == []
 
 
 def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, environment):
@@ -453,11 +398,8 @@ def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, en
 
 def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment):
     file = environment.write("a-file", "")
-    for command in (
-        "index",
-        "search",
-    ):
-        done = shop(command, *(["crate"] if command == "search" else []), "--cache-dir", str(file), code=1)
+    for command in (["index"], ["search", "crate"]):
+        done = shop(*command, "--cache-dir", str(file), code=1)
 
         assert f"{file}" in done.err
         assert "Name another folder with --cache-dir or KBHUB_CACHE_DIR." in done.err
@@ -470,15 +412,6 @@ def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
 
     assert f"Checks: {', '.join(CHECKS)}." in told
     assert re.findall(r"^\| `([a-z-]+)` \| ", page, re.MULTILINE) == list(CHECKS)
-
-
-def test_init_twice_makes_nothing(kbhub):
-    kbhub("init")
-    again = kbhub("init")
-
-    assert (again.code, again.out) == (0, "")
-    assert "nothing had to change" in again.err
-    assert kbhub("init", "--json").json["made"] == []
 
 
 def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot):
@@ -512,19 +445,10 @@ def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
     assert kbhub("trust").out.startswith(f"{link} may\n")
 
 
-def test_there_may_be_nothing_to_trust(shop, kbhub):
-    done = shop("trust")
-
-    assert done.code == 2
-    assert "needs no permission" in done.err
-
-
-def test_trust_takes_one_order_at_a_time(kbhub):
-    assert kbhub("trust", "--list", "--writable").code == 2
-    assert kbhub("trust", "--list", "--revoke", "x").code == 2
-
-
-# -- help, usage errors, exit codes ------------------------------------------------------------------------------------
+def test_trust_takes_one_order_at_a_time_and_there_may_be_nothing_to_trust(shop):
+    assert "needs no permission" in shop("trust", code=2).err
+    assert shop("trust", "--list", "--writable").code == 2
+    assert shop("trust", "--list", "--revoke", "x").code == 2
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -549,9 +473,7 @@ def test_the_example_in_the_help_is_a_valid_call():
 
 
 def test_the_version_is_printed(kbhub):
-    from kbhub import __version__
-
-    assert kbhub("--version") == (0, f"{__version__}\n", "")
+    assert kbhub("--version") == (0, f"{kbhub_version}\n", "")
 
 
 WRONG = [
@@ -577,24 +499,14 @@ def test_wrong_usage_is_one_line_and_exit_code_2(shop, arguments, snapshot):
 
 def test_a_wrong_config_is_named_with_its_field(shop, environment):
     config = environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": "many"}}')
-    for command in (
-        ["search", "x"],
-        ["status"],
-        ["index"],
-        ["read", "x"],
-        ["init"],
-    ):
+    for command in (["search", "x"], ["status"], ["index"], ["read", "x"], ["init"]):
         for arguments in (command, [*command, "--json"]):
             done = shop(*arguments)
 
             assert (done.code, done.out) == (2, "")
             assert done.err.startswith(f"kbhub: {config}: search.limit: ")
             assert done.err.count("\n") == 1
-
-
-def test_malformed_json_is_named_with_its_line(shop, environment):
-    environment.write(str(environment.home / ".kbhub.json"), '{\n  "bases": {"a" "b"}\n}')
-
+    config.write_text('{\n  "bases": {"a" "b"}\n}')
     assert "line 2, column" in shop("status").err
 
 
@@ -609,18 +521,8 @@ def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeyp
 
 
 def test_json_is_one_document_and_nothing_else(shop, environment):
-    for command in (
-        ["search", "crate"],
-        ["read", "glossary.md"],
-        ["index"],
-        ["status"],
-        ["init"],
-        ["trust", "--list"],
-    ):
-        done = shop(*command, "--json")
-
-        assert done.code == 0
-        assert isinstance(done.json, dict)
+    for command in (["search", "crate"], ["read", "glossary.md"], ["index"], ["status"], ["init"], ["trust", "--list"]):
+        assert isinstance(shop(*command, "--json", code=0).json, dict)
 
 
 def test_other_cache_other_index(shop, environment):
@@ -648,48 +550,34 @@ def test_help_and_unknown_commands_load_nothing_heavy(environment):
     assert done.returncode == 0
 
 
-# -- streams, terminals, signals ---------------------------------------------------------------------------------------
-
-
-def test_colours_are_for_terminals(environment, shop):
+def test_colours_are_for_terminals(shop, streams, monkeypatch):
     """A terminal has them unless NO_COLOR is set, a pipe has not unless FORCE_COLOR is."""
-    shop("index")
-
-    assert "\x1b[1;33mcrate\x1b[0m" in in_terminal(environment, "search", "crate")
-    assert "\x1b" not in in_terminal(environment, "search", "crate", NO_COLOR="1")
-    assert b"\x1b" not in process(environment, "search", "crate").stdout
-    forced = process(environment, "search", "crate", env=process_env(environment, FORCE_COLOR="1"))
-    assert b"\x1b[1;33mcrate\x1b[0m" in forced.stdout
+    assert "\x1b[1;33mcrate\x1b[0m" in streams("search", "crate")
+    assert "\x1b" not in streams("search", "crate", NO_COLOR="1")
+    assert "\x1b" not in shop("search", "crate").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[1;33mcrate\x1b[0m" in shop("search", "crate").out
 
 
-def test_documents_cannot_control_the_terminal(environment, shop):
+def test_documents_cannot_control_the_terminal(environment, shop, streams):
     """Text, titles, headings and file names are shown without effect by every command that prints them."""
     environment.write(f"knowledge/evil{HOSTILE}.md", f"# Evil {HOSTILE}\n\n## {HOSTILE}\n\n{HOSTILE} crates\n")
-    shop("index")
     ref = f"evil{HOSTILE}.md"
 
-    for arguments in (
-        ["search", "evil crates"],
-        ["read", ref, "nope" + ref],
-    ):
-        seen = in_terminal(environment, *arguments, NO_COLOR="1")
+    for arguments in (["search", "evil crates"], ["read", ref, "nope" + ref]):
+        seen = streams(*arguments, NO_COLOR="1")
 
         assert "crates" in seen
         assert not set("\x1b\x07\x9b\u202e") & set(seen)
     assert not set("\x1b\x07\x9b\u202e") & set(shop("search", "evil").out + shop("read", "x" + ref).err)
 
 
-def test_any_text_can_be_printed_anywhere(environment, shop):
+def test_any_text_can_be_printed_anywhere(environment, shop, streams):
     """A terminal or locale without Unicode gets escapes, not a traceback."""
     environment.write("knowledge/日本.md", "# ローカル環境\n\n環境の構築 😀\n")
-    env = process_env(environment, LC_ALL="C", PYTHONIOENCODING="ascii")
 
-    done = process(environment, "search", "環境", env=env)
-
-    assert done.returncode == 0
-    assert "ローカル環境" in done.stdout.decode()
-    terminal = in_terminal(environment, "search", "環境", NO_COLOR="1", PYTHONIOENCODING="ascii")
-    assert "\\u30ed" in terminal
+    assert "ローカル環境" in streams("search", "環境", encoding="ascii", terminal=False)
+    assert "\\u30ed" in streams("search", "環境", encoding="ascii", NO_COLOR="1")
 
 
 def test_a_reader_that_goes_away_is_no_error(environment, shop):
@@ -707,8 +595,7 @@ def test_a_reader_that_goes_away_is_no_error(environment, shop):
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and terminals")
 def test_interrupting_leaves_a_usable_index(environment):
     """Ctrl-C while indexing: exit code 130, one sentence, and the next run goes on from there."""
-    import pty
-
+    pty = pytest.importorskip("pty")
     files = 3000
     for number in range(files):
         # Words that no other file has take long enough, so that most files are left when the bar shows the first ones.
@@ -745,14 +632,10 @@ def test_interrupting_leaves_a_usable_index(environment):
     assert (report["unchanged"], report["added"]) == (status["documents"], files - status["documents"])
 
 
-def test_indexing_in_a_pipe_shows_no_bar(environment, shop):
-    assert shop("index").err == ""
+def test_who_starts_the_server_by_hand_is_told_what_it_is(streams, monkeypatch):
+    monkeypatch.setattr("kbhub.server.stdio.serve", lambda *_, **__: None)
 
-
-def test_who_starts_the_server_by_hand_is_told_what_it_is(environment):
-    seen = in_terminal(environment, "serve", typed=b"\x04")
-
-    assert "Waiting for an MCP client" in seen
+    assert "Waiting for an MCP client" in streams("serve")
 
 
 def test_the_protocol_can_come_from_the_environment(shop, monkeypatch):

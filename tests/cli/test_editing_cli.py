@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from functools import partial
 
 import pytest
@@ -31,10 +29,8 @@ def test_a_document_is_written_and_changed(kbhub, environment):
     done = json.loads(kbhub("write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").out)
     assert done["action"] == "appended"
     assert "lines" in kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"]).out
-    assert (
-        "changed since"
-        in kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"], code=1).err
-    )
+    again = kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"], code=1)
+    assert "changed since" in again.err
 
     assert text_of(environment, "a.md") == "---\nx: 1\n---\n# A\n\n## Log\n\n- one\n- two\n\nEnd.\n"
 
@@ -45,37 +41,22 @@ def test_keys_are_json_or_text(kbhub, environment):
     assert text_of(environment, "a.md").startswith("---\ntags: [a]\nn: 3\ns: 'a: b'\n---\n# A\n")
 
 
-def test_text_is_read_from_standard_input(kbhub, environment, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("# Über\n".encode())))
-    kbhub("write", "über", "-")
+def test_text_is_read_from_standard_input(kbhub, environment):
+    kbhub("write", "über", "-", stdin="# Über\n".encode())
     assert text_of(environment, "über.md").endswith("# Über\n")
-
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
-    assert "UTF-8" in kbhub("write", "latin", "-", code=2).err
+    assert "UTF-8" in kbhub("write", "latin", "-", stdin=b"\xff", code=2).err
     assert not (environment.project / "knowledge" / "latin.md").exists()
 
 
-def test_wrong_usage_is_one_line_and_code_2(kbhub):
-    for arguments in (
-        ("write", "x"),
-        ("write", "x", "--text", "a", "-"),
-        ("write", "a", "--mode", "update", "--set", "novalue"),
-        ("write", "a", "--mode", "update", "--set", "x=null"),
-        ("restore",),
-        ("restore", "a", "--list"),
-        ("restore", "--list", "--empty-older-than", "1"),
-        ("restore", "--empty-older-than", "-1"),
+def test_wrong_usage_is_one_line_and_code_2_and_a_refusal_code_1(kbhub):
+    for line, code in (
+        *[("write x", 2), ("write x --text a -", 2), ("write a --mode update --set novalue", 2), ("restore", 2)],
+        *[("write a --mode update --set x=null", 2), ("restore a --list", 2), ("restore --empty-older-than -1", 2)],
+        ("restore --list --empty-older-than 1", 2),
+        *[("write a --text x", 1), ("write ../x --text x", 1), ("delete none", 1)],
     ):
-        done = kbhub(*arguments, code=2)
-
-        assert done.out == ""
-        assert done.err.count("\n") == 1
-
-
-def test_a_refusal_is_one_line_and_code_1(kbhub):
-    for arguments in (("write", "a", "--text", "x"), ("write", "../x", "--text", "x"), ("delete", "none")):
-        done = kbhub(*arguments, code=1)
-        assert (done.out, done.err.count("\n")) == ("", 1)
+        done = kbhub(*line.split(), code=code)
+        assert (done.out, done.err.count("\n")) == ("", 1), line
 
 
 def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):

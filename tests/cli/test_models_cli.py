@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from functools import partial
 
 import numpy as np
@@ -78,11 +76,9 @@ def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
     assert server.asked("/api/embed")[-1]["input"] == ["task: search result | query: roll back"]
 
 
-def test_standard_input_is_one_text(kbhub, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"roll\nback\n")))
-    assert kbhub("dev", "embed").out.count("\n") == 1
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
-    assert "No text to embed" in kbhub("dev", "embed", code=2).err
+def test_standard_input_is_one_text(kbhub):
+    assert kbhub("dev", "embed", stdin=b"roll\nback\n").out.count("\n") == 1
+    assert "No text to embed" in kbhub("dev", "embed", stdin=b" \n", code=2).err
 
 
 def test_without_an_embedder_there_is_no_vector(kbhub, monkeypatch):

@@ -53,7 +53,7 @@ def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
     assert re.fullmatch(
         r"\S+  none    user  zebras\n\S+  (strong|weak  )  user  how long are sessions kept\n    read cache\.md\n", out
     )
-    shown = json.loads(kbhub("dev", "log", "show", "--json", "-n", "1")[1])
+    shown = kbhub("dev", "log", "show", "--json", "-n", "1").json
     assert (shown["total"], [one["text"] for one in shown["queries"]]) == (2, ["zebras"])
     assert kbhub("dev", "log", "show", "--csv")[1].startswith('"asked","verdict","score",')
     assert kbhub("dev", "log", "clear") == (0, "Deleted 2 queries from the log, and their gaps.\n", "")

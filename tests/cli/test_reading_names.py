@@ -9,7 +9,6 @@ import os
 import pytest
 
 from conftest import synced
-from kbhub.cli.app import run
 from kbhub.errors import UsageError
 from kbhub.index.references import MOST_REFS, expand_braces, split_refs
 
@@ -31,10 +30,8 @@ def shop(environment):
     for name in ("one", "two"):
         environment.write(environment.home / name / "shared.md", f"# Shared {name}\n")
         environment.write(environment.home / name / f"{name}.md", f"# Number {name}\n")
-    environment.write(
-        environment.home / ".kbhub.json",
-        '{"bases": {"one": "~/one", "two": "~/two"}, "repos": {"*": ["one", "two"]}}',
-    )
+    bases = '{"bases": {"one": "~/one", "two": "~/two"}, "repos": {"*": ["one", "two"]}}'
+    environment.write(environment.home / ".kbhub.json", bases)
     return environment
 
 
@@ -58,21 +55,12 @@ def refused(hub, ref):
 
 
 def test_a_document_goes_by_title_and_alias(hub, shop):
-    for ref in (
-        "Deploying",
-        "deploying",
-        "Shipping",
-        "ship it",
-        " Shipping ",
-        "project@Shipping",
-        "guides/deploy",
-        "./guides//deploy.md",
-        "deploy.md",
-        "{project}",
-    ):
-        ref = str(shop.project / "knowledge" / "guides" / "deploy.md") if ref == "{project}" else ref
-
+    path = str(shop.project / "knowledge" / "guides" / "deploy.md")
+    names = ("Deploying", "deploying", "Shipping", "ship it", " Shipping ", "project@Shipping", "guides/deploy")
+    for ref in (*names, "./guides//deploy.md", "deploy.md", path):
         assert ["guides/deploy.md"] == refs_of(hub, [ref])
+    for ref in ("Number two", "two@Number two"):
+        assert ["two@two.md"] == refs_of(hub, [ref])
 
 
 def test_a_title_may_have_a_part_and_a_comma(hub, shop):
@@ -82,11 +70,6 @@ def test_a_title_may_have_a_part_and_a_comma(hub, shop):
     assert "Push." == hub.read(["Shipping:6:1"]).readings[0].text
     assert "## By hand\n\nCopy." == hub.read(["roll back#By hand"]).readings[0].text
     assert ["plan.md"] == refs_of(hub, "First, think")
-
-
-def test_a_title_of_another_base_is_found(hub):
-    assert ["two@two.md"] == refs_of(hub, ["Number two"])
-    assert ["two@two.md"] == refs_of(hub, ["two@Number two"])
 
 
 def test_a_title_does_not_take_the_place_of_a_path(hub, shop):
@@ -99,14 +82,10 @@ def test_a_title_does_not_take_the_place_of_a_path(hub, shop):
 
 
 def test_an_ambiguous_name_is_refused_with_the_candidates(hub):
-    for ref, candidates in (
-        ("Twin", ["twin-a.md", "twin-b.md"]),
-        ("shared.md", ["one@shared.md", "two@shared.md"]),
-    ):
+    for ref, candidates in (("Twin", "twin-a.md, twin-b.md"), ("shared.md", "one@shared.md, two@shared.md")):
         message = refused(hub, ref)
-
         assert f"{ref!r} is ambiguous" in message
-        assert ", ".join(candidates) in message
+        assert candidates in message
 
 
 def test_one_ref_names_several_documents(hub):
@@ -187,12 +166,6 @@ def test_an_ending_and_a_base_make_no_name_near(environment):
         assert refused(hub, ref).endswith(told)
 
 
-def test_a_docid_without_its_mark_is_recognised(hub):
-    docid = hub.read(["guides/deploy.md"]).readings[0].docid
-
-    assert f"Did you mean {docid}" in refused(hub, docid.removeprefix("#"))
-
-
 def test_the_nearest_of_many_namesakes_comes_first(shop):
     """The same file in a folder of the name that was meant comes before those of other folders."""
     for folder in ("pages.de", "pages.fr", "pages.zh", "pages"):
@@ -222,25 +195,19 @@ def test_names_are_read_without_an_index(shop):
     assert "No document 'Shipping'" in refused(hub, "Shipping")
 
 
-def test_a_reading_has_the_hash_of_its_file(hub, shop):
+def test_a_reading_has_the_hash_of_its_file_and_a_docid(hub, shop):
     data = (shop.project / "knowledge" / "guides" / "deploy.md").read_bytes()
-
     (reading,) = hub.read(["guides/deploy.md:2:1"]).readings
 
     assert hashlib.sha256(data).hexdigest()[:12] == reading.hash
+    assert f"Did you mean {reading.docid}" in refused(hub, reading.docid.removeprefix("#"))
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["-dash.md"], 2), (["--", "-dash.md"], 0)])
-def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, monkeypatch, capsys, arguments, code):
+def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, kbhub):
     shop.write("knowledge/-dash.md", "dashed\n")
-    monkeypatch.chdir(shop.project)
-    for name, value in shop.env.items():
-        monkeypatch.setenv(name, value)
 
-    assert code == run(["read", *arguments])
-    out, err = capsys.readouterr()
-    assert (out == "dashed\n") is (code == 0)
-    assert ("Put refs that start with a dash after `--`." in err) is (code == 2)
+    assert "Put refs that start with a dash after `--`." in kbhub("read", "-dash.md", code=2).err
+    assert kbhub("read", "--", "-dash.md") == (0, "dashed\n", "")
 
 
 def test_commas_between_braces_do_not_split():
@@ -265,8 +232,5 @@ def test_braces_are_written_out():
         ("{a,b", ["{a,b"]),
     ):
         assert sorted(refs) == sorted(expand_braces(text))
-
-
-def test_a_bomb_of_braces_is_refused():
     with pytest.raises(UsageError, match="stands for more than"):
         expand_braces("{a,b}" * 40)

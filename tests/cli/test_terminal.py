@@ -47,31 +47,13 @@ OTHERS = (
 
 
 @pytest.fixture
-def team(environment):
+def team(environment, kbhub):
     """A project with the example's documents, a memory that is long, and an index."""
     for file in TEAM.rglob("*.md"):
         environment.write(f"knowledge/{file.relative_to(TEAM).as_posix()}", file.read_bytes())
-    run(environment, ["remember", "--tag", "deploys", "Deploys wait for the board " + "that is green and not red " * 9])
-    run(environment, ["index"])
+    kbhub("remember", "--tag", "deploys", "Deploys wait for the board " + "that is green and not red " * 9)
+    kbhub("index")
     return environment
-
-
-def settings(environment, **changes):
-    return {**environment.env, "PYTHONPATH": str(ROOT / "src"), "PAGER": "cat", "TERM": "xterm-256color", **changes}
-
-
-def run(environment, arguments, **changes):
-    """Run a command whose output goes into a pipe."""
-    return subprocess.run(
-        [sys.executable, "-m", "kbhub", *arguments],
-        cwd=environment.project,
-        env=settings(environment, **changes),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        timeout=END_SECONDS,
-    ).stdout
 
 
 def shown(environment, arguments, columns, **changes):
@@ -81,14 +63,9 @@ def shown(environment, arguments, columns, **changes):
 
     ours, its = os.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    with subprocess.Popen(
-        [sys.executable, "-m", "kbhub", *arguments],
-        cwd=environment.project,
-        env=settings(environment, **changes),
-        stdin=its,
-        stdout=its,
-        stderr=its,
-    ) as process:
+    env = {**environment.env, "PYTHONPATH": str(ROOT / "src"), "PAGER": "cat", "TERM": "xterm-256color", **changes}
+    command = [sys.executable, "-m", "kbhub", *arguments]
+    with subprocess.Popen(command, cwd=environment.project, env=env, stdin=its, stdout=its, stderr=its) as process:
         os.close(its)
         data = b""
         with contextlib.suppress(OSError):  # its end, as Linux says it
@@ -104,38 +81,37 @@ def words(text):
     return set(re.findall(r"(?<![\w/.-])[a-z]{4,25}(?!\.?[\w/-])", text))
 
 
-def check(environment, arguments, columns):
-    """Assert that a terminal has nothing to break, that it is not acted upon, and that no word is cut."""
-    seen = shown(environment, arguments, columns)
-    bare = STYLES.sub("", PROGRESS.sub("", seen))
+@pytest.fixture
+def check(team, kbhub):
+    """Asserts that a terminal has nothing to break, that it is not acted upon, and that no word is cut."""
 
-    assert "\x1b" not in bare
-    assert [line for line in bare.split("\n") if cell_width(line) > columns] == []
-    assert words(run(environment, arguments)) - words(bare) == set()
-    return bare
+    def checked(arguments, columns):
+        bare = STYLES.sub("", PROGRESS.sub("", shown(team, arguments, columns)))
 
+        assert "\x1b" not in bare
+        assert [line for line in bare.split("\n") if cell_width(line) > columns] == []
+        assert words(kbhub(*arguments).out) - words(bare) == set()
+        return bare
 
-@pytest.mark.slow
-def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(team):
-    for arguments in SHORT:
-        assert check(team, arguments, 60).strip()
+    return checked
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [44, 80, 120])
-def test_nothing_is_wider_than_any_terminal(team, columns):
-    for arguments in (*SHORT, *OTHERS):
-        check(team, arguments, columns)
+@pytest.mark.parametrize("columns", [44, 60, 80, 120])
+def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(check, columns):
+    for arguments in SHORT if columns == 60 else (*SHORT, *OTHERS):
+        check(arguments, columns)
 
 
-def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(team):
+def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(team, kbhub, monkeypatch):
     seen = STYLES.sub("", shown(team, ["read", "runbooks/incident.md"], 80))
     file = (TEAM / "runbooks" / "incident.md").read_text("utf-8")
 
     assert "| SEV1 |" not in seen
     assert re.search(r"^SEV1 +cannot pay", seen, re.MULTILINE)
-    assert run(team, ["read", "runbooks/incident.md"]) == file
-    assert run(team, ["read", "runbooks/incident.md"], FORCE_COLOR="1") == file
+    assert kbhub("read", "runbooks/incident.md").out == file
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert kbhub("read", "runbooks/incident.md").out == file
 
 
 @pytest.mark.slow
@@ -151,7 +127,7 @@ def test_colours_are_left_out_where_they_are_not_wanted(team):
     assert "| SEV1 | cannot pay" in dumb
 
 
-def test_what_a_document_says_is_not_acted_on(environment):
+def test_what_a_document_says_is_not_acted_on(environment, streams):
     """Escape sequences, names of characters and links, laid out or not; a clone brings them."""
     text = (
         "# Deploy \x1b]0;owned\x07\n\nDeploy \x1b[2J now &#27;[31m &#x202e;txt [here](https://a.example/\x1b]8;;x\x07).\n\n"
@@ -162,7 +138,7 @@ def test_what_a_document_says_is_not_acted_on(environment):
         *(("dumb", "search", "deploy"), ("xterm-256color", "ask", "how to deploy now")),
         ("xterm-256color", "read", "deploy.md"),
     ):
-        bare = STYLES.sub("", shown(environment, arguments, 70, TERM=term))
+        bare = STYLES.sub("", streams(*arguments, TERM=term, COLUMNS="70"))
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", bare), (arguments, term)
         assert "␛" in bare
 
