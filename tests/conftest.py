@@ -23,7 +23,7 @@ from kbhub.hub import HubOptions
 from kbhub.models import embedding
 from kbhub.workspace import git
 
-pytest_plugins = ["browsers", "speaking_shop", "terminals", "wheels"]
+pytest_plugins = ["browsers", "setup_machine", "speaking_shop", "terminals", "wheels"]
 if find_spec("kbhub.extensions"):  # not where the core is tested alone
     pytest_plugins += ["shared_bases"]
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+import pytest
+
 from kbhub.__main__ import main
 
 CLAUDE = """\
@@ -88,8 +90,6 @@ OPENCODE = """\
   }
 }
 """
-AMP = '{\n  "amp.notifications.enabled": true\n}\n'
-GEMINI = '{"security":{"auth":{"selectedType":"oauth"}},"mcpServers":{}}'
 QWEN = """\
 {
   // mine
@@ -117,7 +117,6 @@ KILO = """\
   "permission": { "bash": "allow" },
 }
 """
-CONTINUE = '{"mcpServers": {}}'
 ROO = '{"mcpServers":{"a":{"command":"x","args":[],"alwaysAllow":["y"],"disabled":true}}}'
 JUNIE = '\ufeff{\n\t"mcpServers": {\n\t\t"a": {"command": "x"}\n\t}\n}'
 WARP = "\ufeff" + '{\r\n  "mcpServers": {\r\n    "a": {"command": "x", "working_directory": "/"}\r\n  }\r\n}\r\n'
@@ -125,6 +124,27 @@ FACTORY = """\
 // droid
 {"mcpServers": {"a": {"type": "stdio", "command": "x", "args": [], "disabled": true}} /* all */}
 """
+
+FILES = {
+    "claude-code": (".claude.json", CLAUDE),
+    "cursor": (".cursor/mcp.json", CURSOR),
+    "codex": (".codex/config.toml", CODEX),
+    "vscode": (".config/Code/User/mcp.json", VSCODE),
+    "zed": (".config/zed/settings.json", ZED),
+    "goose": (".config/goose/config.yaml", GOOSE),
+    "opencode": (".config/opencode/opencode.json", OPENCODE),
+    "amp": (".config/amp/settings.json", '{\n  "amp.notifications.enabled": true\n}\n'),
+    "gemini-cli": (".gemini/settings.json", '{"security":{"auth":{"selectedType":"oauth"}},"mcpServers":{}}'),
+    "qwen-code": (".qwen/settings.json", QWEN),
+    "crush": (".config/crush/crush.json", CRUSH),
+    "kilo-code": (".config/kilo/kilo.jsonc", KILO),
+    "continue": (".continue/mcpServers/kbhub.json", '{"mcpServers": {}}'),
+    "roo-code": (".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json", ROO),
+    "junie": (".junie/mcp/mcp.json", JUNIE),
+    "warp": (".warp/.mcp.json", WARP),
+    "factory": (".factory/mcp.json", FACTORY),
+}
+"""Where each client keeps its servers on Linux, and what its user has there."""
 
 UPDATED = {
     "cursor": """\
@@ -229,6 +249,12 @@ def make_account(environment, monkeypatch, capsys) -> Account:
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(environment.project)
     return Account(environment.home, folder, environment.project, env, capsys)
+
+
+@pytest.fixture
+def account(environment, monkeypatch, capsys) -> Account:
+    """A user without any client, in a project."""
+    return make_account(environment, monkeypatch, capsys)
 
 
 def without_blanks(value):

@@ -15,8 +15,8 @@ import kbhub.index.sqlite.schema
 import kbhub.setup.doctor
 import kbhub.sync.watch
 from conftest import held_elsewhere
-from kbhub.__main__ import main
 from kbhub.index.sqlite import IndexWriter
+from kbhub.reading.reports import Finding
 from kbhub.render.setup import diagnosis_report
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.doctor import examine, repair
@@ -103,23 +103,16 @@ def test_looking_changes_nothing(shop):
     }
 
 
-# -- indexes -----------------------------------------------------------------------------------------------------------
+def run(path, statement):
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    connection = apsw.Connection(str(path))
+    connection.execute(statement).fetchall()
+    connection.close()
 
 
 def noise(path):
     path.write_bytes(os.urandom(20_000))
-
-
-def truncated(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def emptied(path):
-    path.write_bytes(b"")
-
-
-def newer(path):
-    run(path, "PRAGMA user_version = 99")
 
 
 def foreign(path):
@@ -133,43 +126,29 @@ def folder(path):
     path.mkdir()
 
 
-def without_words(path):
-    run(path, "UPDATE fts_data SET block = zeroblob(length(block)) WHERE id > 100")
-
-
-def without_chunks(path):
-    run(path, "DELETE FROM chunk")
-
-
-def with_a_lost_vector(path):
-    run(path, "INSERT INTO vector VALUES (999, 1, NULL)")
-
-
-def run(path, statement):
-    for suffix in ("-wal", "-shm"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
-    connection = apsw.Connection(str(path))
-    connection.execute(statement).fetchall()
-    connection.close()
-
-
-DAMAGES = [noise, truncated, emptied, newer, foreign, folder, without_words, without_chunks, with_a_lost_vector]
-
-
-SURE = (truncated, foreign, folder, without_words)
+DAMAGES = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "foreign": foreign,
+    "folder": folder,
+    "without words": lambda path: run(path, "UPDATE fts_data SET block = zeroblob(length(block)) WHERE id > 100"),
+    "noise": noise,
+    "emptied": lambda path: path.write_bytes(b""),
+    "newer": lambda path: run(path, "PRAGMA user_version = 99"),
+    "without chunks": lambda path: run(path, "DELETE FROM chunk"),
+    "with a lost vector": lambda path: run(path, "INSERT INTO vector VALUES (999, 1, NULL)"),
+}
+SLOW = list(DAMAGES)[4:]
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [*SURE, *(pytest.param(one, marks=pytest.mark.slow) for one in DAMAGES if one not in SURE)],
-    ids=lambda damage: damage.__name__,
+    "damage", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in DAMAGES]
 )
 def test_a_broken_index_is_found_and_made_anew(shop, damage):
     """Whatever lies in its place, search works after `--fix`, and no document is touched."""
     path = index_of(shop)
     for suffix in ("-wal", "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
-    damage(path)
+    DAMAGES[damage](path)
     before = theirs(shop)
 
     finding = the_finding(shop)
@@ -177,8 +156,7 @@ def test_a_broken_index_is_found_and_made_anew(shop, damage):
     assert "--fix" in finding.remedy
 
     diagnosis = repaired(shop)
-    assert 2 == len(diagnosis.fixed)
-    assert () == diagnosis.failed
+    assert (2, ()) == (len(diagnosis.fixed), diagnosis.failed)
     assert {"leftovers"} >= {finding.check for finding in diagnosis.findings if finding.level != "ok"}
     repaired(shop)
     assert [] == [one for one in found(shop) if one.fixable]
@@ -197,45 +175,43 @@ def test_what_lay_in_the_place_of_an_index_is_never_deleted(shop):
     assert "ten years" == Path(finding.subject, "thesis.txt").read_text()
 
 
-def test_a_base_that_is_behind_is_brought_in_step(shop):
+def missing_index(shop):
+    path = index_of(shop)
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def changed_files(shop):
     for name in ("a", "b"):
         shop.write(f"knowledge/{name}.md", f"# {name}\n")
     (shop.project / "knowledge/deploy.md").unlink()
-    finding = the_finding(shop)
-    assert ("freshness", "project", True) == (finding.check, finding.subject, finding.fixable)
-    assert "3 files changed" in finding.message
-    assert "`kbhub index project`" in finding.remedy
-
-    repaired(shop)
-    assert [] == found(shop)
 
 
-def test_a_base_without_an_index_gets_one(shop):
-    index_of(shop).unlink()
-    for suffix in ("-wal", "-shm"):
-        Path(f"{index_of(shop)}{suffix}").unlink(missing_ok=True)
-    finding = the_finding(shop)
-    assert ("freshness", "warning", "notes") == (finding.check, finding.level, finding.subject)
-
-    repaired(shop)
-    assert [] == found(shop)
-
-
-def test_vectors_of_another_embedder_are_made_anew(shop):
+def other_embedder(shop):
     with IndexWriter(index_of(shop)) as writer, writer.transaction():
         writer.set_meta({"embedder": "another"})
-    finding = the_finding(shop)
-    assert ("vectors", "notes", True) == (finding.check, finding.subject, finding.fixable)
-    assert "by keyword only" in finding.message
-
-    repaired(shop)
-    assert [] == found(shop)
 
 
-def test_chunks_without_a_vector_are_counted(shop):
+def lost_vectors(shop):
     with IndexWriter(index_of(shop)) as writer, writer.transaction():
         writer.forget_vectors()
-    assert "Vectors are missing for 1 chunk," in the_finding(shop).message
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "subject", "said"),
+    [
+        (changed_files, "freshness", "project", "3 files changed"),
+        (missing_index, "freshness", "notes", ""),
+        (other_embedder, "vectors", "notes", "by keyword only"),
+        (lost_vectors, "vectors", "notes", "Vectors are missing for 1 chunk,"),
+    ],
+)
+def test_an_index_that_is_behind_is_brought_in_step(shop, change, check, subject, said):
+    change(shop)
+    finding = the_finding(shop)
+    assert (check, subject, True, "warning") == (finding.check, finding.subject, finding.fixable, finding.level)
+    assert said in finding.message
+    assert check != "freshness" or f"`kbhub index {subject}`" in finding.remedy
 
     repaired(shop)
     assert [] == found(shop)
@@ -246,7 +222,8 @@ def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
     noise(path)
     with held_elsewhere(f"{path}.lock"):
         finding = the_finding(shop)
-        broken = repair(shop.hub(), examine(shop.hub()).model_copy(update={"findings": (broken_index(),)}))
+        wrong = Finding(check="index", level="error", subject="notes", message="x", remedy="y", fixable=True)
+        broken = repair(shop.hub(), examine(shop.hub()).model_copy(update={"findings": (wrong,)}))
     assert ("lock", "notes", False) == (finding.check, finding.subject, finding.fixable)
     assert "the lock goes with it" in finding.remedy
     assert () == broken.fixed
@@ -255,12 +232,6 @@ def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
 
     repaired(shop)
     assert not any(finding.level == "error" for finding in found(shop))
-
-
-def broken_index():
-    from kbhub.reading.reports import Finding
-
-    return Finding(check="index", level="error", subject="notes", message="x", remedy="y", fixable=True)
 
 
 def test_files_with_problems_are_named(shop):
@@ -273,9 +244,6 @@ def test_files_with_problems_are_named(shop):
     assert findings[0].message.startswith("broken0.md: ")
     assert findings[-1].message.startswith("3 more files")
     assert all(finding.remedy for finding in findings)
-
-
-# -- folders -----------------------------------------------------------------------------------------------------------
 
 
 @posix
@@ -315,18 +283,11 @@ def test_a_folder_that_kbhub_shares_with_others_keeps_its_mode(shop):
     for path in (*theirs, cache / "bases"):
         path.touch()
         path.chmod(0o755)
-    repaired(shop)
-    assert [0o755] * 4 == [path.stat().st_mode & 0o777 for path in (*theirs, cache / "bases")]
-
-
-@posix
-def test_links_among_the_indexes_are_not_followed(shop):
     outside = shop.write(shop.home / "shared.db", "x")
-    outside.chmod(0o644)
-    (shop.home.parent / "cache/bases/link-0123456789ab.db").symlink_to(outside)
+    outside.chmod(0o755)
+    (cache / "bases/link-0123456789ab.db").symlink_to(outside)
     repaired(shop)
-
-    assert 0o644 == outside.stat().st_mode & 0o777
+    assert [0o755] * 5 == [path.stat().st_mode & 0o777 for path in (*theirs, outside, cache / "bases")]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
@@ -353,14 +314,14 @@ def test_leftovers_are_deleted(shop):
     ]
 
 
-@pytest.mark.parametrize(("name", "check"), [("cache", "cache"), ("data", "data")])
-def test_a_folder_that_cannot_be_one_is_an_error(environment, name, check):
+@pytest.mark.parametrize("name", ["cache", "data"])
+def test_a_folder_that_cannot_be_one_is_an_error(environment, name):
     environment.write(environment.home.parent / name, "a file")
-    findings = [finding for finding in found(environment) if finding.check == check]
+    (finding,) = [finding for finding in found(environment) if finding.check == name]
 
-    assert ["error"] == [finding.level for finding in findings]
-    assert "is not a folder" in findings[0].message
-    assert "KBHUB_" in findings[0].remedy
+    assert finding.level == "error"
+    assert "is not a folder" in finding.message
+    assert "KBHUB_" in finding.remedy
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
@@ -371,51 +332,6 @@ def test_a_cache_that_cannot_be_written_is_an_error(shop):
         assert "cannot be written" in the_finding(shop).message
     finally:
         cache.chmod(0o700)
-
-
-def test_little_room_is_said(shop, monkeypatch):
-    monkeypatch.setattr(kbhub.setup.doctor, "LOW_DISK_BYTES", 1 << 62)
-    finding = the_finding(shop)
-
-    assert ("disk", "warning") == (finding.check, finding.level)
-    assert "Free up space" in finding.remedy
-
-
-# -- config, pointers, trust -------------------------------------------------------------------------------------------
-
-
-def test_a_broken_config_is_named_with_its_line(shop):
-    """Everything else that can be looked at still is; `--fix` leaves it alone."""
-    file = shop.write(shop.home / ".kbhub.json", '{\n  "bases": {x}\n}\n')
-    finding = the_finding(shop)
-    before = theirs(shop)
-    diagnosis = repaired(shop)
-
-    assert ("config", "error", False) == (finding.check, finding.level, finding.fixable)
-    assert f"{file}: line 2, column" in finding.message
-    assert () == diagnosis.fixed
-    assert before == theirs(shop)
-
-
-def test_an_unknown_field_is_a_warning_with_the_nearest_name(shop):
-    configure(shop, serch={"limit": 3})
-    finding = the_finding(shop)
-
-    assert ("config", "warning") == (finding.check, finding.level)
-    assert "'serch'" in finding.message
-    assert finding.remedy == "Did you mean 'search'?"
-
-
-def test_a_base_whose_folder_is_missing_is_an_error(shop):
-    shutil.move(shop.home / "notes", shop.home / "away")
-    before = theirs(shop)
-    finding = the_finding(shop)
-    repaired(shop)
-
-    assert ("base", "error", "notes") == (finding.check, finding.level, finding.subject)
-    assert "does not exist" in finding.message
-    assert "`bases.notes`" in finding.remedy
-    assert before == theirs(shop)
 
 
 @pytest.mark.parametrize(
@@ -434,12 +350,54 @@ def test_a_pointer_that_needs_trust_is_named_with_the_command(shop, pointer, lev
     assert () == shop.hub().trust.entries()
 
 
-def test_a_malformed_pointer_is_an_error_of_the_project_alone(shop):
-    shop.write(".kbhub.json", '{"knowledge": 3}')
+FAULTS = {
+    "config": (lambda shop: shop.write(shop.home / ".kbhub.json", '{\n  "bases": {x}\n}\n'),
+               ("error", None, ".kbhub.json: line 2, column", "")),
+    "config ": (lambda shop: configure(shop, serch={"limit": 3}),
+                ("warning", None, "'serch'", "Did you mean 'search'?")),
+    "base": (lambda shop: shutil.move(shop.home / "notes", shop.home / "away"),
+             ("error", "notes", "does not exist", "`bases.notes`")),
+    "pointer": (lambda shop: shop.write(".kbhub.json", '{"knowledge": 3}'),
+                ("error", "project", "knowledge: ", "")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("check", FAULTS)
+def test_a_fault_of_a_file_of_the_users_is_named_and_left_alone(shop, check):
+    """Everything else that can be looked at still is."""
+    change, (level, subject, said, remedy) = FAULTS[check]
+    change(shop)
+    finding = the_finding(shop)
+    before = theirs(shop)
+
+    assert (finding.check, finding.level, finding.fixable) == (check.strip(), level, False)
+    assert subject in (None, finding.subject)
+    assert said in finding.message
+    assert remedy in finding.remedy
+    assert repaired(shop).fixed == ()
+    assert before == theirs(shop)
+
+
+LIMITS = {
+    "disk": ((kbhub.setup.doctor, "LOW_DISK_BYTES", lambda _: 1 << 62), "Free up space"),
+    "sqlite-vec": ((kbhub.index.sqlite.schema, "_vector_extension", lambda _: lambda: None), ""),
+    "watch": (
+        (kbhub.setup.doctor, "WATCHES", lambda shop: shop.write(shop.home / "max_user_watches", "2\n")),
+        "fs.inotify.max_user_watches",
+    ),
+    "watch ": ((kbhub.sync.watch, "_remote_mounts", lambda shop: lambda: [(str(shop.home), "nfs4")]), "nfs4"),
+}
+
+
+@pytest.mark.parametrize("check", LIMITS)
+def test_limits_of_the_machine_are_said(shop, monkeypatch, check):
+    """Little room, no vector extension, few watches, a remote file system."""
+    (module, name, value), said = LIMITS[check]
+    monkeypatch.setattr(module, name, value(shop))
     finding = the_finding(shop)
 
-    assert ("pointer", "error", "project") == (finding.check, finding.level, finding.subject)
-    assert "knowledge: " in finding.message
+    assert (finding.check, finding.level) == (check.strip(), "warning")
+    assert said in finding.message + finding.remedy
 
 
 def test_what_is_trusted_is_counted_by_what_it_allows(shop):
@@ -493,9 +451,6 @@ def test_nothing_to_search_is_said_with_what_to_do(environment):
     assert "`kbhub init`" in finding.remedy
 
 
-# -- machine -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("model", ["empty", "nonsense", "missing"])
 def test_a_model_that_does_not_load_is_an_error(shop, model):
     path = shop.home / model
@@ -510,12 +465,8 @@ def test_a_model_that_does_not_load_is_an_error(shop, model):
     assert "error" == finding.level
     assert "keyword only" in finding.message
     assert "`embedder.model`" in finding.remedy
-
-
-def test_no_embedder_is_a_choice(shop):
     configure(shop, embedder={"model": "none"})
-
-    assert [] == found(shop)
+    assert [] == found(shop)  # which is a choice
 
 
 def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
@@ -533,62 +484,19 @@ def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
     assert "tokenizer.json is missing" in the_finding(shop).message
 
 
-def test_without_the_vector_extension_search_works_and_it_is_said(shop, monkeypatch):
-    monkeypatch.setattr(kbhub.index.sqlite.schema, "_vector_extension", lambda: None)
-    finding = the_finding(shop)
-
-    assert ("sqlite-vec", "warning") == (finding.check, finding.level)
-
-
-def test_more_folders_than_may_be_watched_are_said(shop, tmp_path, monkeypatch):
-    limit = shop.write(tmp_path / "max_user_watches", "2\n")
-    monkeypatch.setattr(kbhub.setup.doctor, "WATCHES", limit)
-    finding = the_finding(shop)
-
-    assert ("watch", "warning") == (finding.check, finding.level)
-    assert "fs.inotify.max_user_watches" in finding.remedy
-
-
-def test_a_base_on_a_remote_file_system_is_said(shop, monkeypatch):
-    monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: [(str(shop.home), "nfs4")])
-    finding = the_finding(shop)
-
-    assert ("watch", "notes") == (finding.check, finding.subject)
-    assert "nfs4" in finding.message
-
-
-# -- command line ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def doctor(shop, monkeypatch, capsys):
-    """Runs the command in this process, as a user with an empty home."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
-    for name, value in shop.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(shop.project)
-
-    def run(*arguments):
-        code = main(["doctor", *arguments])
-        return code, *capsys.readouterr()
-
-    return run
-
-
-def test_the_command_fails_until_the_errors_are_mended(doctor, shop):
+def test_the_command_fails_until_the_errors_are_mended(kbhub, shop):
     noise(index_of(shop))
-    code, out, err = doctor()
-    assert (1, "") == (code, err)
-    assert "1 error. `kbhub doctor --fix` can fix 1." in out
+    assert "1 error. `kbhub doctor --fix` can fix 1." in kbhub("doctor", code=1).out
 
-    code, out, err = doctor("--fix")
-    assert (0, "") == (code, err)
-    assert out.startswith("fixed  notes: its index was moved aside")
-    doctor("--fix")
-    code, out, _ = doctor()
-    assert 0 == code
-    assert out.endswith("\nNo problems found.\n")
+    fixed = kbhub("doctor", "--fix", code=0)
+    assert fixed.err == ""
+    assert fixed.out.startswith("fixed  notes: its index was moved aside")
+    kbhub("doctor", "--fix")
+    assert kbhub("doctor", code=0).out.endswith("\nNo problems found.\n")
+    shop.write(shop.home / ".kbhub.json", "{")
+    broken = kbhub("doctor", code=1)
+    assert broken.err == ""
+    assert "malformed JSON" in " ".join(broken.out.split())
 
 
 def test_the_text_fits_a_terminal(shop):
@@ -601,23 +509,13 @@ def test_the_text_fits_a_terminal(shop):
     assert out.count("→ ") == sum(line.startswith(("error", "warning")) for line in out.splitlines()) >= 4
 
 
-def test_json_has_every_finding(doctor, shop):
+def test_json_has_every_finding(kbhub, shop):
     """For programs: level, check, subject, message, remedy, and whether `--fix` mends it."""
     shop.write("knowledge/late.md", "# Late\n")
-    code, out, _ = doctor("--json")
-    findings = json.loads(out)["findings"]
+    findings = kbhub("doctor", "--json", code=0).json["findings"]
 
-    assert 0 == code
     assert {"check", "level", "subject", "message", "remedy", "fixable"} == set(findings[0])
     assert ["freshness"] == [finding["check"] for finding in findings if finding["fixable"]]
-
-
-def test_a_broken_config_is_a_finding_and_no_failure_of_the_command(doctor, shop):
-    shop.write(shop.home / ".kbhub.json", "{")
-    code, out, err = doctor()
-
-    assert (1, "") == (code, err)
-    assert "malformed JSON" in " ".join(out.split())
 
 
 def ollama_of(environment, config, **changes):

@@ -9,17 +9,11 @@ import pytest
 
 from kbhub.setup.clients import Machine
 from kbhub.setup.plan import DIALOGS, launch, this_installation
-from setup_machine import CURSOR, Account, make_account
+from setup_machine import CURSOR
 from trees import snapshot
 
 HOWTO = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
 NAMES = [dialog.name for dialog in DIALOGS]
-
-
-@pytest.fixture
-def account(environment, monkeypatch, capsys) -> Account:
-    """A user without any client, in a project."""
-    return make_account(environment, monkeypatch, capsys)
 
 
 def wanted(account) -> dict:

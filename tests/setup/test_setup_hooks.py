@@ -10,7 +10,7 @@ import pytest
 from kbhub.hooks.events import CLIENTS
 from kbhub.setup.instructions import HOOKED
 from kbhub.workspace.jsonc import parse_jsonc
-from setup_machine import CLAUDE, CODEX, Account, make_account, without_blanks
+from setup_machine import CLAUDE, CODEX, without_blanks
 
 FILES = {
     "claude-code": ".claude/settings.json",
@@ -37,12 +37,6 @@ THEIRS = {
     "byte order mark": '\ufeff{\n\t"theme": "dark"\n}',
     "no hooks yet": '{\n  "hooks": {}\n}\n',
 }
-
-
-@pytest.fixture
-def account(environment, monkeypatch, capsys) -> Account:
-    """A user without any client, in a project."""
-    return make_account(environment, monkeypatch, capsys)
 
 
 def install(account, client):
@@ -92,28 +86,18 @@ def test_hooks_stand_beside_theirs_and_go_again(account, client, before):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_second_time_changes_nothing(account, client):
-    file = install(account, client)
-    account.run("--client", client, "--hooks", "--yes")
-    before = file.read_bytes()
-
-    code, out, _ = account.run("--client", client, "--hooks", "--yes")
-
-    assert (code, file.read_bytes()) == (0, before)
-    assert "unchanged" in out
-
-
-@pytest.mark.parametrize("client", CLIENTS)
-def test_another_installation_takes_the_place_of_the_old_ones(account, client):
+def test_a_second_time_changes_nothing_and_another_installation_takes_the_place_of_the_old_one(account, client):
     file = install(account, client)
     account.run("--client", client, "--hooks", "--yes")
     text = file.read_text()
+    code, out, _ = account.run("--client", client, "--hooks", "--yes")
+    assert (code, file.read_text()) == (0, text)
+    assert "unchanged" in out
+
     command = next(iter(commands(file).values())).partition(" hook ")[0]
     file.write_text(text.replace(json.dumps(command)[1:-1], "/opt/old/kbhub"))
     assert "/opt/old/kbhub hook" in file.read_text()
-
     account.run("--client", client, "--hooks", "--yes")
-
     assert file.read_text() == text
 
 
@@ -162,6 +146,8 @@ def test_hooks_are_asked_for_where_a_person_sets_up(account):
     assert commands(file)
     assert "kbhub trust --documents" in out + err
     assert "`/hooks`" in out
+    account.file(".cursor/mcp.json", "{}")
+    assert "Register hooks" not in account.run("--client", "cursor", typed="y\n")[2]  # it has none
 
 
 @pytest.mark.parametrize("arguments", [("--yes",), ("--no-hooks", "--yes"), ("--dry-run",), ("--hooks", "--dry-run")])
@@ -173,19 +159,13 @@ def test_without_a_word_for_it_there_are_no_hooks(account, arguments):
     assert not file.exists()
 
 
-def test_no_question_for_a_client_without_hooks(account):
-    account.file(".cursor/mcp.json", "{}")
-
-    _, _, err = account.run("--client", "cursor", typed="y\n")
-
-    assert "Register hooks" not in err
-
-
 def test_removing_leaves_no_hook_of_a_client_that_is_gone(account):
     file = install(account, "codex")
+    account.file(".codex/config.toml", CODEX)
     account.run("--client", "codex", "--hooks", "--yes")
+    account.run("--client", "codex", "--no-hooks", "--remove", "--yes")
+    assert commands(file)  # only the server was to go
     (account.bin / "codex").unlink()
-
     account.run("--remove", "--yes", "--client", "codex")
 
     assert not commands(file)
@@ -199,16 +179,6 @@ def test_removing_one_client_keeps_the_hooks_of_the_others(account, other):
     account.run("--client", other, "--remove", "--yes")
 
     assert file.read_bytes() == before
-
-
-def test_no_hooks_keeps_hooks_when_the_server_is_removed(account):
-    file = install(account, "codex")
-    account.file(".codex/config.toml", CODEX)
-    account.run("--client", "codex", "--hooks", "--yes")
-
-    account.run("--client", "codex", "--no-hooks", "--remove", "--yes")
-
-    assert commands(file)
 
 
 def test_status_and_hooks_name_the_clients_that_run_them(account, kbhub):
