@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -24,10 +25,8 @@ def indexed(environment):
     environment.write("knowledge/x.md", "# X\n")
     for name in ("notes", "gone"):
         environment.write(environment.home / name / "a.md", "# A\n")
-    environment.write(
-        environment.home / ".kbhub.json",
-        '{"bases": {"notes": "~/notes", "gone": "~/gone"}, "repos": {"*": ["notes", "gone"]}}',
-    )
+    bases = '{"bases": {"notes": "~/notes", "gone": "~/gone"}, "repos": {"*": ["notes", "gone"]}}'
+    environment.write(environment.home / ".kbhub.json", bases)
     environment.hub().sync()
     return environment
 
@@ -38,25 +37,33 @@ def indexes(environment):
 
 
 def test_indexes_in_use_are_never_found(indexed):
-    """Also from another project, and for a base that is not active there."""
-    other = indexed.home.parent / "other"
+    """Also from another project or the home directory, and for a base that is not active there."""
+    other = indexed.project.parent / "app"
     other.mkdir()
+    indexed.write(indexed.project.parent / "app.knowledge" / "s.md", "# S\n")
+    indexed.hub(cwd=other).sync()
+    assert {"app-knowledge", "app.knowledge"} & indexes(indexed)
     indexed.write(indexed.home / ".kbhub.json", '{"bases": {"notes": "~/notes", "gone": "~/gone"}}')
 
-    assert examine_cache(indexed.hub(cwd=other)).found == ()
+    assert examine_cache(indexed.hub(cwd=other)).found == examine_cache(indexed.hub(cwd=indexed.home)).found == ()
 
 
-def test_the_index_of_a_folder_that_is_gone_is_deleted(indexed):
+def test_the_index_of_a_folder_that_is_gone_is_deleted_unless_somebody_writes_it(indexed):
     shutil.rmtree(indexed.home / "gone")
     hub = indexed.hub()
-
     found = examine_cache(hub)
-    done = delete(hub, found)
-
     assert [(one.kind, one.base) for one in found.found] == [("index", indexed.home / "gone")]
     assert "is gone" in found.found[0].reason
-    assert (done.deleted, done.freed, done.kept) == ((found.found[0].path,), found.bytes, ())
     assert found.bytes > 0
+
+    with FileLock(f"{found.found[0].path}.lock"):
+        done = delete(hub, found)
+    assert (done.deleted, done.freed) == ((), 0)
+    assert "is using it" in done.kept[0].message
+    assert found.found[0].path.exists()
+
+    done = delete(hub, found)
+    assert (done.deleted, done.freed, done.kept) == ((found.found[0].path,), found.bytes, ())
     assert not list((hub.cache / "bases").glob("gone-*"))
     assert indexes(indexed) == {"notes", "shop-knowledge"}
 
@@ -90,20 +97,6 @@ def test_what_was_set_aside_and_locks_without_index_are_found(indexed):
     assert not lock.exists()
 
 
-def test_an_index_that_somebody_writes_is_left_alone(indexed):
-    shutil.rmtree(indexed.home / "gone")
-    hub = indexed.hub()
-    found = examine_cache(hub)
-    path = found.found[0].path
-
-    with FileLock(f"{path}.lock"):
-        done = delete(hub, found)
-
-    assert (done.deleted, done.freed) == ((), 0)
-    assert "is using it" in done.kept[0].message
-    assert path.exists()
-
-
 def test_a_base_that_came_back_keeps_its_index(indexed):
     folder = indexed.home / "gone"
     folder.rename(indexed.home / "away")
@@ -123,6 +116,8 @@ def test_nothing_outside_the_cache_is_touched(indexed, tmp_path):
     folder = indexed.hub().cache / "bases"
     (folder / "link-0123456789ab.db").symlink_to(elsewhere / "mine-0123456789ab.db")
     (indexed.hub().cache / "eval").symlink_to(elsewhere)
+    StoredAnswers(elsewhere).save(Expansion(), ["a"])
+    (indexed.hub().cache / "answers").symlink_to(elsewhere / "answers")
 
     assert examine_cache(indexed.hub()).found == ()
 
@@ -148,32 +143,19 @@ def test_corpora_of_measurements_are_deleted_when_they_rest(indexed):
     assert new.exists()
 
 
-def test_a_projects_index_is_kept_from_elsewhere(indexed):
-    """Looked at from the home directory, every project's knowledge is still somebody's."""
-    sibling = indexed.project.parent / "app.knowledge"
-    (indexed.project.parent / "app").mkdir()
-    indexed.write(sibling / "s.md", "# S\n")
-    indexed.hub(cwd=indexed.project.parent / "app").sync()
-    assert "app-knowledge" in indexes(indexed) or "app.knowledge" in indexes(indexed)
-
-    assert examine_cache(indexed.hub(cwd=indexed.home)).found == ()
-
-
-def aged(path, days):
-    then = time.time() - days * DAY
-    os.utime(path, (then, then))
-
-
 def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
     stored = StoredAnswers(indexed.hub().cache)
     for number in range(3):
         stored.save(Expansion(), [str(number)])
     for path in stored.folder.iterdir():
-        aged(path, 5)
+        os.utime(path, (time.time() - 5 * DAY,) * 2)
     mine = stored.folder / "notes.txt"
     mine.write_text("mine")
 
     found = examine_cache(indexed.hub())
+    row, total = text_of(cleanup_report(found)).splitlines()
+    assert row.split("  ")[1:3] == ["5 days ago", str(stored.folder)]
+    assert total.startswith("1 item, ")
     done = delete(indexed.hub(), found)
 
     assert [(one.kind, one.path, one.age // DAY) for one in found.found] == [("answers", stored.folder, 5)]
@@ -181,33 +163,17 @@ def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
     assert done.deleted == (stored.folder,)
     assert [*stored.folder.iterdir()] == [mine]
     assert examine_cache(indexed.hub()).found == ()
-
-
-def test_links_in_place_of_caches_are_left_alone(indexed, tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    StoredAnswers(elsewhere).save(Expansion(), ["a"])
-    (indexed.hub().cache / "answers").symlink_to(elsewhere / "answers")
-
-    assert examine_cache(indexed.hub()).found == ()
-
-
-def test_a_folder_of_answers_goes_when_it_is_empty(indexed):
-    stored = StoredAnswers(indexed.hub().cache)
+    mine.unlink()
     stored.save(Expansion(), ["a"])
-
     delete(indexed.hub(), examine_cache(indexed.hub()))
-
     assert not stored.folder.exists()
 
 
 @pytest.fixture
 def keeping(indexed):
     """Two bases of the user's with a kept text each, of which one is deleted."""
-    indexed.write(
-        indexed.home / ".kbhub.json",
-        '{"bases": {"notes": {"knowledge": "~/notes", "keepDeleted": ["*"]},'
-        ' "gone": {"knowledge": "~/gone", "keepDeleted": ["*"]}}, "repos": {"*": ["notes", "gone"]}}',
-    )
+    bases = {name: {"knowledge": f"~/{name}", "keepDeleted": ["*"]} for name in ("notes", "gone")}
+    indexed.write(indexed.home / ".kbhub.json", json.dumps({"bases": bases, "repos": {"*": list(bases)}}))
     indexed.hub().sync(full=True)
     for name in ("notes", "gone"):
         (indexed.home / name / "a.md").unlink()
@@ -252,14 +218,3 @@ def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
         about.write_text("{")
 
     assert [(one.base, "unknown" in one.reason) for one in examine_cache(keeping.hub()).spared] == [(None, True)] * 2
-
-
-def test_the_list_says_size_and_age(indexed):
-    stored = StoredAnswers(indexed.hub().cache)
-    stored.save(Expansion(), ["a"])
-    aged(next(stored.folder.iterdir()), 3)
-
-    row, total = text_of(cleanup_report(examine_cache(indexed.hub()))).splitlines()
-
-    assert row.split("  ")[1:3] == ["3 days ago", str(stored.folder)]
-    assert total.startswith("1 item, ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -20,24 +19,28 @@ def make(environment, **options):
     return make_knowledge(environment.hub().discovery(), **options)
 
 
-def point(environment, knowledge, **options):
-    hub = environment.hub()
-    return point_to(
-        hub.discovery(), str(knowledge), trust=hub.trust, home=environment.home, cwd=environment.project, **options
-    )
+def point(environment, knowledge, cwd=None, **options):
+    """From below the project, where a folder is named."""
+    cwd = environment.project / (cwd or "")
+    cwd.mkdir(exist_ok=True)
+    hub = environment.hub(cwd=cwd)
+    return point_to(hub.discovery(), str(knowledge), trust=hub.trust, home=environment.home, cwd=cwd, **options)
 
 
 def project_base(environment):
     return next((base for base in environment.hub().discovery().bases if base.id == "project"), None)
 
 
-def test_a_repository_gets_a_folder_with_a_starter(environment):
+def test_a_repository_gets_a_folder_with_a_starter_that_answers_the_search_that_is_suggested(environment):
     made = make(environment)
 
     assert made.made == (environment.project / "knowledge" / STARTER_NAME,)
     assert made.made[0].read_text("utf-8") == STARTER
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", "knowledge"]
     assert project_base(environment).path == environment.project / "knowledge"
+    hub = environment.hub()
+    hub.sync()
+    assert hub.search(Query(text="how to write knowledge")).hits[0].path == STARTER_NAME
 
 
 def test_outside_a_repository_a_pointer_is_made_too(environment):
@@ -47,14 +50,9 @@ def test_outside_a_repository_a_pointer_is_made_too(environment):
 
     assert made.made == (environment.project / "knowledge" / STARTER_NAME, environment.project / ".kbhub.json")
     assert project_base(environment).path == environment.project / "knowledge"
-
-
-def test_the_starter_answers_the_search_that_is_suggested(environment):
-    make(environment)
-    hub = environment.hub()
-    hub.sync()
-
-    assert hub.search(Query(text="how to write knowledge")).hits[0].path == STARTER_NAME
+    (environment.project / ".kbhub.json").unlink()  # so that the folder does not count
+    assert make(environment).made == (environment.project / ".kbhub.json",)
+    assert [path.name for path in (environment.project / "knowledge").iterdir()] == [STARTER_NAME]
 
 
 def test_a_name_is_kept_in_a_pointer(environment):
@@ -62,6 +60,9 @@ def test_a_name_is_kept_in_a_pointer(environment):
 
     pointer, warnings = read_pointer(environment.project / ".kbhub.json")
     assert (pointer.name, pointer.knowledge, warnings) == ("Obst & Gemüse", "./knowledge", ())
+    (environment.project / ".kbhub.json").unlink()
+    assert make(environment, name="Shop").made == (environment.project / ".kbhub.json",)
+    assert project_base(environment).name == "Shop"
 
 
 def test_knowledge_that_is_there_is_left_alone(environment):
@@ -75,17 +76,6 @@ def test_knowledge_that_is_there_is_left_alone(environment):
     assert made.made == ()
     assert str(environment.project / "knowledge") in made.notes[0]
     assert list(below.iterdir()) == []
-    assert [path.name for path in (environment.project / "knowledge").iterdir()] == ["a.md"]
-
-
-def test_a_folder_that_does_not_count_gets_only_the_pointer(environment):
-    """Outside a repository `knowledge/` may exist without being found; its files stay as they are."""
-    shutil.rmtree(environment.project / ".git")
-    environment.write("knowledge/a.md", "# A\n")
-
-    made = make(environment)
-
-    assert made.made == (environment.project / ".kbhub.json",)
     assert [path.name for path in (environment.project / "knowledge").iterdir()] == ["a.md"]
 
 
@@ -113,16 +103,13 @@ def test_a_part_of_docs_replaces_it_and_says_so(environment):
     assert made.notes == (f"This replaces {environment.project / 'docs'}, which was searched until now.",)
 
 
-def test_a_new_folder_is_created_where_it_is_named(environment):
+def test_a_new_folder_is_created_where_it_is_named_and_says_what_it_replaces(environment):
     environment.write("knowledge/a.md", "# A\n")
-    below = environment.project / "app"
-    below.mkdir()
-    hub = environment.hub(cwd=below)
 
-    made = point_to(hub.discovery(), "knowledge", trust=hub.trust, home=environment.home, cwd=below)
-
-    assert made.made == (below / "knowledge" / STARTER_NAME,)
+    made = point(environment, "knowledge", "app")
+    assert made.made == (environment.project / "app/knowledge" / STARTER_NAME,)
     assert str(environment.project / "knowledge") in made.notes[0]
+    assert str(environment.project / "knowledge") in point(environment, environment.home, "web").notes[0]
 
 
 @pytest.mark.parametrize("name", [".kbhub.json", ".knowledge.json"])
@@ -144,21 +131,17 @@ def test_a_pointer_to_the_same_folder_again_changes_nothing(environment, folder)
     """A script may run the command twice: it succeeds, says where the knowledge is, and writes nothing."""
     (environment.project / "docs").mkdir()
     (environment.home / "notes").mkdir()
-    below = environment.project / "src"
-    below.mkdir()
     point(environment, folder, name="Shop")
     text, grants = (environment.project / ".kbhub.json").read_text("utf-8"), environment.hub().trust.entries()
 
     for again in (point(environment, folder), point(environment, folder, name="Shop")):
         assert (again.made, again.trusted) == ((), False)
         assert again.notes == (f"This project already has its knowledge in {again.knowledge}; nothing had to change.",)
-    hub = environment.hub(cwd=below)
-    target = str(environment.project / folder)
-    assert point_to(hub.discovery(), target, trust=hub.trust, home=environment.home, cwd=below).made == ()
+    assert point(environment, environment.project / folder, "src").made == ()
 
     assert (environment.project / ".kbhub.json").read_text("utf-8") == text
     assert environment.hub().trust.entries() == grants
-    assert list(below.iterdir()) == []
+    assert list((environment.project / "src").iterdir()) == []
 
 
 def test_a_pointer_that_came_with_a_clone_is_trusted_for_the_folder_that_the_user_names(environment):
@@ -198,18 +181,6 @@ def test_another_name_is_not_dropped_silently(environment, action):
         action(environment, name="Store")
 
     assert project_base(environment).name == "Shop"
-
-
-def test_a_name_for_knowledge_without_a_pointer_gets_one(environment):
-    make(environment)
-
-    made = make(environment, name="Shop")
-
-    assert made.made == (environment.project / ".kbhub.json",)
-    assert (project_base(environment).name, project_base(environment).path) == (
-        "Shop",
-        environment.project / "knowledge",
-    )
 
 
 @pytest.mark.parametrize(
@@ -264,10 +235,7 @@ def test_a_pointer_out_of_the_project_is_trusted(environment):
     made = point(environment, notes, name="Notes")
 
     assert made.trusted
-    assert json.loads((environment.project / ".kbhub.json").read_text("utf-8")) == {
-        "knowledge": "../../home/notes",
-        "name": "Notes",
-    }
+    assert read_jsonc(environment.project / ".kbhub.json") == {"knowledge": "../../home/notes", "name": "Notes"}
     assert project_base(environment).path == notes
     assert not project_base(environment).writable
 
@@ -286,15 +254,10 @@ def test_a_pointer_within_the_project_needs_no_trust(environment):
 
 def test_a_folder_beside_the_project_is_named_from_the_pointer(environment):
     """No path of this machine gets into a file that is committed; trust holds for the folder as before."""
-    below = environment.project / "app"
-    other = environment.project.parent / "other"
-    below.mkdir()
+    below, other = environment.project / "app", environment.project.parent / "other"
     other.mkdir()
-    hub = environment.hub(cwd=below)
 
-    made = point_to(hub.discovery(), "../../other", trust=hub.trust, home=environment.home, cwd=below)
-
-    assert made.trusted
+    assert point(environment, "../../other", "app").trusted
     assert read_jsonc(below / ".kbhub.json") == {"knowledge": "../../other"}
     assert environment.hub(cwd=below).discovery().bases[0].path == other
 
@@ -317,19 +280,8 @@ def test_a_broken_trust_store_stops_before_anything_is_written(environment):
     assert not (environment.project / ".kbhub.json").exists()
 
 
-def test_a_pointer_replaces_the_knowledge_above_it_and_says_so(environment):
-    environment.write("knowledge/a.md", "# A\n")
-    below = environment.project / "app"
-    below.mkdir()
-    hub = environment.hub(cwd=below)
-
-    made = point_to(hub.discovery(), str(environment.home), trust=hub.trust, home=environment.home, cwd=below)
-
-    assert str(environment.project / "knowledge") in made.notes[0]
-
-
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")
-def test_files_are_shared_as_the_user_shares_files(environment):
+def test_files_are_shared_as_the_user_shares_files_and_made_once(environment):
     """A pointer that only its author could read would be no use in a team."""
     before = os.umask(0o022)
     try:
@@ -338,15 +290,9 @@ def test_files_are_shared_as_the_user_shares_files(environment):
         os.umask(before)
 
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
-
-
-def test_a_file_is_made_once_and_nothing_is_left_beside_it(environment):
-    file = create_file(environment.project / "a.md", "first\n")
-
     with pytest.raises(UsageError, match="already exists"):
         create_file(file, "second\n")
-
-    assert file.read_text() == "first\n"
+    assert file.read_text() == "text\n"
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", "a.md"]
 
 
@@ -363,17 +309,11 @@ def test_a_folder_that_cannot_be_written_is_said(environment):
 def test_a_pointer_to_the_project_itself_is_a_dot(environment):
     """Not `./.`; and read-only, as `docs/` would be, until the user allows writing."""
     made = point(environment, environment.project)
-
     assert read_jsonc(made.made[0]) == {"knowledge": ".", "readOnly": True}
     assert "kbhub trust --writable" in made.notes[0]
     base = project_base(environment)
     assert (base.path, base.writable) == (environment.project, False)
-
-
-def test_the_project_itself_stays_writable_if_its_knowledge_was(environment):
+    made.made[0].unlink()
     environment.write("knowledge/a.md", "# A\n")
-
-    made = point(environment, environment.project)
-
-    assert read_jsonc(made.made[0]) == {"knowledge": "."}
-    assert project_base(environment).writable
+    assert read_jsonc(point(environment, environment.project).made[0]) == {"knowledge": "."}
+    assert project_base(environment).writable  # as its knowledge was

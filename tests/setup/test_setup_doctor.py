@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.__main__ import main
 from kbhub.setup.doctor import client_findings
 from kbhub.setup.doctor.handshake import shake_hands
 from trees import snapshot
@@ -110,29 +109,20 @@ def test_what_is_switched_off_or_malformed_is_a_warning_and_is_not_started(user)
     assert all(one.remedy for one in findings(user))
 
 
-def test_a_projects_registration_is_not_started(user):
+def test_clients_without_the_server_are_named_and_are_no_fault_and_a_projects_registration_is_not_started(user):
     touched = user.home / "touched"
     entry = {"command": script(user, "kbhub", f"touch {touched}"), "args": ["serve"]}
     user.write(".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
-
     assert [finding.message for finding in findings(user)] == ["No MCP client was found on this machine."]
     assert not touched.exists()
-
-
-def test_clients_without_the_server_are_named_and_are_no_fault(user):
     (user.home / ".kiro").mkdir()
     (finding,) = findings(user)
 
     assert (finding.level, finding.message) == ("ok", "Not registered with Kiro; run `kbhub setup` to register it.")
 
 
-def test_doctor_tells_programs_about_registrations(user, monkeypatch, capsys):
+def test_doctor_tells_programs_about_registrations(user, kbhub):
     register(user, "/gone/kbhub", "serve")
-    for name, value in user.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(user.project)
-    code = main(["doctor", "--json"])
-    found = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["check"] == "client"]
+    found = [one for one in kbhub("doctor", "--json", code=1).json["findings"] if one["check"] == "client"]
 
-    assert code == 1
     assert [(one["subject"], one["level"]) for one in found] == [("Cursor", "error")]
