@@ -126,12 +126,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 245,
-    "lines": 62973,
-    "code lines": 43409,
+    "lines": 62970,
+    "code lines": 43408,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 49818,
+    "test lines": 49817,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

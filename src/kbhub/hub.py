@@ -19,7 +19,7 @@ from kbhub.index.engine import Index
 from kbhub.index.protocols import SharedEngine
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
-from kbhub.models.embedding import MINILM, Embedder, installed_model, open_embedder, own_model
+from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, transformer
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config, shown_url
@@ -261,10 +261,10 @@ class Hub:
                 self._embedder = (settings, self._shared.embedder(settings, self.options.env))
             return self._embedder[1]
 
-    def reranks(self) -> bool:
-        """Return whether the transformer reranks searches: it is installed, not off, and not the embedder."""
+    def transformer(self) -> Embedder | None:
+        """Return the model that reranks searches, unless it is not installed, off, or the embedder already."""
         settings = self.config().settings
-        return settings.search.second_look and settings.embedder.model != MINILM and installed_model() is not None
+        return transformer() if settings.search.second_look and settings.embedder.model != MINILM else None
 
     def state(self, kind: type[T]) -> T:
         """Return this hub's only instance of a class, created on first use, for what a room keeps between calls."""

@@ -34,6 +34,7 @@ def hub(environment):
 
 @pytest.fixture
 def ollama():
+    pytest.importorskip("kbhub.extensions.models")
     with running_ollama() as running:
         running.say = lambda body: CITED
         yield running

@@ -11,10 +11,10 @@ import pytest
 from filelock import FileLock
 
 from conftest import DAY
-from kbhub.models.ollama import StoredAnswers
+from kbhub.extensions.models.llm import Expansion
+from kbhub.extensions.models.server import StoredAnswers
 from kbhub.render.bases import cleanup_report
 from kbhub.render.terminal import text as text_of
-from kbhub.search.llm import Expansion
 from kbhub.setup.cache import RESTING_SECONDS, delete, examine_cache
 from kbhub.workspace.files import data_dir
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from kbhub.answers.answer import Passage, Prepared, Support, WritingRequest, estimated_tokens
 from kbhub.answers.sentences import Unit, units
-from kbhub.documents.safe_text import one_line, outdated_mark, quoted
+from kbhub.documents.safe_text import one_line, outdated_mark, quoted, seen, sendable, without_thinking
 from kbhub.index.query.parser import STOP_WORDS, searchable, stems
-from kbhub.models.inference import seen, sendable, without_thinking
 from kbhub.values import struct
 
 WIDEST_RANGE = 10

@@ -25,14 +25,13 @@ from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
 from kbhub.index.query.parser import beginning
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
-from kbhub.models.inference import Deadline, Prompt
-from kbhub.models.ollama import Ollama
 from kbhub.search.judge import LEADING_NOTES, is_unfinished
 from kbhub.search.plan import TermWeights
-from kbhub.search.search import search_assisted
+from kbhub.search.search import NO_LLM_INSTALLED, search_assisted
 from kbhub.types import Query
 from kbhub.usage.log import record
 from kbhub.values import struct
+from kbhub.workspace.extensions import extensions, load
 from kbhub.workspace.settings import DEFAULT_OLLAMA_MODEL
 
 if TYPE_CHECKING:
@@ -294,19 +293,14 @@ def _by_ollama(
     hub: Hub, prepared: Prepared, why: Sequence[str], on_text: Callable[[str], object] | None
 ) -> Answer | str:
     """Return the answer of a local model, or why there is none."""
-    settings = hub.config().settings.answers
-    model = settings.model or (DEFAULT_OLLAMA_MODEL if prepared.options.written_by else None)
+    model = hub.config().settings.answers.model or (DEFAULT_OLLAMA_MODEL if prepared.options.written_by else None)
     if model is None:
         return NO_OLLAMA
-    request = request_of(prepared)
+    write = next((name for extension in extensions() for name in extension.writers), None)
+    if write is None:
+        return NO_LLM_INSTALLED
     try:
-        text = Ollama(hub.options.env).generate(
-            model,
-            Prompt(request.system, request.prompt),
-            Deadline(settings.seconds, "answers.seconds"),
-            most_tokens=request.max_tokens,
-            on_text=on_text,
-        )
+        text = load(write)(hub, model, request_of(prepared), on_text)
     except ModelUnavailable as error:
         return str(error)
     finished = finish_written(prepared, ModelText(text, "ollama", model), why)

@@ -1,4 +1,4 @@
-"""Untrusted text made safe in an answer for a model: on one line, within quotes or fences that it cannot close."""
+"""Untrusted text made safe for a model (on one line, within quotes or fences that it cannot close), and from one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ LONG_FENCE = 40
 
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 # Bidirectional controls, zero-width and tag characters can make a text look like another.
-_INVISIBLE = re.compile(
-    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
+_MARKS = "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
+_INVISIBLE = re.compile(f"[{_MARKS}]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"<(?=[|｜])|(?<=[|｜])>"  # ChatML and others: <|im_start|>, <｜User｜>
+    r"|<(?=/?(?:s|bos|eos|pad|unk|think|thinking|start_of_turn|end_of_turn|start_of_image|tool_call|tool_response)>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])|<(?=</?SYS>>)",
+    re.IGNORECASE,
+)
+"""Where control tokens of chat templates begin or end. Servers tokenize them wherever they occur, so a document could
+speak as the system."""
+
+_THINKING = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_UNSEEN = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f{_MARKS}]")
+"""And control characters: a NUL ends the text for a server in C. The joiners that scripts and emojis need stay."""
 _QUOTES = str.maketrans({'"': "'", "`": "'", "·": "-"})
 
 
@@ -58,3 +69,26 @@ def cut(text: str, limit: int) -> str:
     if len(raw) <= limit:
         return text
     return raw[: limit - len("…".encode())].decode("utf-8", "ignore").rstrip() + "…"
+
+
+def sendable(text: str) -> str:
+    """Remove invisible characters from a text, and break up the control tokens of chat templates with a space."""
+    return _CONTROL.sub(lambda match: f" {match[0]}" if match[0] == ">" else f"{match[0]} ", seen(text))
+
+
+def seen(text: str) -> str:
+    """Remove invisible characters from a text, and replace lone surrogates, which cannot be encoded."""
+    return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", text))
+
+
+def without_thinking(text: str) -> str:
+    """Remove a model's thinking from its answer, even if its opening or closing tag is missing."""
+    kept: list[str] = []
+    thinking, at = False, 0
+    for tag in _THINKING.finditer(text):
+        if not thinking:
+            kept.append(text[at : tag.start()])
+        if tag[1] and not thinking:  # the opening tag is missing
+            kept.clear()
+        thinking, at = not tag[1], tag.end()
+    return "".join([*kept, "" if thinking else text[at:]]).strip()

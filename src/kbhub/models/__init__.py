@@ -1,5 +1,5 @@
-"""Texts → vectors, and prompts → text: the packaged static model, MiniLM, models on a server.
+"""Texts → vectors: the packaged static model, and those of model2vec.
 
-Comes in: texts and settings. Goes out: `Embedder`, vectors, answers of a language model.
+Comes in: texts and settings. Goes out: `Embedder`, vectors.
 Must not know: where a text comes from.
 """

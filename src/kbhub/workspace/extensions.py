@@ -70,10 +70,18 @@ class Extension:
     """First of two words → its usage after the name, and its help."""
     health: tuple[str, ...] = ()
     """Each a function of the hub that returns a section of the page *Health*: HTML, in which texts are escaped."""
+    searches: tuple[str, ...] = ()
+    """Each a function of a search, the hub, `ExpansionSettings`, `RerankSettings` and a query that returns a
+    `SearchResult`; it is called where one of the two is `enabled`."""
+    writers: tuple[str, ...] = ()
+    """Each a function of the hub, the name of a model, a `WritingRequest` and what gets each piece of text. It returns
+    the whole, or raises `ModelUnavailable`."""
+    checks: tuple[str, ...] = ()
+    """Each a function of the hub that returns findings of `kbhub doctor`."""
     server: tuple[str, ...] = ()
     """Each a `ServerExtension` of the MCP server: tools, methods, addresses, views of results."""
     embedders: Mapping[str, str] = field(default_factory=dict)
-    """Beginning of `embedder.model`, with a slash at its end → a function of that name, `EmbedderSettings` and the
+    """`embedder.model`, or its beginning with a slash at its end → a function of that name, `EmbedderSettings` and the
     environment that returns an `Embedder` without connecting."""
 
 
@@ -119,5 +127,5 @@ def engine_for(url: str) -> str | None:
 
 def embedder_for(model: str) -> str | None:
     """Return what opens a model by its name in the settings, or None if no installed extension does."""
-    start = model.partition("/")[0] + "/"
-    return next((found for extension in extensions() if (found := extension.embedders.get(start))), None)
+    kind = "".join(model.partition("/")[:2])
+    return next((found for extension in extensions() if (found := extension.embedders.get(kind))), None)

@@ -168,6 +168,10 @@ def working_directory() -> Path | None:
         return None
 
 
+ANSWERS = "answers"
+"""Folder of a language model's answers in the cache directory."""
+
+
 def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:
     """Return the folder of indexes: `override` (an option), `KBHUB_CACHE_DIR`, else the user's cache directory."""
     named = str(override) if override is not None else env.get("KBHUB_CACHE_DIR")

@@ -64,7 +64,6 @@ def test_there_is_one_vector_of_length_1_per_text(server, embedder):
 
 
 def test_queries_and_documents_are_told_apart_to_the_model(server, embedder):
-    """As its card says."""
     embedder.embed(["a document"])
     vector = embedder.embed_query("a question")
 
@@ -97,12 +96,10 @@ def test_models_have_their_formats(model, query, document):
 
 
 def test_every_format_is_reached():
-    """No name hides another."""
     assert all(format_of(f"{name}x") == wanted for name, wanted in FORMATS.items())
 
 
 def test_many_texts_go_in_batches(server, embedder):
-    """None too large."""
     vectors = embedder.embed([f"text {number}" for number in range(BATCH_TEXTS * 2 + 1)])
 
     assert len(vectors) == BATCH_TEXTS * 2 + 1
@@ -119,7 +116,6 @@ def test_a_text_that_the_model_finds_too_long_is_cut(server, embedder):
 
 
 def test_letters_that_are_no_unicode_are_replaced(server, embedder):
-    """A file name may have such."""
     assert embedder.embed(["a\ud800b"]).any()
 
 
@@ -139,14 +135,12 @@ def test_the_fingerprint_names_model_version_and_format_but_no_host(server, embe
 
 
 def test_the_fingerprint_loads_no_model(server, embedder):
-    """It is asked for before every search."""
     assert embedder.fingerprint == embedder.fingerprint
 
     assert [one.path for one in server.requests] == ["/api/tags"]
 
 
 def test_a_name_of_a_model_of_a_server_is_no_folder(tmp_path, monkeypatch):
-    """A clone may have a folder of that name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ollama" / "embeddinggemma").mkdir(parents=True)
     (tmp_path / "ollama" / "embeddinggemma" / "model.safetensors").write_bytes(b"x")
@@ -170,7 +164,6 @@ def test_the_packaged_model_treats_queries_as_texts():
 
 
 def test_a_model_that_is_not_pulled_is_an_error_with_its_command(server):
-    """The exact one, also for another host."""
     server.models.clear()
     with pytest.raises(
         EmbedderError, match=r"has no model 'embeddinggemma'\. Fetch it with `ollama pull embeddinggemma`"
@@ -191,7 +184,6 @@ def test_a_server_that_is_not_there_is_an_error(server):
 
 
 def test_a_lost_connection_is_tried_again(server, embedder):
-    """Indexing has time, and what was made before is kept."""
     embedder.embed(["x"])
     server.drop = 2
 
@@ -203,7 +195,6 @@ def test_a_lost_connection_is_tried_again(server, embedder):
 
 
 def test_a_connection_that_stays_lost_is_an_error(server, embedder):
-    """After some tries."""
     server.drop = 100
     with pytest.raises(EmbedderError, match="was lost"):
         embedder.embed(["x"])
@@ -212,7 +203,6 @@ def test_a_connection_that_stays_lost_is_an_error(server, embedder):
 
 
 def test_a_query_is_not_tried_again(server, embedder):
-    """A search waits."""
     assert embedder.fingerprint
     server.drop = 1
     with pytest.raises(EmbedderError, match="was lost"):
@@ -291,7 +281,6 @@ def test_nonsense_is_an_error(server, embedder, raw):
 
 
 def test_vectors_of_another_length_are_an_error(server, embedder):
-    """The index has room for one length."""
     embedder.embed(["x"])
     server.vector = lambda text: [1.0, 2.0]
     with pytest.raises(EmbedderError, match="different lengths"):
@@ -319,7 +308,6 @@ def test_a_server_of_openais_protocol_gives_vectors(server):
 
 
 def test_the_key_comes_from_the_variable_that_the_config_names(server):
-    """And from nowhere else."""
     server.key = "k-123"
     assert openai(server, {"MY_KEY": "k-123\n"}, key_variable="MY_KEY").embed(["x"]).any()
     assert server.requests[-1].headers["authorization"] == "Bearer k-123"
@@ -342,13 +330,11 @@ def test_the_key_goes_to_nobody_else(server):
 
 
 def test_the_address_must_be_named():
-    """Nothing goes to a server that nobody named."""
     with pytest.raises(EmbedderError, match=r"embedder.url is missing"):
         open_embedder("openai/text-embedding-3-small", NO_SETTINGS, {"OPENAI_API_KEY": "k"})
 
 
 def test_failures_of_such_a_server_are_errors(server):
-    """Each in one sentence."""
     embedder = openai(server)
     server.busy = 100
     with pytest.raises(EmbedderError, match="is busy"):
@@ -426,7 +412,6 @@ def test_vectors_that_could_not_be_made_are_made_next_time(project, server):
 
 
 def test_another_version_of_the_model_makes_all_vectors_anew(project, server):
-    """Vectors of two models are never compared."""
     project.hub().sync()
     server.models["embeddinggemma:latest"] = "3" * 64
 
@@ -450,7 +435,6 @@ def test_doctor_says_what_to_pull(project, server):
 
 
 def test_a_pointer_cannot_name_a_server(project, server):
-    """Only the user's own config sends texts anywhere."""
     (project.home / ".kbhub.json").unlink()
     project.write(
         ".kbhub.json", json.dumps({"embedder": {"model": "ollama/embeddinggemma", "url": server.url}, "knowledge": "."})

@@ -263,7 +263,7 @@ def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
 
 def _embed_ahead(hub: Hub, names: list[str]) -> None:
     """Compute the transformer vectors of bases, or say why searches do not use any."""
-    if not hub.reranks():
+    if hub.transformer() is None:
         complain("No vectors to compute: `search.secondLook` is off, or the extra kbhub[onnx] is not installed.")
         return
     with progress_bars("reading ") as progress:

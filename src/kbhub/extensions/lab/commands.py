@@ -1,14 +1,12 @@
-"""Measure search, and run models in pipelines: eval, rerank, embed."""
+"""Measure search, and embed texts: eval, embed."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,7 +16,6 @@ from pydantic import Field
 
 from kbhub.cli.console import progress_bars
 from kbhub.cli.options import Common, Exact, Reply, command, decoded
-from kbhub.documents.markdown import decode
 from kbhub.errors import UsageError
 from kbhub.extensions.lab.corpus import EvalMode, Setup, logged_dataset
 from kbhub.extensions.lab.datasets import load_dataset
@@ -28,15 +25,9 @@ from kbhub.extensions.lab.report import keep
 from kbhub.extensions.lab.text import evaluation_text
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.query.excerpts import excerpt
-from kbhub.index.query.parser import parse_query
-from kbhub.models.ollama import Ollama, StoredAnswers
-from kbhub.render.terminal import visible_line
-from kbhub.search.llm import PASSAGE_CHARACTERS, grade
 from kbhub.search.pipeline import RANKING_SIGNALS
 from kbhub.search.retrieval import SIGNALS
 from kbhub.types import MOST_HITS
-from kbhub.workspace.files import read_regular
 
 LEAST_RESULTS = 10
 """Results that the figures look at."""
@@ -46,17 +37,8 @@ MOST_BASES = 100
 DEFAULT_MODES: tuple[EvalMode, ...] = ("keyword", "semantic", "hybrid")
 
 
-PATIENT_SECONDS = 60.0
-"""Longest wait for grades of files: who names them wants them all."""
-
-MOST_SECONDS = 3600.0
-"""Longest wait that can be asked for."""
-
 VECTOR_DIGITS = 6
 """Digits of a component that are printed; a vector has no more to say."""
-
-NOT_GRADED = "-"
-"""What stands for a grade that is missing."""
 
 
 @command(evaluation_text)
@@ -149,22 +131,6 @@ def evaluate(
     return Reply(report, code=1 if report.below else 0)
 
 
-class GradedFile(Model):
-    """A file and its grade."""
-
-    file: str = Field(description="The file as named in the command.")
-    grade: int | None = Field(description="0 to 3; null if the time ran out or the model gave none.")
-
-
-class RerankResult(Model):
-    """What `kbhub dev rerank` found."""
-
-    query: str = Field(description="The query.")
-    model: str = Field(description="The model.")
-    files: tuple[GradedFile, ...] = Field(description="Best first.")
-    note: str | None = Field(None, description="Why some files have no grade.")
-
-
 class EmbedResult(Model):
     """What `kbhub dev embed` made."""
 
@@ -172,54 +138,6 @@ class EmbedResult(Model):
     dimensions: int = Field(description="Length of each vector.")
     vectors: tuple[tuple[float, ...], ...] = Field(
         description="One vector per text, of length 1; all zeros if the model knows none of the words."
-    )
-
-
-@command()
-def rerank(
-    hub: Hub,
-    query: str,
-    *files: Path,
-    model: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    seconds: Annotated[float, Parameter(metavar="N", validator=Number(gt=0, lte=MOST_SECONDS))] = PATIENT_SECONDS,
-) -> Reply:
-    """Order text files by how well they answer a query, using an Ollama model.
-
-    Each file is graded from 0 (off topic) to 3 (answers the query). Of a long file, the part with the most words of the
-    query is graded. Files of equal grade keep their order.
-
-    Example: kbhub dev rerank "how do we roll back" runbooks/*.md
-
-    Args:
-        query: The query.
-        files: Text files to order.
-        model: Ollama model to use instead of the one in the config.
-        seconds: Timeout; files not graded by then come last.
-
-    Returns:
-        The exit code: 1 if none was graded.
-    """
-    if not files:
-        raise UsageError("Nothing to rerank. Usage: kbhub dev rerank QUERY FILE…")
-    settings = hub.config().settings
-    wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
-    passages = [_passage(file, query, settings.limits.file_bytes) for file in files]
-    found = grade(query, passages, wanted, Ollama(hub.options.env), StoredAnswers(hub.cache))
-    if not found.grades and found.fault:
-        raise found.fault
-    order = sorted(range(len(files)), key=lambda number: -found.grades.get(number, -1))  # a stable sort
-    result = RerankResult(
-        query=query,
-        model=wanted.model,
-        files=tuple(GradedFile(file=_name(files[number]), grade=found.grades.get(number)) for number in order),
-        note=str(found.fault) if found.fault else None,
-    )
-    grades = ((NOT_GRADED if file.grade is None else file.grade, visible_line(file.file)) for file in result.files)
-    note = f"{len(found.grades)} of {len(files)} files graded: {result.note}"
-    return Reply(
-        result,
-        lambda: Exact("".join(f"{grade}\t{file}\n" for grade, file in grades)),
-        notes=(note,) if result.note else (),
     )
 
 
@@ -255,16 +173,6 @@ def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
     )
 
 
-def _passage(file: Path, query: str, limit: int) -> str:
-    """Return the part of a file to be judged."""
-    try:
-        text, _ = decode(read_regular(file, limit))
-    except OSError as error:
-        why = f"it is larger than {limit} bytes (`limits.fileBytes`)" if error.errno == errno.EFBIG else error.strerror
-        raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
-    return excerpt(text, parse_query(query).terms, PASSAGE_CHARACTERS)[0]
-
-
 def _standard_input(limit: int) -> str:
     data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read(limit + 1)
     if not data.strip():
@@ -272,7 +180,3 @@ def _standard_input(limit: int) -> str:
     if len(data) > limit:
         raise UsageError(f"Standard input is larger than {limit} bytes (`limits.fileBytes`).")
     return data.decode("utf-8", "replace")
-
-
-def _name(file: Path) -> str:
-    return os.fsencode(file).decode("utf-8", "replace")

@@ -14,9 +14,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from kbhub.errors import EmbedderError, ModelUnavailable
+from kbhub.extensions.models.server import Deadline, Ollama, is_local, is_too_long, shown, shown_address
 from kbhub.frozen import Model
-from kbhub.models.inference import Deadline, is_local, is_too_long, shown, shown_address
-from kbhub.models.ollama import Ollama
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -15,12 +15,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from kbhub.errors import ConfigError, EmbedderError, KbhubError, ModelUnavailable
+from kbhub.errors import ConfigError, EmbedderError, KbhubError
 from kbhub.hub import Hub
 from kbhub.index.sqlite import probe, set_aside
-from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, minilm, sha256
-from kbhub.models.inference import Deadline
-from kbhub.models.ollama import Ollama
+from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
 from kbhub.reading.reports import Diagnosis, Finding
 from kbhub.setup.cache import (
     FILE_MODE,
@@ -40,6 +38,7 @@ from kbhub.sync.freshness import sync
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
 from kbhub.types import Base
 from kbhub.values import counted
+from kbhub.workspace.extensions import extensions, load
 from kbhub.workspace.files import is_directory
 
 BUSY = "another kbhub process is indexing it; try again when it has finished"
@@ -51,7 +50,7 @@ CHECKS: dict[str, Callable[[Hub, Sequence[Base]], Iterable[Finding]]] = {
     "model": lambda *_: [packaged_model()],
     "config": lambda hub, _: config_findings(hub),
     "embedder": lambda hub, _: embedder_findings(hub),
-    "ollama": lambda hub, _: ollama_findings(hub),
+    "extensions": lambda hub, _: chain.from_iterable(load(name)(hub) for one in extensions() for name in one.checks),
     "trust": lambda hub, _: trust_findings(hub.trust),
     "discovery": lambda hub, _: discovery_findings(hub),
     "reranking": lambda hub, bases: reranking_findings(hub, bases),
@@ -153,10 +152,6 @@ MODEL_FILES = ("model.safetensors", "tokenizer.json", "config.json")
 SAMPLE = "How do we roll back a release?"
 """A text to test the embedder with."""
 
-
-SECONDS = 3.0
-"""Timeout of a request; the server answers from memory."""
-
 WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
 """On Linux, the number of folders that all of a user's programs together may watch (inotify(7))."""
 
@@ -220,16 +215,16 @@ def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
     """Report whether a transformer reranks searches, and how many of its vectors are ready."""
     if not hub.config().settings.search.second_look:
         return [ok("reranking", "Disabled by `search.secondLook`.")]
-    if not hub.reranks():
+    if (model := hub.transformer()) is None:
         message = "Not used: the extra `kbhub[onnx]` is not installed, or its model is the embedder already."
         return [ok("reranking", message)]
     try:
-        vector = minilm().embed([SAMPLE])[0]
+        vector = model.embed([SAMPLE])[0]
     except EmbedderError as error:
         remedy = "Reinstall the extra `kbhub[onnx]`, or set `search.secondLook` to false."
         return [bad("reranking", str(error), remedy)]
     ready = ", ".join(f"{embedded(hub, base)} in {base.id}" for base in bases) or "no base is active"
-    message = f"{minilm().name}, {len(vector)} dimensions; vectors: {ready}"
+    message = f"{model.name}, {len(vector)} dimensions; vectors: {ready}"
     return [ok("reranking", message)]
 
 
@@ -237,32 +232,6 @@ def _no_embedder(message: str, model: str | None) -> Finding:
     remedy = "Set another model in `embedder.model` of the config, or remove that line." if model else REINSTALL
     message = f"{message.rstrip('.')}. Search continues by keyword only."
     return bad("embedder", message, remedy, level="error")
-
-
-def ollama_findings(hub: Hub) -> list[Finding]:
-    """Check each Ollama model that is switched on, except the embedder, which has its own check."""
-    settings = hub.config().settings
-    models: dict[str, list[str]] = {}
-    for model, setting in (
-        (settings.expansion.model if settings.expansion.enabled else None, "expansion"),
-        (settings.rerank.model if settings.rerank.enabled else None, "rerank"),
-        (settings.answers.model, "answers"),
-    ):
-        if model:
-            models.setdefault(model, []).append(setting)
-    server = Ollama(hub.options.env)
-    return [_finding(server, model, uses) for model, uses in models.items()]
-
-
-def _finding(server: Ollama, model: str, uses: list[str]) -> Finding:
-    purpose = " and ".join(f"`{use}`" for use in uses)
-    try:
-        server.digest(model, Deadline(SECONDS))
-    except ModelUnavailable as error:
-        message = f"{purpose} cannot be used: {error}"
-        remedy = f"Fix that, or remove {purpose} from the config; kbhub works without it."
-        return bad("ollama", message, remedy)
-    return ok("ollama", f"{server.where} has {model!r}, for {purpose}")
 
 
 def watch_findings(bases: Sequence[Base]) -> list[Finding]:

@@ -13,12 +13,13 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from kbhub.errors import EmbedderError
+from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.models.static_model import KNOWN_SHARE, is_foreign_letter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TOKENIZER = Path(__file__).parent / "packaged" / "tokenizer.json"
+TOKENIZER = PACKAGED_MODEL / "tokenizer.json"
 """Tokenizer of the packaged model: bert-base-uncased without its unused vocabulary entries."""
 
 PACKAGED_UNKNOWN, FIRST_SHARED, SHIFT = 1, 2, 997

