@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from kbhub.cli.app import app
 from kbhub.documents.chunking import CHUNK_WORDS
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.judge import STRONG, WEAK
@@ -28,7 +30,6 @@ PAGES = [
     *sorted((ROOT / "plugins").rglob("README.md")),
 ]
 TROUBLESHOOTING = ROOT / "docs" / "how-to" / "troubleshooting.md"
-CONFIGURATION = ROOT / "docs" / "reference" / "configuration.md"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -45,6 +46,24 @@ def test_snippets_of_json_are_json(page, tmp_path):
         file = tmp_path / f"{number}.json"
         file.write_text(snippet, "utf-8")
         read_jsonc(file)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name not in ("CHANGELOG.md", "CONTRIBUTING.md")],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_commands_exist(page):
+    """Every `kbhub …` that a page shows can be typed, options and all."""
+    # Headings, and links to them, name commands alone; below a heading stands the usage.
+    text = re.sub(r"^#.*$|^`kbhub .*`$|\[`kbhub [^\]]*\]", "", page.read_text("utf-8"), flags=re.MULTILINE)
+    shown = re.findall(r"`kbhub ([^`\n]+)`", text)
+    verbs = re.compile(r"(?:^|[/ ])kbhub ((?:search|read|index|status|init|trust|serve)\b.*)$", re.MULTILINE)
+    for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL):
+        shown += verbs.findall(block)
+
+    for line in shown:
+        app.parse_args(shlex.split(re.split(r" (?:[|<>]|&&) ?", line)[0], comments=True))
 
 
 TRANSLATED = re.compile(

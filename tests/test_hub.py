@@ -19,7 +19,6 @@ import kbhub.sync.freshness
 import kbhub.sync.indexer
 from conftest import HOUR_NS
 from corpus import sentences
-from kbhub.errors import BaseNotFound, ConfigError
 from kbhub.hub import READERS
 from kbhub.types import Query
 
@@ -89,19 +88,15 @@ def test_a_hit_has_all_that_the_contract_promises(two):
 
 
 def test_the_age_is_what_the_document_says(two):
+    """`updated` in the front matter wins over times of files and commits, 1970 too; else it is that of the file."""
     two.write("knowledge/old.md", "---\nupdated: 2020-01-01\ndate: 2010-01-01\n---\nzebra\n")
+    two.write("knowledge/first.md", "---\nupdated: 1970-01-01\n---\nokapi\n")
+    os.utime(two.write(two.home / "notes/file.md", "bilby\n"), (1_576_108_800, 1_576_108_800))  # 2019-12-12
     hub = two.hub(clock=lambda: 1_578_700_800.0)  # 2020-01-11
     hub.sync()
 
-    assert 10 == hub.search(Query(text="zebra")).hits[0].age_days
-
-
-def test_a_document_may_be_of_the_first_day(two):
-    two.write("knowledge/old.md", "---\nupdated: 1970-01-01\n---\nzebra\n")
-    hub = two.hub()
-    hub.sync()
-
-    assert hub.search(Query(text="zebra")).hits[0].age_days > 10_000
+    ages = [hub.search(Query(text=word, mode="keyword")).hits[0].age_days for word in ("zebra", "bilby", "okapi")]
+    assert ages == [10, 30, 18_272]
 
 
 def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
@@ -148,37 +143,16 @@ def test_a_small_base_beside_a_large_one_is_not_starved(two):
     assert ["deploy.md"] == refs(hub.search(Query(text="deploy", bases=("project",))))
 
 
-def test_documents_that_begin_alike_are_all_found(environment):
-    for number in range(5):
-        environment.write(f"knowledge/{number}.md", f"# Meeting\n\n{'Same opening words. ' * 20}\n\nzebra {number}\n")
-    hub = environment.hub()
-    hub.sync()
-
-    assert 5 == hub.search(Query(text="zebra")).total
-
-
-def test_pages_show_every_hit_once(two):
-    for number in range(23):
-        two.write(f"knowledge/n/{number}.md", f"zebra number {number}\n")
+def test_a_page_beyond_all_pages_is_empty(two):
     hub = two.hub()
     hub.sync()
-    pages = [refs(hub.search(Query(text="zebra", limit=5, offset=offset))) for offset in range(0, 30, 5)]
-    every = [ref for page in pages for ref in page]
+    for text in ("zebra", "path:knowledge"):
+        found = hub.search(Query(text=text, offset=2**63 - 1))
 
-    assert len(set(every)) == len(every) == hub.search(Query(text="zebra")).total >= 23
-
-
-@pytest.mark.parametrize("text", ["zebra", "path:knowledge"])
-def test_a_page_beyond_all_pages_is_empty(two, text):
-    hub = two.hub()
-    hub.sync()
-    found = hub.search(Query(text=text, offset=2**63 - 1))
-
-    assert (found.hits, found.skipped) == ((), ())
+        assert (found.hits, found.skipped) == ((), ())
 
 
-@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-def test_a_long_document_hides_no_other(environment, mode):
+def test_a_long_document_hides_no_other(environment):
     log = "\n\n".join(f"## 1.{n}\n\n{f'Rollback of the release {n}. ' * 40}" for n in range(160))
     environment.write("knowledge/changelog.md", f"# Changes\n\n{log}\n")
     for name in ("database", "queue", "web", "cache", "mail"):
@@ -186,11 +160,12 @@ def test_a_long_document_hides_no_other(environment, mode):
         environment.write(f"knowledge/{name}.md", f"# The {name}\n\n{about}\nAfter the release, rollback.\n")
     hub = environment.hub()
     hub.sync()
-    found = hub.search(Query(text="release rollback", mode=mode, limit=100))
-    chunks = hub.search(Query(text="release rollback", mode=mode, limit=100, granularity="chunk"))
+    for mode in ("keyword", "hybrid"):
+        found = hub.search(Query(text="release rollback", mode=mode, limit=100))
+        chunks = hub.search(Query(text="release rollback", mode=mode, limit=100, granularity="chunk"))
 
-    assert set(refs(found)) == {"changelog.md", "database.md", "queue.md", "web.md", "cache.md", "mail.md"}
-    assert len([hit for hit in chunks.hits if hit.ref == "changelog.md"]) > 50
+        assert set(refs(found)) == {"changelog.md", "database.md", "queue.md", "web.md", "cache.md", "mail.md"}
+        assert len([hit for hit in chunks.hits if hit.ref == "changelog.md"]) > 50
 
 
 def test_chunks_of_a_document_are_one_hit_or_several(environment):
@@ -226,18 +201,6 @@ def test_a_base_that_vanishes_is_skipped_and_comes_back(two):
     assert {"deploy.md", "notes@deploy.md"} == set(refs(hub.search(Query(text="deploy"))))
 
 
-def test_a_broken_index_is_skipped_until_it_is_made_anew(two):
-    hub = two.hub()
-    hub.sync()
-    path = hub.index(hub.select(["notes"])[0]).path
-    path.write_bytes(b"no database " * 1000)
-    assert "kbhub index notes" in two.hub().search(Query(text="vim")).skipped[0].reason
-
-    fresh = two.hub()
-    fresh.sync()
-    assert ["notes@vim.md"] == refs(fresh.search(Query(text="vim quit")))[:1]
-
-
 def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
     bases = {"notes": "~/notes", "far": f"/nowhere/{'x' * 300}"}
     config(two, {"bases": bases, "repos": {"*": list(bases)}})
@@ -266,34 +229,6 @@ def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
 
     assert [0, 1, 1, 0] == list(map(len, told.values()))
     assert not any("away" in note for note in hub.search("xyzzy").notes)
-
-
-def test_a_damaged_index_sinks_no_query(two):
-    for number in range(100):
-        two.write(f"knowledge/{number}.md", f"# Deploy {number}\n\n{f'deploy word{number} ' * 100}\n")
-    hub = two.hub()
-    hub.sync()
-    path = hub.index(hub.select(["project"])[0]).path
-    sound = path.read_bytes()
-    path.write_bytes(sound[: 20 * 4096] + b"noise..." * ((len(sound) - 20 * 4096) // 8))
-    hub = two.hub()
-    result = hub.search(Query(text="deploy"))
-    assert (["notes@deploy.md"], ["project"]) == (refs(result), [one.base for one in result.skipped])
-    assert ("notes",) == result.searched
-    assert "kbhub index project --full" in result.skipped[0].reason
-
-    hub.sync(full=True)
-    assert () == hub.search(Query(text="deploy")).skipped
-
-
-def test_an_embedder_that_is_not_there_is_a_note(two):
-    two.hub().sync()
-    config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "embedder": {"model": "/nowhere/model"}})
-    for mode in ("keyword", "semantic", "hybrid"):
-        result = two.hub().search(Query(text="deploy", mode=mode))
-
-        assert ("keyword", 2) == (result.mode, result.total)
-        assert ["/nowhere/model" in note for note in result.notes] == [True] * (mode != "keyword")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are listed on Linux")
@@ -328,26 +263,20 @@ def test_many_threads_open_few_files(environment):
     assert sum(str(hub.cache) in one for one in descriptors) <= 6 * (2 * READERS + 1)
 
 
-def test_a_query_without_a_match_says_why(two):
-    hub = two.hub()
-    hub.sync()
-    result = hub.search(Query(text="xyzzy plugh", mode="keyword"))
-
-    assert (0, ("xyzzy", "plugh"), ("project", "notes")) == (result.total, result.unmatched, result.searched)
-
-
 def test_any_string_is_answered(two):
     hub = two.hub()
     hub.sync()
-    for text in ("", "   ", "?!", '"', "😀", "\0", "\ud800", "日本語", "x" * 100_000, "c++ don't"):
-        for mode in ("keyword", "semantic", "hybrid"):
+    for text in ("", "   ", "?!", '"', "😀", "\0", "\ud800", "日本語", "x" * 5_000, "c++ don't"):
+        for mode in ("semantic", "hybrid"):
             result = hub.search(Query(text=text, mode=mode))
             result.model_dump_json()
             assert not result.skipped
 
 
 @pytest.mark.parametrize("lost", ["all", "folder", "index", "not indexed"])
-@pytest.mark.parametrize("text", ["xyzzy plugh", "xyzzy tag:none", "tag:none"])
+@pytest.mark.parametrize(
+    "text", ["xyzzy tag:none", *(pytest.param(one, marks=pytest.mark.slow) for one in ("xyzzy", "tag:none"))]
+)
 def test_of_what_was_not_searched_nothing_is_said(two, monkeypatch, lost, text):
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 3600.0)  # the folder goes after it was found
     two.hub().sync()
@@ -380,43 +309,28 @@ def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
     assert "knows none of the words" in result.notes[0]
 
 
-@pytest.mark.parametrize(
-    "question", ["как перезапустить сервер", "如何重新启动服务器", "wie starte ich den Server neu"]
-)
-def test_a_question_in_another_language_finds_the_english_document(two, question):
+def test_a_question_in_another_language_finds_the_english_document(two):
+    """By its meaning, as no word is the same."""
     two.write("knowledge/unit.md", "# systemd unit\n\nRestart the machine's web server with `systemctl restart`.\n")
     two.write("knowledge/bread.md", "# Bread\n\nBake the dough for an hour.\n")
     hub = two.hub()
     hub.sync()
 
-    assert refs(hub.search(Query(text=question)))[0] == "unit.md"
+    for question in ("как перезапустить сервер", "如何重新启动服务器", "wie starte ich den Server neu"):
+        assert refs(hub.search(Query(text=question)))[0] == "unit.md"
 
 
-def test_without_a_model_keyword_search_works_and_says_so(two):
-    config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "embedder": {"model": "none"}})
-    hub = two.hub()
-    hub.sync()
-    result = hub.search(Query(text="deploy"))
+@pytest.mark.parametrize("model", ["none", "/nowhere/model"])
+def test_without_a_model_keyword_search_works_and_says_so(two, model):
+    """In every mode; that none is wanted, or one was moved away, is no failure."""
+    two.hub().sync()
+    config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "embedder": {"model": model}})
+    for mode in ("keyword", "semantic", "hybrid"):
+        result = two.hub().search(Query(text="deploy", mode=mode))
 
-    assert ("keyword", 2) == (result.mode, result.total)
-    assert "Keyword search only" in result.notes[0]
-
-
-def test_an_unknown_base_is_refused_with_the_known_ones(two):
-    with pytest.raises(BaseNotFound, match="project, notes"):
-        two.hub().search(Query(text="x", bases=("ntoes",)))
-
-
-def test_a_config_error_is_every_answer_until_it_is_mended(two):
-    hub = two.hub()
-    hub.sync()
-    two.write(two.home / ".kbhub.json", '{"bases": {')
-    for call in (hub.status, lambda: hub.search(Query(text="deploy")), lambda: hub.read(["deploy.md"])):
-        with pytest.raises(ConfigError, match=r"\.kbhub\.json"):
-            call()
-
-    config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}})
-    assert 2 == hub.search(Query(text="deploy")).total
+        assert ("keyword", 2) == (result.mode, result.total)
+        told = "Keyword search only" if model == "none" else model
+        assert [told in note for note in result.notes] == [True] * (mode != "keyword")
 
 
 def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch):
@@ -477,31 +391,6 @@ def test_one_folder_under_two_ids_is_indexed_once(environment):
     assert ["shop@a.md"] == refs(hub.search(Query(text="zebra")))
 
 
-def test_status_names_everything(two):
-    hub = two.hub()
-    hub.sync(["project"])
-    status = hub.status()
-
-    assert two.project == status.workspace.directory
-    assert two.home / ".kbhub.json" == status.config
-    assert "kbhub-static-256" == status.embedder
-    assert [("project", 2), ("notes", 0)] == [(one.base.id, one.documents) for one in status.bases]
-    assert status.bases[0].index_bytes > 0
-    assert status.looked_for
-
-
-def test_files_with_problems_are_shown_until_they_are_mended(two):
-    two.write("knowledge/broken.md", "---\ntags: [a\n---\nzebra\n")
-    hub = two.hub()
-    hub.sync()
-    assert ["broken.md"] == [problem.subject for problem in hub.status().bases[0].problems]
-    assert ["broken.md"] == refs(hub.search(Query(text="zebra")))
-
-    two.write("knowledge/broken.md", "---\ntags: [a]\n---\nzebra\n")
-    hub.sync()
-    assert () == hub.status().bases[0].problems
-
-
 def test_a_docid_is_as_long_as_it_takes(two):
     folder = two.project / "knowledge"
     seen: dict[str, str] = {}
@@ -521,16 +410,6 @@ def test_a_docid_is_as_long_as_it_takes(two):
     assert all(hit.docid.startswith(f"#{digits}") and len(hit.docid) > 7 for hit in hits)
     assert names == {hub.read([hit.docid]).readings[0].ref for hit in hits}
     assert all(name in hub.read([f"#{digits}"]).unread[0].message for name in names)
-
-
-def test_without_a_date_or_a_commit_the_age_is_that_of_the_file(two):
-    file = two.write(two.home / "notes" / "old.md", "zebra\n")
-    os.utime(file, (1_000_000_000, 1_000_000_000))
-    hub = two.hub(clock=lambda: 1_000_000_000.0 + 400 * 86_400)
-    hub.sync()
-    (hit,) = hub.search(Query(text="zebra", mode="keyword")).hits
-
-    assert (400, True) == (hit.age_days, hit.stale)
 
 
 def test_a_base_whose_turn_is_to_come_says_so(environment):

@@ -75,6 +75,7 @@ def test_the_pins_are_those_of_the_project():
     assert missing(required, pins("requirements.txt")) == []
     assert missing([*required, *named(extras), *named(groups)], pins("constraints.txt")) == []
     assert missing(named(GROUPS["uv"]), pins(".ci/uv.txt")) == []
+    assert [str(one) for one in named(PROJECT["project"]["dependencies"]) if "<" not in str(one.specifier)] == []
     assert GROUPS["build"] == PROJECT["build-system"]["requires"]
 
 

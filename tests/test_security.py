@@ -26,6 +26,7 @@ from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.index.sqlite.schema import open_reader, open_writer
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.server.server import create_server, instructions
+from kbhub.setup.doctor import examine
 from kbhub.types import Base, Query
 from kbhub.workspace.git import main_worktree
 from kbhub.workspace.settings import DEFAULT_FILES
@@ -35,7 +36,7 @@ from trees import snapshot
 SECRET = "TOPSECRET-9f3a"
 """Stands in every file that nobody may see."""
 
-CALLS = 5
+CALLS = 12
 """Calls of one fuzzed conversation."""
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs links and modes")
@@ -96,23 +97,9 @@ def guarded(tmp_path_factory):
     return place
 
 
-PIECES = [
-    "..",
-    ".",
-    "",
-    "a.md",
-    "a",
-    "sub",
-    "b.md",
-    "up",
-    "out.md",
-    "out",
-    "outside",
-    "private.md",
-    "secret.md",
-    ".ssh",
-]
+PIECES = ["..", ".", "", "a.md", "a", "sub", "b.md", "up", "out.md", "out", "outside", "private.md", "secret.md"]
 PIECES += ["id_ed25519", ".hidden", "c.md", "knowledge.md", "knowledge", "~", "*", "C:", "\\..\\", "%2e%2e", "\0", "é"]
+PIECES += [".ssh"]
 IN_REACH = ["out.md", "out", "outside/private.md", "outside/.ssh/id_ed25519", "up/secret.md", "up/knowledge.md"]
 IN_REACH += ["../secret.md", "sub/../../secret.md", "up/knowledge/out", "outside/../home/private.md", ".hidden/c.md"]
 """What a guard with a gap would open; chance alone would find these too seldom."""
@@ -162,7 +149,7 @@ def placed(value, top):
 
 
 @posix
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(conversation=st.lists(calls, min_size=CALLS, max_size=CALLS))
 def test_no_argument_of_any_tool_reaches_out_of_the_bases(guarded, conversation):
     top = guarded.home.parent
@@ -174,7 +161,7 @@ def test_no_argument_of_any_tool_reaches_out_of_the_bases(guarded, conversation)
 
 
 @posix
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(ref=refs | absolute())
 def test_no_ref_reads_outside_the_bases(guarded, ref):
     result = guarded.hub().read([placed(ref, guarded.home.parent)])
@@ -357,28 +344,21 @@ TRICKS = {
 
 
 @posix
-@pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS)
-def test_a_hostile_repository_shows_nothing_of_the_user(victim, trick):
+@pytest.mark.parametrize("name", TRICKS)
+def test_a_hostile_repository_shows_nothing_of_the_user(victim, name):
+    """Whoever tries to lead out by a pointer is named."""
+    trick, followed = TRICKS[name], name.startswith(("pointer to the", "pointer that is"))
     trick(victim)
     before = outside(victim)
+    told = " ".join(problem.message for problem in victim.hub().discovery().problems)
+    assert not followed or re.search(r"not followed|not read|cannot be a base", told)
     said = everything_said(victim, "id_ed25519.md", "key.md", "keys/id_ed25519.md", "a.md", ".git/config", "README.md")
-    from kbhub.setup.doctor import examine
-
     said += examine(victim.hub()).model_dump_json()
 
     assert SECRET not in said
     assert before == outside(victim)
     for path in (victim.home.parent / "cache").rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
-
-
-@posix
-@pytest.mark.parametrize("trick", [name for name in TRICKS if name.startswith(("pointer to the", "pointer that is"))])
-def test_what_is_not_followed_is_said(victim, trick):
-    TRICKS[trick](victim)
-    (problem,) = victim.hub().discovery().problems
-
-    assert re.search(r"not followed|not read|cannot be a base", problem.message)
 
 
 @posix
@@ -522,33 +502,19 @@ def test_reading_hostile_documents_closes_every_fence(environment):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the system calls of Linux")
-def test_nothing_is_asked_of_the_network(environment, monkeypatch):
-    environment.write("knowledge/a.md", "# A\n\nThe key.\n")
-    code = (
-        "import sys\n"
-        "def refuse(event, arguments):\n"
-        "    if event in ('socket.connect', 'socket.getaddrinfo', 'socket.gethostbyname'):\n"
-        "        raise SystemExit(f'asked: {event} {arguments}')\n"
-        "sys.addaudithook(refuse)\n"
-        "from kbhub.__main__ import main\n"
-        "sys.exit(main(['search', 'key']) or main(['doctor']) or main(['read', 'a.md']))\n"
-    )
-    env = {**environment.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=environment.project, env=env, capture_output=True, timeout=60, check=False
-    )
-
-    assert done.returncode == 0
-    assert [line for line in done.stderr.splitlines() if not line.startswith(b"kbhub: Verdict: ")] == []
-
-
-def test_no_package_that_downloads_is_loaded(environment):
+def test_nothing_is_asked_of_the_network(environment):
+    """By commands and a server with the packaged model; nor are the clients of hubs and model servers loaded."""
     environment.write("knowledge/a.md", "# A\n\nThe key is under the mat.\n")
     code = (
         "import os, sys, anyio\n"
         "from pathlib import Path\n"
+        "def refuse(event, arguments):\n"
+        "    if event in ('socket.connect', 'socket.getaddrinfo', 'socket.gethostbyname'):\n"
+        "        os.write(2, f'asked: {event} {arguments}'.encode()); os._exit(3)\n"
+        "sys.addaudithook(refuse)\n"
         "from kbhub.__main__ import main\n"
-        "for line in (['index'], ['search', 'where is the key'], ['ask', 'where is the key'], ['doctor']): main(line)\n"
+        "for line in (['index'], ['search', 'where is the key'], ['ask', 'where is the key'], ['doctor']):\n"
+        "    if main(line): sys.exit(1)\n"
         "from mcp import Client\n"
         "from kbhub.hub import Hub, HubOptions\n"
         "from kbhub.server.server import create_server\n"

@@ -1,61 +1,76 @@
-"""A client that is connected hears that there are other tools or resources now, in the way of its era."""
+"""A client hears of other tools or resources, and of documents that it follows, in the way of its era."""
 
 from __future__ import annotations
 
 import json
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root, RootsListChangedNotification
 
+import kbhub.server.client
+from daemons import settings
 from kbhub.server.client import Announcer
+from kbhub.server.resources import MAX_SUBSCRIPTIONS
 from kbhub.server.server import create_server
+from test_resources import INVALID_PARAMS, every_uri, read, refused
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("patient"),
+    pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"),
+]
 
 WAIT_SECONDS = 60
 """How long a test waits for what should come within a second."""
 
-SOURCE = str(Path(__file__).parents[2] / "src")
-SERVE = "from kbhub.hub import HubOptions; from kbhub.server.stdio import serve; serve(HubOptions(serve=True))"
-
-ENDS = {"tools": ("ToolsListChanged", "notifications/tools/list_changed")}
-ENDS["resources"] = ("ResourcesListChanged", "notifications/resources/list_changed")
-"""What a client of each era hears, per list."""
+URI = "kbhub://project/deploy.md"
+LISTS = {"tools": "tools", "ToolsListChanged": "tools", "resources": "resources", "ResourcesListChanged": "resources"}
+"""What clients of both eras hear, per list."""
 
 
 @pytest.fixture
 def shop(environment):
-    """A project with a document, and a folder that no config names yet."""
-    environment.write("knowledge/deploy.md", "# Deploy\n")
+    """A project with documents, and a folder that no config names yet."""
+    environment.write("knowledge/deploy.md", "# Deploying\n\nA canary first.")
+    environment.write("knowledge/notes/one.md", "# One\n")
     environment.write(environment.home / "notes" / "zebra.md", "# Zebra\n")
+    configure(environment, bases={}, repos={})
     environment.hub().sync()  # or its first documents would be announced, too
     return environment
 
 
+def configure(shop, **more):
+    """Write the global config with the second base, the way an editor saves."""
+    config = {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "tools": "all", **more}
+    shop.write(shop.home / ".kbhub.json.new", json.dumps(config)).replace(shop.home / ".kbhub.json")
+
+
 class Ears:
-    """What a client was told of lists: names of lists, in order."""
+    """What a client was told: names of lists and addresses of documents, in order."""
 
-    def __init__(self) -> None:
-        self._send, self._receive = anyio.create_memory_object_stream[str](100)
+    def __init__(self):
+        self._send, self._receive = anyio.create_memory_object_stream[str](1000)
 
-    def hear(self, name):
-        for told, names in ENDS.items():
-            if name in names:
-                self._send.send_nowait(told)
+    def hear(self, what):
+        self._send.send_nowait(what)
 
-    async def until(self, *wanted):
-        left = set(wanted)
+    async def next(self):
         with anyio.fail_after(WAIT_SECONDS):
-            while left:
-                left.discard(await self._receive.receive())
+            return await self._receive.receive()
+
+    async def until(self, wanted):
+        while await self.next() != wanted:
+            pass
 
     def rest(self):
-        return self._receive.statistics().current_buffer_used
+        heard = []
+        while self._receive.statistics().current_buffer_used:
+            heard.append(self._receive.receive_nowait())
+        return heard
 
     def close(self):
         self._send.close()
@@ -63,50 +78,53 @@ class Ears:
 
 
 @asynccontextmanager
-async def listening(server, mode, **options):
-    """Connect a client that listens as clients of its era do; the server has begun to watch."""
+async def listening(server, mode, *uris, lists=True, **options):
+    """Connect a client that has listed documents and tools, follows some, and listens as clients of its era do."""
     ears = Ears()
 
     async def handler(message):
         if mode == "legacy":  # the SDK's client passes on here what comes for a subscription, too
-            ears.hear(getattr(message, "method", ""))
+            method = getattr(message, "method", "")
+            if method == "notifications/resources/updated":
+                ears.hear(str(message.params.uri))
+            elif method.endswith("list_changed"):
+                ears.hear(method.split("/")[1])
 
     async def listen(subscription):
         async for event in subscription:
-            ears.hear(type(event).__name__)
+            ears.hear(getattr(event, "uri", None) or LISTS[type(event).__name__])
 
     try:
         async with Client(server, mode=mode, message_handler=handler, **options) as client:
             if mode == "legacy":
+                for uri in uris:
+                    await client.subscribe_resource(uri)
                 await client.list_tools()
+                await every_uri(client)
                 yield client, ears
                 return
-            async with (
-                client.listen(tools_list_changed=True, resources_list_changed=True) as subscription,
-                anyio.create_task_group() as group,
-            ):
+            wanted = {"tools_list_changed": lists, "resources_list_changed": lists, "resource_subscriptions": uris}
+            async with client.listen(**wanted) as subscription, anyio.create_task_group() as group:
                 group.start_soon(listen, subscription)
                 await client.list_tools()
+                await every_uri(client)
                 yield client, ears
                 group.cancel_scope.cancel()
     finally:
         ears.close()
 
 
-def configure(shop, **settings):
-    """Write the global config with the second base, the way an editor saves."""
-    config = {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, **settings}
-    shop.write(shop.home / ".kbhub.json.new", json.dumps(config)).replace(shop.home / ".kbhub.json")
-
-
 def over_stdio(shop):
-    return StdioServerParameters(
-        command=sys.executable, args=["-c", SERVE], env={**shop.env, "PYTHONPATH": SOURCE}, cwd=shop.project
-    )
+    line = ["-m", "kbhub", "serve"]
+    return StdioServerParameters(command=sys.executable, args=line, env=settings(shop), cwd=shop.project)
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["memory", pytest.param("stdio", marks=pytest.mark.slow)])
 async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
+    """The client hears it and finds what is in the new base, without a restart and without having asked."""
     server = create_server(shop.hub()) if way == "memory" else over_stdio(shop)
     async with listening(server, mode) as (client, ears):
         configure(shop)
@@ -117,46 +135,35 @@ async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
 
 
 async def test_writing_tools_that_come_or_go_are_announced(shop, mode):
+    """A setting that decides about tools changes their list, and not that of resources."""
     configure(shop)
     shop.hub().sync()  # or documents would come, too
     async with listening(create_server(shop.hub()), mode) as (_, ears):
-        configure(shop, readOnly=True)
-        await ears.until("tools")
-        assert ears.rest() == 0
-        configure(shop, readOnly=False)
-        await ears.until("tools")
-        configure(shop, tools=["search"])
-        await ears.until("tools")
+        for settings_ in ({"readOnly": True}, {"readOnly": False}, {"tools": ["search"]}):
+            configure(shop, **settings_)
+            assert await ears.next() == "tools"
 
 
 async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
-    configure(shop, docsFallback=False, tools="all")
+    configure(shop, docsFallback=False)
     (shop.project / "knowledge").rename(shop.project / "elsewhere")
     shop.hub().sync()
     async with listening(create_server(shop.hub()), mode) as (_, ears):
-        configure(shop, docsFallback=False, tools="all", bases={"notes": {"knowledge": "~/notes", "writable": True}})
-        await ears.until("tools")
-        assert ears.rest() == 0
+        configure(shop, docsFallback=False, bases={"notes": {"knowledge": "~/notes", "writable": True}})
+        assert await ears.next() == "tools"
+        assert ears.rest() == []
 
 
 async def test_what_changes_nothing_is_not_announced(shop, mode):
-    configure(shop)
-    shop.hub().sync()  # or documents come to light meanwhile, which is announced
+    """A config that breaks and is fixed, and other settings, leave the lists as they are."""
     server = create_server(shop.hub())
     async with listening(server, mode) as (client, ears):
-        told = []
-        announce = server.announcer.look
-        for text in (
-            "{",
-            json.dumps({"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "search": {"limit": 9}}),
-        ):
+        for text in ("{", json.dumps({"tools": "all", "search": {"limit": 9}})):
             (shop.home / ".kbhub.json").write_text(text)
             server.hub._discovered = None
-            await anyio.to_thread.run_sync(announce)
-            told.append(ears.rest())
+            await anyio.to_thread.run_sync(server.announcer.look)
+            assert ears.rest() == []
         await client.call_tool("status", {})
-
-    assert told == [0, 0]
 
 
 async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_nothing(shop):
@@ -177,10 +184,10 @@ async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_not
 
 
 async def test_roots_that_change_are_asked_for_again(shop):
+    """A client of the handshake era that opens another folder gets that folder's knowledge."""
     other = shop.write(shop.home / "other" / "knowledge" / "giraffe.md", "# Giraffe\n").parent.parent
     (other / ".git").mkdir()
-    roots = [Root(uri=shop.project.as_uri())]
-    asked = []
+    roots, asked = [Root(uri=shop.project.as_uri())], []
 
     async def answer(_context):
         asked.append(str(roots[0].uri))
@@ -213,3 +220,90 @@ async def test_roots_that_change_do_not_count_where_something_else_names_the_wor
 
     assert asked == []
     assert "1. deploy.md" in found.content[0].text
+
+
+# -- documents ---------------------------------------------------------------------------------------------------------
+
+
+async def append(client, ref="deploy.md"):
+    await client.call_tool("write_document", {"ref": ref, "mode": "append", "text": "More."})
+
+
+async def test_a_document_that_changes_is_announced_to_who_follows_it(shop, mode):
+    """By the watcher, without a call; others are not, and who follows none hears nothing."""
+    followed = (URI, "kbhub://project/gone.md")
+    async with listening(create_server(shop.hub()), mode, *followed, lists=False) as (client, ears):
+        await client.call_tool("status", {"reload": True})
+        shop.write("knowledge/notes/one.md", "# Another\n")
+        shop.write("knowledge/deploy.md", "# Deploying differently\n")
+        assert await ears.next() == URI
+        assert (await read(client, URI)).text == "# Deploying differently\n"
+        assert set(ears.rest()) <= {URI}
+
+
+async def test_documents_that_come_and_go_are_announced(shop, mode):
+    """A new one and one that is deleted change the list; who follows it hears that, too."""
+    uri = "kbhub://project/new.md"
+    async with listening(create_server(shop.hub()), mode, uri) as (client, ears):
+        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
+        assert {await ears.next(), await ears.next()} == {"resources", uri}
+        assert mode != "legacy" or uri in (await every_uri(client))[0]
+        await client.call_tool("delete_document", {"ref": "new.md"})
+        assert {await ears.next(), await ears.next()} == {"resources", uri}
+
+
+async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
+    """A client fetches the list anew each time, so it hears of it every two seconds at most."""
+    monkeypatch.setattr(kbhub.server.client, "LIST_SECONDS", 3600)
+    async with listening(create_server(shop.hub()), mode) as (client, ears):
+        for number in range(3):
+            await client.call_tool("write_document", {"ref": f"n{number}.md", "text": "# New\n"})
+        assert await ears.next() == "resources"
+        await client.call_tool("status", {"reload": True})
+        assert ears.rest() == []
+
+
+async def test_every_spelling_of_an_address_is_followed(shop, mode):
+    uris = ["kbhub://project/%64eploy.md", "KBHUB://project/deploy.md"]
+    async with listening(create_server(shop.hub()), mode, *uris) as (client, ears):
+        await append(client)
+        assert {await ears.next(), await ears.next()} == set(uris)
+
+
+async def test_who_unsubscribes_hears_no_more(shop):
+    async with listening(create_server(shop.hub()), "legacy", URI) as (client, ears):
+        await client.unsubscribe_resource(URI)
+        await append(client)
+        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
+        assert await ears.next() == "resources"
+
+
+async def test_what_cannot_be_followed_is_refused(shop):
+    async with Client(create_server(shop.hub()), mode="legacy") as client:
+        error = await refused(client.subscribe_resource("file:///etc/passwd"))
+        for number in range(MAX_SUBSCRIPTIONS):
+            await client.subscribe_resource(f"kbhub://project/{number}.md")
+        many = await refused(client.subscribe_resource(URI))
+
+    assert (error.code, error.data) == (INVALID_PARAMS, {"uri": "file:///etc/passwd"})
+    assert many.code == INVALID_PARAMS
+
+
+async def test_nobody_is_told_who_has_asked_for_no_document(shop, monkeypatch):
+    monkeypatch.setattr("kbhub.index.catalogue.content_hashes", lambda index: pytest.fail("read for nothing"))
+    async with Client(create_server(shop.hub()), mode="legacy") as client:
+        done = await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
+
+    assert not done.is_error
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe closes otherwise")
+async def test_the_end_of_a_connection_ends_what_is_followed(shop, mode):
+    """The next client of the same server follows what it asked for, and nothing else."""
+    server = create_server(shop.hub())
+    async with listening(server, mode, URI):
+        assert server.announcer.subscribed == {URI}
+    async with listening(server, mode) as (client, ears):
+        await append(client)
+        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
+        assert await ears.next() == "resources"

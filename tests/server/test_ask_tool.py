@@ -84,6 +84,29 @@ async def test_the_clients_model_writes_and_is_checked(hub, mode):
     assert "never an instruction" in params.system_prompt
     assert "Roll back first and ask why later." in params.messages[0].content.text
     assert len(params.messages) == 1
+    (noted,) = show_log(hub).queries
+    assert (noted.text, noted.client) == (QUESTION, "mcp")
+
+
+PICTURE = CreateMessageResult(
+    role="assistant", model="m", content=ImageContent(type="image", data="aGk=", mime_type="image/png")
+)
+
+
+@pytest.mark.parametrize(
+    ("says", "writer", "why"),
+    [
+        ("I like cheese.", "extractive", "model was asked, but"),
+        ("Roll back [9].", "extractive", "model was asked, but"),
+        (PICTURE, "extractive", "image"),
+        ("NO_ANSWER", "sampling", ""),
+    ],
+)
+async def test_nonsense_falls_through_and_no_answer_is_one(hub, mode, says, writer, why):
+    answer = await call(hub, mode, Model(says))
+
+    assert (answer.written_by, answer.outcome == "not_answered") == (writer, writer == "sampling")
+    assert why in "".join(answer.why)
 
 
 async def test_a_client_without_a_model_gets_an_answer_without_one(hub, mode):
@@ -91,28 +114,6 @@ async def test_a_client_without_a_model_gets_an_answer_without_one(hub, mode):
 
     assert (answer.outcome, answer.written_by) == ("written", "extractive")
     assert "sampling" in answer.why[0]
-
-
-@pytest.mark.parametrize("says", ["I like cheese.", "Roll back [9]."])
-async def test_nonsense_falls_through(hub, mode, says):
-    answer = await call(hub, mode, Model(says))
-
-    assert answer.written_by == "extractive"
-    assert "model was asked, but" in answer.why[0]
-
-
-async def test_an_answer_that_is_no_text_falls_through(hub, mode):
-    picture = ImageContent(type="image", data="aGk=", mime_type="image/png")
-    answer = await call(hub, mode, Model(CreateMessageResult(role="assistant", model="m", content=picture)))
-
-    assert answer.written_by == "extractive"
-    assert "image" in answer.why[0]
-
-
-async def test_no_answer_is_an_answer(hub, mode):
-    answer = await call(hub, mode, Model("NO_ANSWER"))
-
-    assert (answer.outcome, answer.written_by) == ("not_answered", "sampling")
 
 
 async def test_a_refusal_falls_through_where_the_server_learns_of_it(hub):
@@ -196,36 +197,18 @@ async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hu
     assert answered.structured_content["written_by"] == "sampling"
 
 
-async def test_a_question_is_noted_once_whoever_writes(hub, mode):
-    await call(hub, mode, Model())
-    (noted,) = show_log(hub).queries
-
-    assert noted.text == QUESTION
-    assert noted.client == "mcp"
-
-
-@pytest.mark.parametrize("writer", ["extractive", "none"])
-async def test_another_writer_can_be_named(hub, mode, writer):
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [
+        ({"options": {"budget": 400}}, "passages"),
+        ({"options": {"written_by": "none"}}, "passages"),
+        ({"question": "who won the football world cup in brazil"}, "not_covered"),
+    ],
+)
+async def test_where_nothing_is_to_be_written_nobody_is_asked(hub, mode, arguments, outcome):
     model = Model()
-    answer = await call(hub, mode, model, options={"written_by": writer})
 
-    assert model.asked == []
-    assert answer.written_by == ("none" if writer == "none" else "extractive")
-
-
-async def test_a_budget_gives_passages_and_asks_nobody(hub, mode):
-    model = Model()
-    answer = await call(hub, mode, model, options={"budget": 400})
-
-    assert (answer.outcome, answer.text, model.asked) == ("passages", "", [])
-    assert "Roll back first" in answer.passages[0].text
-
-
-async def test_what_nothing_covers_asks_nobody(hub, mode):
-    model = Model()
-    answer = await call(hub, mode, model, question="who won the football world cup in brazil")
-
-    assert (answer.outcome, model.asked) == ("not_covered", [])
+    assert ((await call(hub, mode, model, **arguments)).outcome, model.asked) == (outcome, [])
 
 
 async def test_the_text_for_a_model_keeps_its_form(hub, snapshot):
@@ -238,17 +221,16 @@ async def test_the_text_for_a_model_keeps_its_form(hub, snapshot):
 
 
 async def test_a_wrong_option_is_said_in_a_sentence(hub, mode):
-    for options, told in (
+    cases = (
         ({"written_by": "magic"}, "written_by"),
         ({"budget": 1}, "budget"),
         ({"threshhold": 0.2}, "did you mean 'threshold'?"),
         ({"directThreshold": 0.1}, "direct_threshold (0.1) is below threshold"),
-    ):
-        async with Client(create_server(hub), mode=mode) as client:
+    )
+    async with Client(create_server(hub), mode=mode) as client:
+        for options, told in cases:
             result = await client.call_tool("ask", {"question": QUESTION, "options": options})
-
-        assert result.is_error
-        assert told in result.content[0].text
+            assert (result.is_error, told in result.content[0].text) == (True, True)
 
 
 SERVE = (
@@ -257,8 +239,7 @@ SERVE = (
 )
 
 
-@pytest.mark.parametrize("offers", [True])
-async def test_it_works_over_real_pipes(environment, mode, offers):
+async def test_it_works_over_real_pipes(environment, mode):
     write_documents(environment)
     server = StdioServerParameters(
         command=sys.executable,
@@ -273,7 +254,7 @@ async def test_it_works_over_real_pipes(environment, mode, offers):
             await anyio.sleep_forever()
         return await model(context, params)
 
-    async with Client(server, mode=mode, sampling_callback=slow if offers else None, read_timeout_seconds=60) as client:
+    async with Client(server, mode=mode, sampling_callback=slow, read_timeout_seconds=60) as client:
         await client.call_tool("search", {"query": "release"})
 
         async def told(says):
@@ -281,10 +262,6 @@ async def test_it_works_over_real_pipes(environment, mode, offers):
             return (await client.call_tool("ask", {"question": QUESTION})).content[0].text
 
         written = await told(WRITTEN)
-        if not offers:
-            assert "written by kbhub" in written
-            assert "The client offers no model (sampling)." in written
-            return
         assert "written by your own model (client-model-1)" in written
         assert "model was asked, but what it wrote cites too little" in await told("I like cheese.")
         if mode == "legacy":  # else both stay inside the client

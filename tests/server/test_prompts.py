@@ -92,7 +92,7 @@ async def test_arguments_are_taken_up_on_one_line(shop, mode):
 
 
 async def test_a_wrong_request_is_an_error_of_the_protocol(shop, mode):
-    for name, arguments, told in (
+    cases = (
         ("nope", {}, "Unknown prompt 'nope'. Prompts: search_first, write_down, audit_and_fix."),
         ("search_first", {}, "The prompt 'search_first' requires 'question'."),
         (
@@ -101,8 +101,9 @@ async def test_a_wrong_request_is_an_error_of_the_protocol(shop, mode):
             "unknown parameter 'qestion'; did you mean 'question'? search_first takes question.",
         ),
         ("audit_and_fix", {"x" * 999: "y"}, f"unknown parameter '{'x' * 60}…'; audit_and_fix takes base."),
-    ):
-        async with Client(create_server(shop.hub()), mode=mode) as client:
+    )
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        for name, arguments, told in cases:
             with pytest.raises(MCPError) as caught:
                 await client.get_prompt(name, arguments)
             assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, told)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import sys
 import urllib.parse
-from contextlib import asynccontextmanager
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp import Client, MCPDeprecationWarning, MCPError
+from mcp import Client, MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp.types import ListRootsResult, PromptReference, ResourceTemplateReference, Root
 
 import kbhub.server.client
 import kbhub.server.resources
 from kbhub.server.client import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
-from kbhub.server.resources import MAX_SUBSCRIPTIONS
 from kbhub.server.server import create_server
-from test_announcing import WAIT_SECONDS, over_stdio
 from test_server import text_of
 
 pytestmark = [
@@ -32,8 +27,6 @@ pytestmark = [
 INVALID_PARAMS = -32602
 DOCUMENT = ResourceTemplateReference(type="ref/resource", uri=TEMPLATE)
 ODD = ("a b.md", "100% sure?.md", "c#sharp [1].md", "ä/é & +,;=@.md", "日本.md", "plus+and%20.md")
-
-assert issubclass(MCPDeprecationWarning, UserWarning)
 
 
 @pytest.fixture
@@ -109,19 +102,17 @@ async def test_documents_that_come_and_go_between_pages_leave_the_others_in_plac
 
 
 async def test_a_cursor_that_is_none_is_refused(shop, mode):
-    for cursor in ("x", "é", "W10", "WyJnb25lIiwgImEubWQiXQ"):
-        async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        for cursor in ("x", "é", "W10", "WyJnb25lIiwgImEubWQiXQ"):
             error = await refused(client.list_resources(cursor=cursor))
-
-        assert error.code == INVALID_PARAMS
-        assert "Unknown `cursor`" in error.message
+            assert (error.code, "Unknown `cursor`" in error.message) == (INVALID_PARAMS, True)
 
 
 async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
     environment.write("knowledge/a.md", "# A\n")
     hub = environment.hub()
-    hub.index(hub.select()[0]).path.parent.mkdir(parents=True)
-    hub.index(hub.select()[0]).path.mkdir()  # so that nobody can make one
+    path = hub.index(hub.select()[0]).path
+    path.with_name(f"{path.name}.lock").mkdir(parents=True)  # so that nobody can make one
     async with Client(create_server(hub), mode=mode) as client:
         assert (await client.list_resources()).resources == []
     async with Client(create_server(environment.hub(cwd=environment.home)), mode=mode) as client:
@@ -165,7 +156,7 @@ async def test_what_is_no_document_is_refused(shop, mode):
     shop.write(f"{shop.home}/secret.md", "secret\n")
     shop.write("knowledge/.hidden/x.md", "secret\n")
     (shop.project / "knowledge/link.md").symlink_to(shop.home / "secret.md")
-    for uri, told in (
+    cases = (
         ("kbhub://project/none.md", "the base 'project' has no document at that path"),
         ("kbhub://project/", "documents have addresses such as "),
         ("kbhub://project", "documents have addresses such as "),
@@ -181,14 +172,13 @@ async def test_what_is_no_document_is_refused(shop, mode):
         ("kbhub://project/a%00.md", ""),
         ("kbhub://project/%ff.md", ""),
         ("file:///etc/passwd", "documents have addresses such as "),
-    ):
-        async with Client(create_server(shop.hub()), mode=mode) as client:
+    )
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        for uri, told in cases:
             error = await refused(client.read_resource(uri))
-
-        assert error.code == INVALID_PARAMS
-        assert error.data == {"uri": uri}
-        assert told in error.message
-        assert "secret\n" not in error.message
+            assert (error.code, error.data) == (INVALID_PARAMS, {"uri": uri})
+            assert told in error.message
+            assert "secret\n" not in error.message
 
 
 async def test_a_wrong_configuration_is_told(shop, mode):
@@ -196,6 +186,7 @@ async def test_a_wrong_configuration_is_told(shop, mode):
     async with Client(create_server(shop.hub()), mode=mode) as client:
         assert ".kbhub.json: bases: " in (await refused(client.read_resource("kbhub://project/deploy.md"))).message
         assert ".kbhub.json: bases: " in (await refused(client.list_resources())).message
+        assert (await client.complete(DOCUMENT, {"name": "base", "value": ""})).completion.values == []
         config.unlink()
         assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
 
@@ -217,17 +208,6 @@ async def test_roots_are_asked_for_a_document_too(shop, mode):
     server = create_server(shop.hub(cwd=shop.home))
     async with Client(server, mode=mode, list_roots_callback=roots) as client:
         assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
-
-
-async def test_resources_work_over_stdio(shop, mode):
-    async with Client(over_stdio(shop), mode=mode) as client:
-        uris, _ = await every_uri(client)
-        assert len((await client.list_resource_templates()).resource_templates) == 1
-        assert (await read(client, uris[-1])).text == "# Three\n"
-        assert (await refused(client.read_resource("kbhub://project/none.md"))).code == INVALID_PARAMS
-        assert client.server_capabilities.resources.subscribe is True
-        assert client.server_capabilities.completions is not None
-        assert len((await client.list_prompts()).prompts) == 3
 
 
 # -- addresses ---------------------------------------------------------------------------------------------------------
@@ -257,7 +237,7 @@ def test_any_string_can_be_asked_for(text):
 
 async def test_bases_and_paths_are_completed(shop, mode):
     """By what they begin with, or else by what is in them; paths of the base that was chosen."""
-    for name, value, others, values in (
+    cases = (
         ("base", "", {}, ["project", "own"]),
         ("base", "O", {}, ["own"]),
         ("base", "x", {}, []),
@@ -268,27 +248,26 @@ async def test_bases_and_paths_are_completed(shop, mode):
         ("path", "d", {}, ["deploy.md", "deep/three.md"]),
         ("path", "", {"base": "nope"}, []),
         ("other", "", {}, []),
-    ):
-        async with Client(create_server(shop.hub()), mode=mode) as client:
+    )
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        for name, value, others, values in cases:
             done = await client.complete(DOCUMENT, {"name": name, "value": value}, context_arguments=others)
-
-        assert done.completion.values == values
-        assert not done.completion.has_more
+            assert (done.completion.values, done.completion.has_more or False) == (values, False)
 
 
 async def test_arguments_of_prompts_are_completed(shop, mode):
-    for prompt, name, value, values in (
+    cases = (
         ("write_down", "topic", "", ["ops/deploy", "Food"]),
         ("write_down", "topic", "#fo", ["Food"]),
         ("audit_and_fix", "base", "p", ["project"]),
         ("search_first", "question", "x", []),
         ("nope", "x", "", []),
-    ):
-        async with Client(create_server(shop.hub()), mode=mode) as client:
+    )
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        for prompt, name, value, values in cases:
             reference = PromptReference(type="ref/prompt", name=prompt)
             done = await client.complete(reference, {"name": name, "value": value})
-
-        assert done.completion.values == values
+            assert done.completion.values == values
 
 
 async def test_a_completion_is_cut_at_what_the_protocol_allows(environment, mode):
@@ -313,165 +292,3 @@ async def test_a_completed_path_makes_the_address_of_its_document(environment, m
             (value,) = done.completion.values
         uri = UriTemplate.parse(TEMPLATE).expand({"base": "project", "path": value})
         assert (await read(client, uri)).text == "# C\n"
-
-
-async def test_nothing_is_completed_while_the_configuration_is_wrong(shop, mode):
-    shop.write(f"{shop.home}/.kbhub.json", '{"bases": 3}')
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        assert (await client.complete(DOCUMENT, {"name": "base", "value": ""})).completion.values == []
-
-
-# -- following ---------------------------------------------------------------------------------------------------------
-
-
-class Ears:
-    """What a client hears of resources: addresses, and `list`."""
-
-    def __init__(self):
-        self._send, self._receive = anyio.create_memory_object_stream[str](1000)
-
-    def hear(self, what):
-        self._send.send_nowait(what)
-
-    async def next(self):
-        with anyio.fail_after(WAIT_SECONDS):
-            return await self._receive.receive()
-
-    def close(self):
-        self._send.close()
-        self._receive.close()
-
-    def rest(self):
-        heard = []
-        while self._receive.statistics().current_buffer_used:
-            heard.append(self._receive.receive_nowait())
-        return heard
-
-
-@asynccontextmanager
-async def following(server, mode, *uris, lists=True):
-    """Connect a client that has listed the documents and follows some, as clients of its era do."""
-    ears = Ears()
-
-    async def handler(message):
-        if mode == "legacy":
-            method = getattr(message, "method", "")
-            if method == "notifications/resources/updated":
-                ears.hear(str(message.params.uri))
-            elif method == "notifications/resources/list_changed":
-                ears.hear("list")
-
-    async def listen(subscription):
-        async for event in subscription:
-            ears.hear(getattr(event, "uri", "list"))
-
-    try:
-        async with Client(server, mode=mode, message_handler=handler) as client, anyio.create_task_group() as group:
-            if mode == "legacy":
-                for uri in uris:
-                    await client.subscribe_resource(uri)
-                await every_uri(client)
-                yield client, ears
-            else:
-                async with client.listen(resources_list_changed=lists, resource_subscriptions=uris) as subscription:
-                    group.start_soon(listen, subscription)
-                    await every_uri(client)
-                    yield client, ears
-                    group.cancel_scope.cancel()
-            group.cancel_scope.cancel()
-    finally:
-        ears.close()
-
-
-@pytest.fixture(params=["memory", pytest.param("stdio", marks=pytest.mark.slow)])
-def served(request, shop):
-    """A server in memory, and one behind a pipe."""
-    return create_server(shop.hub()) if request.param == "memory" else over_stdio(shop)
-
-
-async def test_a_document_that_changes_is_announced_to_who_follows_it(shop, mode, served):
-    uri = "kbhub://project/deploy.md"
-    async with following(served, mode, uri, "kbhub://project/gone.md", lists=False) as (client, ears):
-        await client.call_tool("status", {"reload": True})
-        shop.write("knowledge/notes/one.md", "# Another\n")
-        shop.write("knowledge/deploy.md", "# Deploying differently\n")
-        assert await ears.next() == uri
-        assert (await read(client, uri)).text == "# Deploying differently\n"
-        rest = ears.rest()
-
-    assert set(rest) <= {uri}
-
-
-async def test_documents_that_come_and_go_are_announced(shop, mode, served):
-    uri = "kbhub://project/new.md"
-    async with following(served, mode, uri) as (client, ears):
-        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
-        heard = {await ears.next(), await ears.next()}
-        listed, _ = await every_uri(client) if mode == "legacy" else ([uri], 0)
-        await client.call_tool("delete_document", {"ref": "new.md"})
-        after = {await ears.next(), await ears.next()}
-
-    assert heard == after == {"list", uri}
-    assert uri in listed
-
-
-async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
-    monkeypatch.setattr(kbhub.server.client, "LIST_SECONDS", 3600)
-    server = create_server(shop.hub())
-    async with following(server, mode) as (client, ears):
-        for number in range(3):
-            await client.call_tool("write_document", {"ref": f"n{number}.md", "text": "# New\n"})
-        first = await ears.next()
-        await client.call_tool("status", {"reload": True})
-        rest = ears.rest()
-
-    assert (first, rest) == ("list", [])
-
-
-async def test_every_spelling_of_an_address_is_followed(shop, mode):
-    uris = ["kbhub://project/%64eploy.md", "KBHUB://project/deploy.md"]
-    async with following(create_server(shop.hub()), mode, *uris) as (client, ears):
-        await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
-        assert {await ears.next(), await ears.next()} == set(uris)
-
-
-async def test_who_unsubscribes_hears_no_more(shop):
-    uri = "kbhub://project/deploy.md"
-    async with following(create_server(shop.hub()), "legacy", uri) as (client, ears):
-        await client.unsubscribe_resource(uri)
-        await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
-        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
-        assert await ears.next() == "list"
-
-
-async def test_what_cannot_be_followed_is_refused(shop):
-    async with Client(create_server(shop.hub()), mode="legacy") as client:
-        error = await refused(client.subscribe_resource("file:///etc/passwd"))
-        for number in range(MAX_SUBSCRIPTIONS):
-            await client.subscribe_resource(f"kbhub://project/{number}.md")
-        many = await refused(client.subscribe_resource("kbhub://project/deploy.md"))
-
-    assert (error.code, error.data) == (INVALID_PARAMS, {"uri": "file:///etc/passwd"})
-    assert many.code == INVALID_PARAMS
-
-
-async def test_nobody_is_told_who_has_asked_for_no_document(shop, monkeypatch):
-    monkeypatch.setattr(
-        "kbhub.index.catalogue.content_hashes", lambda index: pytest.fail("the hashes were read for nothing")
-    )
-    async with Client(create_server(shop.hub()), mode="legacy") as client:
-        done = await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
-
-    assert not done.is_error
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a pipe closes otherwise")
-async def test_the_end_of_a_connection_ends_what_is_followed(shop, mode):
-    server = create_server(shop.hub())
-    uri = "kbhub://project/deploy.md"
-    async with following(server, mode, uri):
-        assert server.announcer.subscribed == {uri}
-    async with following(server, mode) as (client, ears):
-        await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
-        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
-        assert await ears.next() == "list"
