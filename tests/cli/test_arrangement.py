@@ -45,20 +45,17 @@ AS_THEY_ARE = [
 
 
 def test_the_command_comes_first():
-    """With what stood before it behind it; a line that is none is left to be told so."""
     for line in (*LINES, *AS_THEY_ARE):
         assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
 
 
 def test_the_common_options_are_those_of_the_commands():
     arguments = [one for one in app["search"].assemble_argument_collection() if one.field_info.name in COMMON]
-
     assert {one.name for one in arguments if one.hint is not bool} == VALUES
     assert {one.name for one in arguments if one.hint is bool} == FLAGS
 
 
 def test_the_groups_are_those_of_the_application():
-    """And each that does nothing by itself has a subcommand that stands for it, but for one that shows its help."""
     found = {}
     for words in (*GROUPS, "team"):
         group = app
@@ -75,7 +72,6 @@ def test_the_groups_are_those_of_the_application():
 @pytest.mark.parametrize("name", ["log", "schema"])
 def test_a_command_that_moved_says_where_to(kbhub, name):
     old, new = kbhub(name, code=0), kbhub("dev", name, code=0)
-
     assert old.out == new.out
     assert f"kbhub: `kbhub {name}` is deprecated; use `kbhub dev {name}`." in old.err
 
@@ -85,9 +81,7 @@ def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
     environment.write("../other/.git/HEAD", "")
     for command in ("search crate", "ls", "bases list"):
         words, other = command.split(), str(environment.project.parent / "other")
-
         before = kbhub("--root", other, "--json", *words, code=0).json
-
         assert before == kbhub(*words, "--root", other, "--json", code=0).json
         assert "crates.md" in str(before) or "other" in str(before)
 
@@ -95,7 +89,6 @@ def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
 def test_a_command_that_is_missing_is_said_so(kbhub):
     for line in ("--root x", "--json", "--base=a=b --verbose"):
         done = kbhub(*line.split(), code=2)
-
         assert done.err == f"kbhub: No command after {line.split()[0]}. See `kbhub --help`.\n"
 
 
@@ -104,9 +97,7 @@ def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, gro
     environment.write("knowledge/crates.md", "# Crates\n")
     environment.write(".kbhub.json", '{"contexts": {"": "All about crates"}}')
     kbhub("search", "crate")
-
     alone, listed = kbhub(*group.split(), code=0), kbhub(*group.split(), ALONE[group], code=0)
-
     assert alone.out == listed.out != ""
     assert alone.err == f"{listed.err}kbhub: See `kbhub {group} --help` for more.\n"
     assert kbhub(*group.split(), "--csv", code=0).err == listed.err
@@ -131,6 +122,5 @@ def test_a_base_that_was_never_indexed_has_no_number_of_documents(environment, k
     environment.write("knowledge/crates.md", "# Crates\n")
     before = kbhub("bases").out
     kbhub("index")
-
     assert " document" not in before
     assert "1 document" in kbhub("bases").out

@@ -19,7 +19,6 @@ def kbhub(kbhub, environment):
 
 def test_a_question_is_answered_with_sources(kbhub):
     code, out, err = kbhub("ask", *QUESTION.split())
-
     assert code == 0
     assert "Roll back first and ask why later. A rollback takes ninety seconds." in out
     assert "Sources:" in out
@@ -29,14 +28,12 @@ def test_a_question_is_answered_with_sources(kbhub):
 
 def test_nothing_that_covers_it_is_exit_code_one(kbhub):
     code, out, _ = kbhub("ask", "who won the football world cup in brazil")
-
     assert code == 1
     assert out.startswith("These bases probably do not cover this, or use other words.")
 
 
 def test_passages_for_a_budget(kbhub):
     code, out, err = kbhub("ask", QUESTION, "--budget", "400")
-
     assert (code, err) == (0, "kbhub: Verdict: strong.\n")
     assert out.startswith("[1] runbooks/")
     assert "Roll back first" in out
@@ -44,7 +41,6 @@ def test_passages_for_a_budget(kbhub):
 
 def test_a_budget_in_which_nothing_fits_says_so(kbhub):
     code, out, err = kbhub("ask", QUESTION, "--budget", "100")
-
     assert (code, out.strip()) == (1, "")
     assert err.endswith(
         "kbhub: No passage fits in a budget of 100 tokens with its reference; 400 would hold a few lines.\n"
@@ -55,7 +51,6 @@ def test_json_and_markdown(kbhub):
     code, out, err = kbhub("ask", QUESTION, "--json", "--max-tokens", "100")
     assert (code, err) == (0, "")
     assert json.loads(out)["written_by"] == "extractive"
-
     code, out, _ = kbhub("ask", QUESTION, "--md")
     assert code == 0
     assert out.startswith(f"# {QUESTION}\n\n**Rolling back a release**\n\nRoll back first")
@@ -67,7 +62,6 @@ def test_ollama_writes_where_it_is_asked_for(kbhub, monkeypatch):
         server.say = lambda body: "Use the tag before [1]."
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         code, out, err = kbhub("ask", QUESTION, "--written-by", "ollama")
-
     assert code == 0
     assert out.startswith("Use the tag before. [1]")
     assert "Written by Ollama (qwen3:0.6b)." in err
@@ -94,18 +88,15 @@ def test_without_any_base_it_says_what_to_do(kbhub, environment, tmp_path, monke
     empty.mkdir()
     monkeypatch.chdir(empty)
     code, _, err = kbhub("ask", QUESTION)
-
     assert code == 1
     assert "kbhub init" in err
 
 
 def test_a_question_is_noted_like_a_search(kbhub):
-    """What is asked in vain is missing knowledge; each document that was found is named once."""
     kbhub("ask", QUESTION)
     kbhub("ask", "who won the football world cup in brazil")
     _, out, _ = kbhub("dev", "log", "show", "--json")
     vain, found = json.loads(out)["queries"]
-
     assert (vain["text"], vain["verdict"]) == ("who won the football world cup in brazil", "none")
     assert (found["text"], found["client"]) == (QUESTION, "user")
     assert len(found["hits"]) == len(set(found["hits"])) > 0
@@ -114,5 +105,4 @@ def test_a_question_is_noted_like_a_search(kbhub):
 def test_what_a_document_says_cannot_act_on_the_terminal(kbhub, environment):
     environment.write("knowledge/evil.md", "# Roll back\n\nRoll back a release \x1b]0;owned\x07 with care.\n")
     _, out, _ = kbhub("ask", QUESTION)
-
     assert "\x1b" not in out

@@ -94,22 +94,17 @@ def test_one_command_searches_the_example(environment):
 
 def test_a_hit_can_be_read_by_its_ref_and_its_docid(shop):
     ref, docid = re.match(r"\S+\s+(\S+)\s+(#\w+)", shop("search", "rollback").out).groups()
-
     assert shop("read", ref).out == ROLLBACK
     assert shop("read", docid).out == ROLLBACK
 
 
 def test_search_takes_in_what_changed(shop, environment):
-    """Nobody has to index by hand before the first search or after an edit."""
     assert "glossary.md" in shop("search", "crate").out
-
     environment.write("knowledge/new.md", "# Windfall\n\nStock found at stocktaking.\n")
-
     assert "new.md" in shop("search", "windfall").out
 
 
 def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypatch):
-    """A search never waits for thousands of files; it says which command takes them in."""
     shop("index")
     for number in range(70):
         environment.write(f"knowledge/more/{number}.md", f"# Crate {number}\n")
@@ -149,15 +144,12 @@ def test_options_reach_the_query(shop, environment):
 
 def test_the_config_sets_limit_and_mode(shop, environment):
     environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": 1, "mode": "keyword"}}')
-
     found = shop("search", "crate rollback", "--json").json
-
     assert (len(found["hits"]), found["total"], found["mode"]) == (1, 2, "keyword")
 
 
 def test_nothing_found_is_no_failure(shop):
     found = shop("search", "--mode", "keyword", "zebra")
-
     assert (found.code, found.out) == (0, "")
     assert found.err.startswith("kbhub: No hits. Searched: project.\nkbhub: No document contains: zebra.\n")
 
@@ -166,13 +158,11 @@ def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, streams):
     """On standard error, so that a pipe gets hits only; a person reads it first."""
     assert "No document contains the query's words" in shop("search", "revert deployment").err
     seen = streams("search", "revert deployment")
-
     assert seen.index("No document contains the query's words") < seen.index("rollback.md")
 
 
 def test_a_long_audit_shows_its_progress_in_a_terminal_only(shop, streams, monkeypatch):
     monkeypatch.setattr(console, "PATIENCE_SECONDS", 0)
-
     assert "checking documents" in streams("audit", "--check", "secrets")
     assert shop("audit", "--check", "secrets").err == ""
     assert shop("index").err == ""
@@ -180,13 +170,11 @@ def test_a_long_audit_shows_its_progress_in_a_terminal_only(shop, streams, monke
 
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
     found = kbhub("search", "crate")
-
     assert (found.code, found.out) == (1, "")
     assert anonymous(found.err, environment) == snapshot
 
 
 def test_status_is_short_until_asked_for_more(kbhub, environment, quiet):
-    """Of many places that were looked at, those that were there and do not count; all of them with --verbose."""
     below = environment.project / "a" / "b" / "c" / "d"
     below.mkdir(parents=True)
     (environment.project.parent / "knowledge").mkdir()
@@ -206,7 +194,6 @@ def test_status_is_short_until_asked_for_more(kbhub, environment, quiet):
 
 def test_outside_projects_no_command_is_recommended_that_fails_there(kbhub, environment, monkeypatch):
     monkeypatch.chdir(environment.home)
-
     assert kbhub("init").code == 2
     for command in (("status",), ("search", "crate"), ("ls",)):
         done = kbhub(*command)
@@ -218,25 +205,20 @@ def test_outside_projects_no_command_is_recommended_that_fails_there(kbhub, envi
     ("query", "helps"), [("zebra", True), ("crate tag:nosuchtag", False), ("tag:ops -crate", False)]
 )
 def test_other_wordings_are_recommended_only_where_they_can_help(shop, query, helps):
-    """Not if a filter leaves no document, or no word is left to search for."""
     assert ("Try other wordings" in shop("search", "--", query).err) is helps
 
 
 def test_switched_off_is_said(shop, environment, monkeypatch):
     environment.write(".kbhub.json", '{"enabled": false}')
     assert '"enabled": false' in shop("search", "crate").err
-
     monkeypatch.setenv("KBHUB_DISABLE", "1")
     assert shop("search", "crate").err == "kbhub: KBHUB_DISABLE is set: kbhub is off here\n"
 
 
 def test_a_base_that_cannot_be_used_is_named_beside_the_hits(shop, environment):
-    """A pointer that is not trusted, a configured folder that is gone: the answer is not complete."""
     config = '{"bases": {"gone": "~/gone"}, "repos": {"*": ["gone"]}}'
     environment.write(str(environment.home / ".kbhub.json"), config)
-
     found = shop("search", "crate")
-
     assert (found.code, "glossary.md" in found.out) == (0, True)
     assert found.err.count(f"kbhub: gone: {environment.home / 'gone'} does not exist.") == 1
 
@@ -260,16 +242,13 @@ def test_a_broken_base_does_not_sink_the_others(shop, environment):
 
 
 def test_read_prints_the_very_bytes(shop, environment):
-    """Into a pipe goes what is in the file: long lines, controls, other scripts."""
     text = f"# ローカル\n\n{HOSTILE}\ttab\n{'x' * 100_000}\n"
     environment.write("knowledge/odd.md", text)
-
     assert shop("read", "odd.md").out == text
 
 
 def test_several_documents_have_headers(shop):
     read = shop("read", "glossary.md:3", "runbooks/rollback.md#Rolling back")
-
     headers = re.sub(r"#[0-9a-f]{6}", "#<docid>", read.out)
     assert headers == (
         "==> glossary.md:3-3 of 3  #<docid>  Glossary <==\nA crate is a parcel.\n\n"
@@ -295,7 +274,6 @@ def test_a_mail_is_read_with_its_subject(shop, environment):
 def test_what_cannot_be_read_is_said_and_fails(shop):
     shop("index")
     read = shop("read", "glossary.md", "glosary.md")
-
     assert read.code == 1
     assert "A crate is a parcel." in read.out
     assert read.err == "kbhub: No document 'glosary.md'. Did you mean glossary.md?\n"
@@ -304,10 +282,8 @@ def test_what_cannot_be_read_is_said_and_fails(shop):
 
 def test_reading_where_nothing_is_says_so(kbhub, environment):
     assert "No knowledge is active here" in kbhub("read", "a.md").err
-
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
-
     assert "run `kbhub trust" in kbhub("read", "a.md").err
 
 
@@ -315,16 +291,13 @@ def test_index_reports_what_it_did(shop, environment, snapshot):
     first = shop("index")
     again = shop("index")
     full = shop("index", "project", "--full")
-
     assert {first.code, again.code, full.code} == {0}
     assert anonymous(first.out + again.out + full.out, environment) == snapshot
 
 
 def test_index_names_files_that_fail(shop, environment):
     (environment.project / "knowledge" / "loop.md").symlink_to("loop.md")
-
     done = shop("index")
-
     assert done.code == 0
     assert "\n  failed loop.md: " in done.out
 
@@ -347,10 +320,8 @@ def test_index_takes_every_base_of_the_config(shop, environment):
 def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
     """The others are indexed first, so that a cron job's mail is about the one."""
     environment.write(str(environment.home / ".kbhub.json"), '{"bases": {"gone": "~/gone"}, "repos": {"*": ["gone"]}}')
-
     for arguments in (["index"], ["index", "--all-bases"]):
         done = shop(*arguments)
-
         assert done.code == 1
         assert f"kbhub: gone: {environment.home / 'gone'} does not exist." in done.err
     assert shop("index", "--json").json["reports"][0]["base"] == "project"
@@ -358,7 +329,6 @@ def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
 
 def test_an_unknown_base_is_wrong_usage(shop):
     done = shop("index", "projct")
-
     assert (done.code, done.out) == (2, "")
     assert done.err == "kbhub: No base 'projct'. Active bases: project.\n"
 
@@ -368,9 +338,7 @@ def test_status_shows_what_is_here(shop, environment, snapshot):
         str(environment.home / ".kbhub.json"), '{"serch": {}, "bases": {"gone": "~/gone"}, "repos": {"*": "gone"}}'
     )
     shop("index", "project")
-
     status = shop("status")
-
     assert (status.code, status.err) == (0, "")
     assert anonymous(status.out, environment) == snapshot
 
@@ -390,7 +358,6 @@ def test_init_says_what_to_do_next(kbhub, environment, snapshot):
 def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, environment):
     environment.write(environment.home / "notes" / "a.md", "# Crate\n")
     done = kbhub("init", "--knowledge", str(environment.home / "notes"), code=0)
-
     assert "how to write knowledge" not in done.out
     assert "\n  kbhub ls project  " in done.out
     assert "a.md" in kbhub("ls", "project", code=0).out
@@ -400,7 +367,6 @@ def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment):
     file = environment.write("a-file", "")
     for command in (["index"], ["search", "crate"]):
         done = shop(*command, "--cache-dir", str(file), code=1)
-
         assert f"{file}" in done.err
         assert "Name another folder with --cache-dir or KBHUB_CACHE_DIR." in done.err
         assert "space" not in done.err
@@ -409,7 +375,6 @@ def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment):
 def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
     told = " ".join(kbhub("audit", "--help", code=0).out.split())
     page = (ROOT / "docs/how-to/audit.md").read_text("utf-8").partition("\n## ")[0]
-
     assert f"Checks: {', '.join(CHECKS)}." in told
     assert re.findall(r"^\| `([a-z-]+)` \| ", page, re.MULTILINE) == list(CHECKS)
 
@@ -431,7 +396,6 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
 
 
 def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
-    """Also where a pointer lies behind it, and the trust is taken back from its folder."""
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
     environment.write(str(environment.home / "notes" / ".kbhub.json"), '{"knowledge": "./elsewhere"}')
     link = environment.project / "knowledge"
@@ -454,7 +418,6 @@ def test_trust_takes_one_order_at_a_time_and_there_may_be_nothing_to_trust(shop)
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help(kbhub, command, snapshot):
     done = kbhub(*command.split(), "--help")
-
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot
     assert max(map(len, done.out.splitlines())) <= 80
@@ -489,9 +452,7 @@ WRONG = [
 
 @pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
 def test_wrong_usage_is_one_line_and_exit_code_2(shop, arguments, snapshot):
-    """What is wrong and what would be right; no traceback, no frame, nothing on standard output."""
     done = shop(*arguments)
-
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
     assert done.err == snapshot
@@ -513,9 +474,7 @@ def test_a_wrong_config_is_named_with_its_field(shop, environment):
 def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeypatch):
     file = environment.write(str(environment.home / "file"), "mine")
     monkeypatch.setenv("KBHUB_DATA_DIR", str(file))
-
     done = shop("trust", str(environment.project / "knowledge"))
-
     assert (done.code, done.out) == (2, "")
     assert "the trust store cannot be used" in done.err
 
@@ -527,9 +486,7 @@ def test_json_is_one_document_and_nothing_else(shop, environment):
 
 def test_other_cache_other_index(shop, environment):
     elsewhere = environment.home.parent / "elsewhere"
-
     shop("index", "--cache-dir", str(elsewhere))
-
     assert [path for path in elsewhere.rglob("*") if path.is_file()]
     assert not (environment.home.parent / "cache").exists()
 
@@ -560,13 +517,10 @@ def test_colours_are_for_terminals(shop, streams, monkeypatch):
 
 
 def test_documents_cannot_control_the_terminal(environment, shop, streams):
-    """Text, titles, headings and file names are shown without effect by every command that prints them."""
     environment.write(f"knowledge/evil{HOSTILE}.md", f"# Evil {HOSTILE}\n\n## {HOSTILE}\n\n{HOSTILE} crates\n")
     ref = f"evil{HOSTILE}.md"
-
     for arguments in (["search", "evil crates"], ["read", ref, "nope" + ref]):
         seen = streams(*arguments, NO_COLOR="1")
-
         assert "crates" in seen
         assert not set("\x1b\x07\x9b\u202e") & set(seen)
     assert not set("\x1b\x07\x9b\u202e") & set(shop("search", "evil").out + shop("read", "x" + ref).err)
@@ -575,7 +529,6 @@ def test_documents_cannot_control_the_terminal(environment, shop, streams):
 def test_any_text_can_be_printed_anywhere(environment, shop, streams):
     """A terminal or locale without Unicode gets escapes, not a traceback."""
     environment.write("knowledge/日本.md", "# ローカル環境\n\n環境の構築 😀\n")
-
     assert "ローカル環境" in streams("search", "環境", encoding="ascii", terminal=False)
     assert "\\u30ed" in streams("search", "環境", encoding="ascii", NO_COLOR="1")
 
@@ -634,15 +587,12 @@ def test_interrupting_leaves_a_usable_index(environment):
 
 def test_who_starts_the_server_by_hand_is_told_what_it_is(streams, monkeypatch):
     monkeypatch.setattr("kbhub.server.stdio.serve", lambda *_, **__: None)
-
     assert "Waiting for an MCP client" in streams("serve")
 
 
 def test_the_protocol_can_come_from_the_environment(shop, monkeypatch):
-    """It is no unknown setting, an empty one counts as not set, and a wrong one is named."""
     monkeypatch.setenv("KBHUB_PROTOCOL", "legacy")
     assert "problems" not in shop("status").out
-
     monkeypatch.setenv("KBHUB_PROTOCOL", "old")
     wrong = shop("serve")
     assert (wrong.code, wrong.out) == (2, "")

@@ -60,7 +60,6 @@ LISTINGS = (
 
 
 def test_every_listing_is_valid_in_every_format(kbhub):
-    """Also where there is nothing to list; and one that was asked twice is refused."""
     for command in LISTINGS:
         json.loads(kbhub(*command, "--json").out)
         assert fromstring(kbhub(*command, "--xml").out).tag == "results"
@@ -93,9 +92,7 @@ def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch)
 
 
 def test_lines_around_matches_are_shown_as_grep_does(kbhub):
-    """Numbers of matching lines have a colon, of others a dash; groups are apart."""
     out = kbhub("search", "shop rollback", "--in", "project", "-C", "1", "--line-numbers").out
-
     shown = [line.removeprefix("  │ ") for line in out.splitlines() if line.startswith("  │")]
     assert shown == [
         *(" 4-", " 5:Run `shop rollback`.", " 6-", "--"),
@@ -104,7 +101,6 @@ def test_lines_around_matches_are_shown_as_grep_does(kbhub):
 
 
 def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):
-    """`--full` is no excerpt; `--all` is no page; the number of hits for programs is larger."""
     for number in range(MACHINE_LIMIT + 10):
         environment.write(f"knowledge/n{number}.md", f"# Rollback {number}\n\n{'filler words here. ' * 80}\nthe end\n")
 
@@ -159,7 +155,6 @@ class Terminal(io.StringIO):
 
 
 def test_pulling_passes_over_what_is_no_checkout(kbhub, environment):
-    """One that is asked for by name is explained."""
     assert kbhub("index", "--pull").code == 0
     named = kbhub("index", "--pull", "notes")
     assert "notes: not pulled. It is not a git checkout." in named.err

@@ -38,9 +38,7 @@ def in_shell(environment, command: str, **changes: str):
 
 @POSIX
 def test_closed_streams_read_and_write_nothing(project, kbhub, monkeypatch):
-    """As daemons and careless scripts start programs; no file of ours takes the place of a stream."""
     done = in_shell(project, "kbhub index <&- >&- 2>&- && kbhub read nowhere.md >&- 2>&-")
-
     assert (done.returncode, done.stderr) == (1, "")
     assert (project.project / "knowledge" / "crate.md").read_text("utf-8") == "# Crates\n\nA crate is a parcel.\n"
     monkeypatch.setattr(sys, "stdin", None)
@@ -57,13 +55,11 @@ def test_results_that_cannot_be_written_are_said(project, kbhub, monkeypatch, co
         monkeypatch.setattr(sys, "stdout", full)
         done = kbhub(*command.split(), code=1)
         monkeypatch.undo()
-
     assert done.err == "kbhub: Cannot write the results: No space left on device.\n"
 
 
 @POSIX
 def test_a_working_directory_that_is_gone_is_said(project, kbhub, monkeypatch):
-    """With what to do; help works, `--root` works, and the server stays up for the user's own bases."""
     gone = project.home / "gone"
     assert in_shell(project, f"mkdir {gone} && cd {gone} && rmdir {gone} && kbhub serve < /dev/null").stderr == ""
     gone.mkdir()
@@ -105,7 +101,6 @@ def test_a_file_in_place_of_a_folder_of_ours_is_no_crash(project, kbhub, monkeyp
 
 
 def test_verbose_says_what_is_looked_for_found_and_done(project, kbhub, quiet):
-    """On standard error, harmless for a terminal; the results stay as they are."""
     evil = project.write(str(project.home / "evil\x1b[2J" / "a.md"), "# A\n").parent
     search = ("search", "crate", "--json", "--base", f"evil={evil}")
     plain = kbhub(*search).out
@@ -120,8 +115,6 @@ def test_verbose_says_what_is_looked_for_found_and_done(project, kbhub, quiet):
 
 
 def test_every_command_takes_verbose():
-    """It is one of the options that all have, except for what clients run."""
-
     def leaves(found):
         inner = [found[name] for name in found if not name.startswith("-")]
         if found.default_command:

@@ -31,13 +31,11 @@ def test_a_document_is_written_and_changed(kbhub, environment):
     assert "lines" in kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"]).out
     again = kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"], code=1)
     assert "changed since" in again.err
-
     assert text_of(environment, "a.md") == "---\nx: 1\n---\n# A\n\n## Log\n\n- one\n- two\n\nEnd.\n"
 
 
 def test_keys_are_json_or_text(kbhub, environment):
     kbhub("write", "a", "--mode", "update", "--set", 'tags=["a"]', "--set", "n=3", "--set", "s=a: b", "--unset", "x")
-
     assert text_of(environment, "a.md").startswith("---\ntags: [a]\nn: 3\ns: 'a: b'\n---\n# A\n")
 
 
@@ -74,11 +72,9 @@ def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
 
 
 def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
-    """With or without its ending, from the top of its base or as the shell has it."""
     for name in ("a", "a.md", "project@a", "knowledge/a.md", "./knowledge/a"):
         kbhub("delete", name)
         assert kbhub("restore", name).out.startswith("Restored a.md  ")
-
     assert (environment.project / "knowledge" / "a.md").exists()
     for command in ("delete", "restore"):
         assert kbhub(command, "nothing", code=1).err.startswith("kbhub: ")
@@ -139,6 +135,5 @@ def test_what_is_shown_moves_no_cursor(kbhub, environment):
     environment.write(f"knowledge/{HOSTILE}.md", f"[x]({HOSTILE}/../a.md) [a](a.md)\n")
     kbhub("index")
     shown = [kbhub("rename", "a", "b"), kbhub("delete", f"{HOSTILE}.md"), kbhub("restore", "--list")]
-
     for done in shown:
         assert not set("\x1b\x07\u202e") & set(done.out + done.err)

@@ -26,7 +26,6 @@ def loaded(environment, lines, which):
 
 
 def test_a_search_does_not_load_what_only_others_need(environment):
-    """Neither the protocol nor PDF nor watching nor a parser."""
     environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
     environment.write(f"{environment.home}/.kbhub.json", '{"search": {"limit": 4}, "docsFallback": false}')
     environment.hub().sync()
@@ -39,7 +38,5 @@ def test_a_search_does_not_load_what_only_others_need(environment):
 
 
 def test_a_command_loads_its_own_module_and_no_other(environment):
-    """The import paths of the registry are followed when a command is parsed, not before."""
     names, _ = loaded(environment, ["bases list --csv", "memories --csv"], "name.startswith('kbhub.cli.commands.')")
-
     assert names == [["kbhub.cli.commands.bases"], ["kbhub.cli.commands.bases", "kbhub.cli.commands.memories"]]

@@ -37,7 +37,6 @@ def test_remember_recall_and_forget(kbhub):
 
 
 def test_a_memory_that_cannot_be_changed_is_named_beside_those_that_are_near(kbhub, environment):
-    """Both when another one is to take its place, and when that one goes again."""
     (environment.home / ".kbhub.json").write_text('{"memory": {"trashDays": 0}}')
     for number in (30, 40):
         kbhub("remember", f"The timeout of the gateway is {number} seconds")
@@ -58,13 +57,11 @@ def test_a_memory_that_cannot_be_changed_is_named_beside_those_that_are_near(kbh
 
 def test_a_text_comes_from_standard_input(kbhub):
     code, out, _ = kbhub("remember", "-", "--json", stdin="Größe zählt.\n\nSecond.\n".encode())
-
     assert code == 0
     assert json.loads(out)["memory"]["text"] == "Größe zählt.\n\nSecond."
 
 
 def test_what_is_no_utf8_is_not_remembered_damaged(kbhub, environment):
-    """From standard input, as an argument and in a file: it is refused, and the place of the fault is said."""
     said = (2, "", "kbhub: Standard input is not UTF-8 (byte 3). Convert it first.\n")
     assert kbhub("remember", "-", stdin=b"caf\xe9") == said
     assert kbhub("memories", "import", "-", stdin=b"caf\xe9") == said
@@ -78,7 +75,6 @@ def test_what_is_no_utf8_is_not_remembered_damaged(kbhub, environment):
 
 def test_a_text_that_is_too_long_is_not_cut(kbhub):
     code, _, err = kbhub("remember", "-", stdin=b"a" * 99_990 + b" " * 20 + b"b")
-
     assert (code, err) == (2, "kbhub: Standard input is longer than the 100000 bytes allowed for a memory.\n")
     assert kbhub("memories").out == ""
 
@@ -86,7 +82,6 @@ def test_a_text_that_is_too_long_is_not_cut(kbhub):
 def test_a_near_memory_is_shown_with_what_to_do(kbhub):
     old = identifier(kbhub("remember", "The timeout of the gateway is 30 seconds")[1])
     out = kbhub("remember", "The timeout of the gateway is 60 seconds")[1]
-
     command = re.search(r"kbhub (remember --id \w+ --supersedes \w+)", out)[1].split()
     assert command[-1] == old
     assert f"replaces {old}" in kbhub(*command)[1]
@@ -110,7 +105,6 @@ def test_export_and_import_go_through_a_pipe(kbhub):
     kbhub("remember", "Cats sleep", "--scope", "user")
     out = kbhub("memories", "export")[1]
     kbhub("forget", "--all", "--scope", "user")
-
     code, said, _ = kbhub("memories", "import", "-", stdin=out.encode())
     assert (code, said) == (0, "Imported 1 memory (kbhub); 0 already known.\n")
     assert "Cats sleep" in kbhub("memories", "--scope", "user")[1]
@@ -141,7 +135,6 @@ def test_a_memory_cannot_act_on_the_terminal(kbhub, environment):
     kbhub("remember", "Cats sleep")
     (file,) = (environment.home.parent / "data" / "memories").rglob("*.md")
     file.write_text('---\ntitle: "\\e[2Jx"\nnamespace: "\\u202e"\n---\n\x1b]0;owned\x07 \u202ecats\n')
-
     for command in (["memories"], ["recall", "cats"], ["forget", file.name]):
         out = kbhub(*command)[1]
         assert not {"\x1b", "\x07", "\u202e"} & set(out)
@@ -153,6 +146,5 @@ def test_a_memory_that_was_read_was_used_and_one_that_was_shown_was_not(kbhub):
     kbhub("recall", "cats")
     kbhub("memories")
     assert kbhub("read", ref)[0] == 0
-
     (memory,) = json.loads(kbhub("memories", "--json")[1])["memories"]
     assert memory["uses"] == 1

@@ -30,7 +30,6 @@ def kbhub(kbhub, environment, server, monkeypatch):
 
 
 def test_files_are_ordered_by_grade(kbhub, server):
-    """A tab stands between grade and name; of a long file, the part about the query is judged."""
     assert kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md").out == "3\trevert.md\n0\tlunch.md\n"
     assert all(len(body["messages"][1]["content"]) < 2000 for body in server.asked("/api/chat"))
 
@@ -38,7 +37,6 @@ def test_files_are_ordered_by_grade(kbhub, server):
 def test_grades_are_json_for_programs(kbhub, server):
     server.models["judge"] = "4" * 64
     out = json.loads(kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md", "--model", "judge", "--json").out)
-
     assert out["model"] == "judge"
     assert out["files"] == [{"file": "revert.md", "grade": 3}, {"file": "lunch.md", "grade": 0}]
     assert out["note"] is None
@@ -47,7 +45,6 @@ def test_grades_are_json_for_programs(kbhub, server):
 def test_files_without_a_grade_come_last(kbhub, server):
     server.say = lambda body: '{"grade": 0}' if "image" in body["messages"][1]["content"] else "no"
     shown = kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md")
-
     assert shown.out == "0\trevert.md\n-\tlunch.md\n"
     assert "1 of 2 files graded" in shown.err
 
@@ -60,9 +57,7 @@ def test_reranking_without_a_model_fails_with_what_to_do(kbhub, server):
 
 
 def test_a_text_has_a_vector(kbhub):
-    """One JSON list per text, that of the packaged model unless the config names another."""
     lines = kbhub("dev", "embed", "roll back", "lunch").out.splitlines()
-
     expected = packaged_embedder().embed(["roll back", "lunch"])
     assert np.allclose([json.loads(line) for line in lines], expected, atol=1e-5)
 
@@ -70,7 +65,6 @@ def test_a_text_has_a_vector(kbhub):
 def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "ollama/embeddinggemma")
     out = json.loads(kbhub("dev", "embed", "--query", "roll back", "--json").out)
-
     assert out["embedder"] == "ollama/embeddinggemma"
     assert out["dimensions"] == DIMENSIONS == len(out["vectors"][0])
     assert server.asked("/api/embed")[-1]["input"] == ["task: search result | query: roll back"]

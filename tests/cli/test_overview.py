@@ -32,7 +32,6 @@ def test_status_tells_tags_memories_and_what_changed_since(kbhub, environment):
 def test_status_of_an_empty_project_says_nothing_of_what_it_has_not(kbhub, environment):
     environment.write("knowledge/a.md", "# A\n")
     kbhub("index")
-
     assert "tags" not in kbhub("status").out
     assert "memories" not in kbhub("status").out
 
@@ -44,7 +43,6 @@ def test_a_file_that_only_lacks_its_kept_text_is_not_behind(environment):
     environment.hub().sync()
     config["bases"]["n"]["keepDeleted"] = ["*"]
     environment.write(environment.home / ".kbhub.json", json.dumps(config))
-
     assert [one.behind for one in overview(environment.hub()).bases] == [0]
 
 

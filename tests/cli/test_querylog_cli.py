@@ -43,7 +43,6 @@ def ask_often(environment, text):
 
 
 def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
-    """A line per query, the newest first, with what was read; then nothing."""
     assert kbhub("dev", "log", "show") == (0, "", "kbhub: No queries logged yet.\n")
     kbhub("search", "how long are sessions kept")
     kbhub("search", "zebras")
@@ -61,7 +60,6 @@ def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
 
 
 def test_unanswered_questions_are_shown_before_they_are_gaps(kbhub, environment):
-    """With how many more askings are needed, and the rule; what something answers by now is left out."""
     for query in (COFFEE, "who pays for zebras", "zebras in the office", COFFEE, COFFEE):
         kbhub("search", query)
     _, out, err = kbhub("gaps")
@@ -78,7 +76,6 @@ def test_unanswered_questions_are_shown_before_they_are_gaps(kbhub, environment)
 
 
 def test_gaps_are_found_listed_and_closed(kbhub, environment):
-    """`gaps` looks first, says what is new, and lists; `--close` ends one."""
     assert kbhub("gaps") == (0, "", f"kbhub: No gaps: every repeated question has an answer here.\nkbhub: {RULE}\n")
     ask_often(environment, COFFEE)
     code, out, err = kbhub("gaps")
@@ -97,7 +94,6 @@ def test_gaps_are_found_listed_and_closed(kbhub, environment):
 
 def test_index_looks_after_the_log(kbhub, environment):
     ask_often(environment, COFFEE)
-
     assert f"New gap: {COFFEE}" in kbhub("index")[2]
     assert "gap" not in kbhub("index")[2]
 
@@ -125,19 +121,16 @@ def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environme
 def test_switched_off_it_says_so(kbhub, monkeypatch):
     monkeypatch.setenv("KBHUB_LOG__QUERIES", "off")
     kbhub("search", COFFEE)
-
     assert kbhub("dev", "log", "show") == (0, "", "kbhub: The query log is off: `log.queries` is false.\n")
     assert kbhub("gaps") == (0, "", "kbhub: The query log is off: `log.queries` is false.\n")
 
 
 def test_what_was_asked_cannot_act_on_a_terminal(kbhub):
     kbhub("search", "red \x1b[31m alert")
-
     assert "\x1b" not in kbhub("dev", "log", "show")[1]
 
 
 def test_search_is_measured_on_what_was_asked(kbhub):
-    """`eval --log` takes what was read for the answer; without any it says what is missing."""
     code, _, err = kbhub("eval", "--log")
     assert code == 2
     assert "has no query whose document was read" in err
@@ -152,9 +145,7 @@ def test_search_is_measured_on_what_was_asked(kbhub):
 
 
 def test_status_has_lines_about_queries_and_gaps():
-    """What was asked in the last hour by verdict, open gaps, and the most asked of them."""
     gap = Gap(id="abcdefgh", question="why\nnot", count=7, last_asked="2027-01-15", since="2027-01-15")
-
     assert summary_lines(QuerySummary(logged=True)) == ["0 queries in the last hour"]
     assert summary_lines(QuerySummary(logged=False)) == ["not logged (`log.queries` is false)"]
     lines = summary_lines(QuerySummary(logged=True, asked=3, strong=1, none=2, gaps=1, top_gaps=(gap,)))
@@ -165,6 +156,5 @@ def test_status_has_lines_about_queries_and_gaps():
 
 def test_each_change_of_maintenance_is_a_line():
     done = Maintained(ran=True, opened=("a",), reopened=("b",), withdrawn=("c", "d"))
-
     assert [line.rpartition(": ")[2] for line in maintained_lines(done)] == ["a", "b", "c", "d"]
     assert maintained_lines(Maintained()) == []

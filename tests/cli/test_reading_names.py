@@ -66,7 +66,6 @@ def test_a_document_goes_by_title_and_alias(hub, shop):
 def test_a_title_may_have_a_part_and_a_comma(hub, shop):
     shop.write("knowledge/plan.md", "# First, think\n\nThen act.\n")
     hub.sync()
-
     assert "Push." == hub.read(["Shipping:6:1"]).readings[0].text
     assert "## By hand\n\nCopy." == hub.read(["roll back#By hand"]).readings[0].text
     assert ["plan.md"] == refs_of(hub, "First, think")
@@ -76,7 +75,6 @@ def test_a_title_does_not_take_the_place_of_a_path(hub, shop):
     """A document cannot answer to the ref of another by calling itself so."""
     shop.write("knowledge/evil.md", "---\naliases: ['guides/deploy.md', 'guides/deploy.md:4:1']\n---\n# Evil\n")
     hub.sync()
-
     assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy.md"])
     assert "# Deploying" == hub.read(["guides/deploy.md:4:1"]).readings[0].text
 
@@ -110,13 +108,11 @@ def test_one_ref_names_several_documents(hub):
 def test_a_part_is_read_of_each_document_of_a_pattern(hub):
     headed = hub.read(["runbooks/*.md#By hand"])
     ranged = hub.read(["runbooks/*.md:1:1"])
-
     assert ["## By hand\n\nWatch.", "## By hand\n\nCopy."] == [reading.text for reading in headed.readings]
     assert ["# Canary", "# Roll back"] == [reading.text for reading in ranged.readings]
 
 
 def test_what_leads_nowhere_is_told_why(hub):
-    """A rule, a place outside, an unknown base, a folder, a near name: each in one sentence or two."""
     for ref, told in (
         ("guide/deploy.md", "Did you mean guides/deploy.md"),
         ("Deployin", "Did you mean guides/deploy.md"),
@@ -144,7 +140,6 @@ def test_what_is_gone_since_it_was_indexed_is_not_suggested(hub, shop, monkeypat
     monkeypatch.setattr("kbhub.hub.REDISCOVER_SECONDS", math.inf)
     (shop.project / "knowledge" / "runbooks" / "canary.md").unlink()
     (shop.home / "two").rename(shop.home / "moved")
-
     assert refused(hub, "runbooks/canary.md").startswith("No document 'runbooks/canary.md': its file is gone.")
     assert "Did you mean runbooks/canary.md" not in refused(hub, "runbooks/canary.md")
     assert refused(hub, "two@two.md").startswith(f"No document 'two@two.md': the folder {shop.home / 'two'} is gone.")
@@ -183,14 +178,12 @@ def test_the_nearest_of_many_namesakes_comes_first(shop):
 def test_a_link_out_is_outside_in_whatever_base_it_is(hub, shop):
     target = shop.write(shop.home / "secret.md", "secret\n")
     (shop.project / "knowledge" / "leak.md").symlink_to(target)
-
     assert "outside all bases" in refused(hub, "leak.md")
     assert "outside all bases" in refused(hub, str(target))
 
 
 def test_names_are_read_without_an_index(shop):
     hub = shop.hub()
-
     assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy"])
     assert "No document 'Shipping'" in refused(hub, "Shipping")
 
@@ -198,14 +191,12 @@ def test_names_are_read_without_an_index(shop):
 def test_a_reading_has_the_hash_of_its_file_and_a_docid(hub, shop):
     data = (shop.project / "knowledge" / "guides" / "deploy.md").read_bytes()
     (reading,) = hub.read(["guides/deploy.md:2:1"]).readings
-
     assert hashlib.sha256(data).hexdigest()[:12] == reading.hash
     assert f"Did you mean {reading.docid}" in refused(hub, reading.docid.removeprefix("#"))
 
 
 def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, kbhub):
     shop.write("knowledge/-dash.md", "dashed\n")
-
     assert "Put refs that start with a dash after `--`." in kbhub("read", "-dash.md", code=2).err
     assert kbhub("read", "--", "-dash.md") == (0, "dashed\n", "")
 

@@ -87,7 +87,6 @@ def check(team, kbhub):
 
     def checked(arguments, columns):
         bare = STYLES.sub("", PROGRESS.sub("", shown(team, arguments, columns)))
-
         assert "\x1b" not in bare
         assert [line for line in bare.split("\n") if cell_width(line) > columns] == []
         assert words(kbhub(*arguments).out) - words(bare) == set()
@@ -106,7 +105,6 @@ def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(check, columns):
 def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(team, kbhub, monkeypatch):
     seen = STYLES.sub("", shown(team, ["read", "runbooks/incident.md"], 80))
     file = (TEAM / "runbooks" / "incident.md").read_text("utf-8")
-
     assert "| SEV1 |" not in seen
     assert re.search(r"^SEV1 +cannot pay", seen, re.MULTILINE)
     assert kbhub("read", "runbooks/incident.md").out == file
@@ -116,11 +114,9 @@ def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(te
 
 @pytest.mark.slow
 def test_colours_are_left_out_where_they_are_not_wanted(team):
-    """By NO_COLOR; a terminal that only prints gets text as it is, in lines of its own."""
     assert "\x1b[1" in shown(team, ["search", "deploy"], 80)
     plain = shown(team, ["search", "deploy"], 80, NO_COLOR="1")
     dumb = shown(team, ["read", "runbooks/incident.md"], 80, TERM="dumb")
-
     assert "\x1b" not in plain
     assert "│ ## Before you deploy" in plain
     assert "\x1b" not in dumb
@@ -147,6 +143,5 @@ def test_what_a_document_says_is_not_acted_on(environment, streams):
 def test_a_pager_gets_lines_that_fit(team):
     seen = shown(team, ["search", "release", "--all"], 60, PAGER="sed s/^/./", LINES="10", COLUMNS="60")
     pages = [line for line in STYLES.sub("", seen).split("\n") if line.startswith(".")]
-
     assert len(pages) > 10
     assert max(map(cell_width, pages)) <= 61

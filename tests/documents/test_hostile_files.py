@@ -136,12 +136,10 @@ class Shop:
     ids=lambda value: written(value)[:40],
 )
 def test_a_pointer_that_cannot_be_followed_is_one_problem(pointer):
-    """The user's own bases answer, and `status` says what is wrong with the project, once."""
     with Shop() as shop:
         (shop.place.project / "loop").symlink_to("loop")
         (shop.place.project / ".kbhub.json").write_text(written(pointer))
         problems = shop.check().problems
-
     assert [one.subject for one in problems] == ["project"]
 
 
@@ -158,7 +156,6 @@ def test_a_pointer_that_is_no_json_is_one_problem(text):
     with Shop() as shop:
         (shop.place.project / ".kbhub.json").write_bytes(text.encode("latin-1"))
         problems = shop.check().problems
-
     assert len(problems) == 1
 
 
@@ -166,7 +163,6 @@ def test_unknown_fields_by_the_thousand_are_a_short_list():
     with Shop() as shop:
         (shop.place.project / ".kbhub.json").write_text(written({f"{n}{LONG}": n for n in range(3000)}))
         problems = shop.check().problems
-
     assert len(problems) == 11
     assert "2990 more" in problems[-1].message
 
@@ -177,17 +173,14 @@ def test_a_folder_that_leads_round_in_a_circle_is_a_problem_of_its_base():
         config = {"bases": {"round": "~/loop", "long": f"~/{LONG}"}, "repos": {"*": ["round", "long"], LONG: "round"}}
         (shop.place.home / ".kbhub.json").write_text(written(config))
         problems = shop.check().problems
-
     assert sorted(one.subject for one in problems) == ["long", "round"]
 
 
 @pytest.mark.parametrize("model", [f"/{LONG}", f"./{LONG}", "~/loop", "~nobody/x"])
 def test_a_model_that_can_be_no_folder_is_one_problem(model):
-    """Search goes on by words."""
     with Shop() as shop:
         (shop.place.home / ".kbhub.json").write_text(written({"embedder": {"model": model}}))
         problems = shop.check().problems
-
     assert [one.subject for one in problems] == ["embedder.model"]
 
 
@@ -200,22 +193,18 @@ def test_a_model_that_can_be_no_folder_is_one_problem(model):
     ids=lambda said: said[:20],
 )  # fmt: skip
 def test_a_git_file_that_leads_nowhere_is_as_good_as_none(said):
-    """The project is found all the same."""
     with Shop() as shop:
         shutil.rmtree(shop.place.project / ".git")
         (shop.place.project / "loop").symlink_to("loop")
         (shop.place.project / ".git").write_bytes(said.encode("latin-1"))
-
         assert [base.base.id for base in shop.check().bases] == ["project", "mine"]
 
 
 @pytest.mark.parametrize("url", [f"/{LONG}", "../" + "x/" * 4000, "\xff", "loop"])
 def test_an_origin_that_can_be_no_path_is_no_origin(url):
-    """Memories are kept for the project all the same."""
     with Shop() as shop:
         (shop.place.project / "loop").symlink_to("loop")
         (shop.place.project / ".git" / "config").write_bytes(f'[remote "origin"]\n\turl = {url}\n'.encode("latin-1"))
-
         assert shop.check().problems == ()
 
 
@@ -223,7 +212,6 @@ def test_an_origin_that_can_be_no_path_is_no_origin(url):
 def test_rules_of_an_ignore_file_cost_no_minutes(text):
     with Shop() as shop:
         shop.place.write("knowledge/.gitignore", text.encode("latin-1"))
-
         assert shop.check().bases[0].documents == 1
 
 
@@ -231,13 +219,11 @@ def test_rules_that_do_not_count_are_told():
     with Shop() as shop:
         file = shop.place.write("knowledge/.kbhubignore", "".join(f"{n}.md\n" for n in range(MAX_RULES + 1)))
         (problem,) = shop.check().bases[0].problems
-
     assert str(MAX_RULES) in problem.message
     assert str(file) in problem.message
 
 
 def test_a_text_without_an_end_takes_no_time_by_its_square():
-    """Nor does a bracket without one."""
     with pytest.raises(ConfigError, match="malformed JSON"):
         parse_jsonc('{"a": "' + '\\"' * 500_000, "x")
     assert parse_rules(("[" * 1_000_000,), "x") == ()
@@ -247,7 +233,6 @@ def pointers_are_followed_or_refused(pointer):
     with Shop() as shop:
         (shop.place.project / ".kbhub.json").write_text(written(pointer))
         status = shop.check()
-
     assert all(len(one.message) < 2000 for one in status.problems)
     if all(one.base.id != "project" for one in status.bases):
         off = isinstance(pointer, dict) and pointer.get("enabled") is False

@@ -33,7 +33,6 @@ def tags(text: str) -> tuple[str, ...]:
     ],
 )  # fmt: skip
 def test_what_is_a_tag(text, found):
-    """In order of the text, without `#` and closing slashes."""
     assert tags(text) == found
 
 
@@ -51,32 +50,26 @@ def test_what_is_a_tag(text, found):
     ],
 )  # fmt: skip
 def test_what_is_none(text):
-    """Code, comments, links, addresses, HTML, front matter, numbers, marks of headings."""
     assert tags(text) == ()
 
 
 def test_a_tag_counts_once_in_the_form_of_the_front_matter():
-    """Whatever its case, and wherever it stands."""
     assert tags("---\ntags: [Ops, a b]\n---\n#ops #new #New #OPS\n") == ("Ops", "a b", "new")
 
 
 def test_they_are_tags_only_where_the_base_says_so():
-    """Plain text files have none at all."""
     assert parse_document("a.md", b"#ops\n").tags == ()
     assert parse_document("a.txt", b"#ops\n", inline=True).tags == ()
 
 
 def test_each_is_found_at_its_place():
-    """Line and column lead to its first character."""
     lines = ["---", "tags: x", "---", "A #one.", "", "  - \u00e9\u00e9 #two/three/ #one", ""]
     found = inline_tags_of("\n".join(lines))
-
     assert [(one.tag, one.line) for one in found] == [("one", 4), ("two/three", 6), ("one", 6)]
     assert [lines[one.line - 1][one.column - 1 :].startswith(f"#{one.tag}") for one in found] == [True] * 3
 
 
 def test_a_flood_of_tags_is_bounded():
-    """A hostile document costs no more than a real one."""
     assert len(tags(" ".join(f"#a{number}" for number in range(5 * MAX_TAGS)))) == MAX_TAGS
 
 
@@ -90,7 +83,6 @@ def test_anything_is_read_in_linear_time(piece):
 @example("#a`1`")
 @given(st.text(alphabet="#a1/-_ \n`<>![]()é\t漢,.\\", max_size=200))
 def test_any_text_parses_and_every_tag_can_be_written(text):
-    """What is found can be put back in its place as a tag."""
     lines = text.split("\n")
     for one in inline_tags_of(text):
         assert is_inline_tag(one.tag)

@@ -88,9 +88,7 @@ BOMB = a_zip({"word/document.xml": b"<a>" + b" " * (XML_BYTES + 1)})
          "other format", "members"],
 )  # fmt: skip
 def test_a_hostile_file_is_left_out_with_a_reason(parser, data, says):
-    """Its text is empty, and the next file is read."""
     text, problem = told(parser, data)
-
     assert says in problem
     assert text == ""
     assert "All is well." in told(parser, GOOD)[0]
@@ -99,7 +97,6 @@ def test_a_hostile_file_is_left_out_with_a_reason(parser, data, says):
 @pytest.mark.parametrize("kind", ["docx", "odt", "epub"])
 @pytest.mark.parametrize("declaration", ['<!DOCTYPE d SYSTEM "{}">', '<!DOCTYPE d [<!ENTITY % p SYSTEM "{}"> %p;]>'])
 def test_nothing_is_fetched(parser, port, kind, declaration):
-    """Neither an external document type nor an external entity."""
     doctype = declaration.format(f"http://127.0.0.1:{port}/x.dtd")
     made = {
         "docx": lambda: a_docx(paragraph("Words"), doctype=doctype),
@@ -136,14 +133,11 @@ def test_a_picture_that_lies_elsewhere_is_not_read(parser, port, tmp_path):
 
 
 def test_macros_and_files_within_a_file_are_nothing(parser):
-    """They are neither run nor unpacked nor text."""
     inner = {"word/vbaProject.bin": b"\xd0\xcf\x11\xe0Shell(calc)", "word/embeddings/a.docx": BOMB}
-
     assert told(parser, a_docx(paragraph("Words"), more=inner)) == ("author: Ada\ndate: 2025-11-02\n\nWords", "")
 
 
 def test_few_bytes_are_not_millions_of_cells(parser):
-    """Spaces and columns are repeated by a count."""
     cells = (
         '<table:table-cell table:number-columns-repeated="1000000"/>'
         '<table:table-cell table:number-columns-spanned="1000000"><text:p>c</text:p></table:table-cell>'
@@ -159,9 +153,7 @@ def test_few_bytes_are_not_millions_of_cells(parser):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
 def test_memory_is_limited(parser):
-    """A tree of ten million elements is given up."""
     text, problem = told(parser, an_odt("<text:p/>" * 10_000_000), "odt")
-
     assert (text, problem) == ("", "Reading it takes more memory than kbhub allows; left out.")
     assert "All is well." in told(parser, GOOD)[0]
 
@@ -191,7 +183,6 @@ def test_files_that_take_too_long_cost_themselves_until_they_are_too_many(monkey
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="Windows has no such signal")
 def test_a_process_that_no_longer_answers_is_ended(monkeypatch):
-    """Even if it cannot notice that its time is over."""
     with IsolatedParser() as parser:
         told(parser, GOOD)
         os.kill(parser._process.pid, signal.SIGSTOP)
@@ -276,7 +267,6 @@ PLAIN = packed(Document("a.docx", "T", ("# H", "x"), 0, {"date": "2025-01-01"}, 
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["docx", "pdf"])
 def test_values_that_no_index_can_store_are_refused(kind, wrong):
-    """An answer is untrusted; the sound one is taken."""
     assert unpacked("a.docx", kind, PLAIN).title == "T"
     with pytest.raises((ValueError, TypeError, KeyError, AttributeError)):
         unpacked("a.docx", kind, PLAIN | wrong)
@@ -314,7 +304,6 @@ def test_a_parser_may_not_leave_its_process(tmp_path):
 )  # fmt: skip
 def test_every_format_is_read_within_the_limits(parser, kind, data):
     text, problem = told(parser, data, kind)
-
     assert "All is well." in text
     assert problem == ""
     assert WORD not in text

@@ -319,7 +319,6 @@ class TestLinks:
     ids=lambda text: repr(text[:12]),
 )  # fmt: skip
 def test_hostile_text_parses_in_bounded_time(text):
-    """Square-time parsing of any of these takes minutes."""
     assert "\n".join(parse(text).lines) in (text, text.removesuffix("\n"))
 
 

@@ -95,7 +95,6 @@ def _rows(document, chunks):
 @example(b"\xff\xfe")
 @example(b"---\n\xff: [\n---\n")
 def test_any_bytes_parse_and_keep_all_their_text(data):
-    """Lines put together are the decoded text, and everything that is stored can be stored."""
     document = parse_document("a/b.md", data)
     text = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n")
     assert "\n".join(document.lines) == text.removesuffix("\n") or (text == "\n" and document.lines == ("",))
@@ -112,7 +111,6 @@ def test_any_bytes_parse_and_keep_all_their_text(data):
 @many
 @given(texts)
 def test_headings_fences_tables_and_links_lie_in_order_inside_the_document(text):
-    """Every span points into the text, and none begins inside a code block."""
     document, _ = _documents(text)
     total = len(document.lines)
     lines = [heading.line for heading in document.headings]
@@ -131,7 +129,6 @@ def test_headings_fences_tables_and_links_lie_in_order_inside_the_document(text)
 @many
 @given(texts)
 def test_chunks_cover_every_line_once_in_order_with_its_very_text(text):
-    """No line is lost, doubled or changed; only blank lines may lie between chunks."""
     document, chunks = _documents(text)
     rows = _rows(document, chunks)
     assert list(rows) == sorted(rows)
@@ -164,7 +161,6 @@ def test_no_chunk_is_larger_than_the_limit_and_what_a_heading_may_add(text):
 @many
 @given(texts)
 def test_blocks_that_fit_are_never_cut(text):
-    """Each code block and table of at most a chunk's size lies in one chunk."""
     document, chunks = _documents(text)
     for first, last in (*document.fences, *document.tables):
         lines = document.lines[first - 1 : last]
@@ -228,7 +224,6 @@ def _is_bare(document, numbers: list[int], path: tuple[int, ...]) -> bool:
 @many
 @given(markdown())
 def test_no_chunk_ends_with_the_heading_of_what_the_next_one_holds(text):
-    """A heading is never cut off from the first lines of its section."""
     document, chunks = _documents(text)
     ends = {_heading_end(document, heading.line): number for number, heading in enumerate(document.headings)}
     for chunk, following in pairwise(chunks):
@@ -240,7 +235,6 @@ def test_no_chunk_ends_with_the_heading_of_what_the_next_one_holds(text):
 @many
 @given(st.text(st.sampled_from("ab .。漢\t\u3000"), min_size=1, max_size=4000))
 def test_parts_of_a_line_make_up_the_line(line):
-    """Parts follow each other without gap, fit a chunk and are not only white space."""
     spans = list(split_line(line * 3))
     assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])]
     assert spans[-1][1] == len(line * 3)

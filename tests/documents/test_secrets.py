@@ -18,7 +18,6 @@ ROOT = Path(__file__).parent.parent.parent
 def test_nearly_all_credentials_are_found():
     """Of 400 in 62 formats, 98 in 100; of those that their issuer marks, all."""
     missed = Counter(name for name, text in secrets(400, seed=24) if not find_secrets(text))
-
     assert missed.total() <= 8, missed
     assert set(missed) <= set(NAMED), missed
     assert len(TOKENS) + len(NAMED) >= 40
@@ -26,13 +25,10 @@ def test_nearly_all_credentials_are_found():
 
 @pytest.mark.parametrize("name", [*TOKENS, *NAMED])
 def test_a_masked_text_holds_no_credential(name):
-    """Not even a part of it: what is left says what was there."""
     texts = [text for made, text in secrets(400, seed=5) if made == name and find_secrets(text)]
     assert texts
-
     for text in texts:
         found, kept = find_secrets(text), masked(text)
-
         assert "left out]" in kept
         assert find_secrets(kept) == []
         assert all(text[one.start : one.end] not in kept for one in found)
@@ -57,7 +53,6 @@ def test_a_masked_text_holds_no_credential(name):
     ],
 )  # fmt: skip
 def test_documentation_about_credentials_holds_none(text):
-    """Placeholders, names of variables, hashes and prose pass."""
     assert find_secrets(text) == []
 
 
@@ -77,25 +72,20 @@ def test_documentation_about_credentials_holds_none(text):
 def test_a_password_of_an_account_or_a_key_in_a_link_is_found(text):
     """Only the passcode of what the link itself opens is none, as whoever reads the link is meant to have it."""
     (found,) = find_secrets(text)
-
     assert text[found.start : found.end].startswith(("QnE4", "R3rU"))
 
 
 def test_our_own_documentation_holds_none():
     """Docs, examples and the README: a false alarm would be in somebody's way."""
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-
     found = {file.name: find_secrets(file.read_text("utf-8")) for file in files}
-
     assert len(files) > 40
     assert {name: kinds for name, kinds in found.items() if kinds} == {}
 
 
 @given(st.text())
 def test_any_text_can_be_searched(text):
-    """In order, without overlap, within the text."""
     found = find_secrets(text)
-
     ends = [0, *(end for one in found for end in (one.start, one.end)), len(text)]
     assert ends == sorted(ends)
     assert masked(masked(text)) == masked(text)

@@ -86,7 +86,6 @@ def said(chunks):
 
 
 def test_a_session_of_claude_code_has_a_chunk_per_turn():
-    """Turns with role, model and day; thinking, injected text and the bulk of tool output are left out."""
     document, chunks = parse(CLAUDE)
 
     assert "Why does the build fail?" == document.title
@@ -99,7 +98,6 @@ def test_a_session_of_claude_code_has_a_chunk_per_turn():
 
 
 def test_a_session_says_what_it_is_and_a_turn_names_its_line_in_the_log():
-    """Session id, agent, model, folder and the day of the last turn can be filtered by and are shown."""
     document, _ = parse(CLAUDE)
 
     agent = {"session": "s-1", "agent": "Claude Code", "model": "claude-sonnet-4"}
@@ -134,7 +132,6 @@ def test_a_session_of_codex_is_read():
 )
 def test_other_sessions_are_read(data, path, turns):
     document, chunks = parse(data, path)
-
     assert turns == [text for _, text in said(chunks)]
     assert document.problems == ()
 
@@ -142,7 +139,6 @@ def test_other_sessions_are_read(data, path, turns):
 def test_a_session_of_gemini_is_read():
     """A message that was written again counts once, one that was taken back not at all."""
     document, chunks = parse(GEMINI)
-
     assert "How the cache works" == document.title
     assert ["Explain the cache", 'It is an LRU.\n\nTool read_file: {"path": "c.py"}\nResult: class Cache'] == [
         text for _, text in said(chunks)
@@ -157,14 +153,11 @@ def test_a_session_of_gemini_is_read():
     ],
 )
 def test_a_session_is_called_what_its_log_calls_it(record, title):
-    """The summary, else the first sentence of the user."""
     document, _ = parse(CLAUDE + log(record))
-
     assert title == document.title
 
 
 def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):
-    """Values that are no objects, halves of lines, bytes, depth and length do no harm."""
     monkeypatch.setattr(kbhub.documents.sources.sessions, "LINE_BYTES", 20_000)
     broken = [b"{oops", b"\xff\xfe", b'{"type": "user"', b"[" * 15_000, b'{"type":"user","x":"' + b"y" * 70_000 + b'"}']
     odd = [b"[1,2]", b"null", b"7", b'"text"', b'{"type": 5}', b'{"type":"user","message":7}', b"", b"{}"]
@@ -179,7 +172,6 @@ def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):
 
 def test_a_file_of_other_data_is_reported():
     document, chunks = parse(log({"id": 1, "price": 2}, {"id": 2, "price": 3}))
-
     assert chunks == []
     assert "no record of a session" in document.problems[0]
 
@@ -204,9 +196,7 @@ def test_a_file_of_other_data_is_reported():
     )
 )  # fmt: skip
 def test_no_record_breaks_the_reading(records):
-    """Whatever the records are, chunks point at the very text of the document."""
     document, chunks = parse(log(*records))
-
     for chunk in chunks:
         assert chunk.text == "\n".join(document.lines[chunk.start_line - 1 : chunk.end_line])
     covered = {line for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)}
@@ -253,17 +243,14 @@ def logs(environment):
 
 
 def test_only_logs_are_taken(environment, logs):
-    """Settings and Markdown beside them are left out."""
     hub = environment.hub()
     hub.sync()
-
     with hub.index(hub.select(["logs"])[0]).snapshot():
         assert ["-work-shop/s-1.jsonl", "chats/session-1.json"] == hub.index(hub.select(["logs"])[0]).paths()
     assert "not a session log" in hub.read(["logs@memory.md"]).unread[0].message
 
 
 def test_a_turn_is_found_and_read(environment, logs):
-    """The hit has kind, heading and lines, which lead to the same text in `read`."""
     hub = environment.hub()
     hub.sync()
     hit = hub.search(Query(text="Makefile lacks the target")).hits[0]
@@ -276,7 +263,6 @@ def test_a_turn_is_found_and_read(environment, logs):
 
 
 def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
-    """Long turns, code and all: the index gives back the lines that it was made of."""
     long = "\n\n".join(f"Paragraph {n} " + "word " * 60 for n in range(12)) + "\n```\ncode\n\n\n```\n" + "long " * 2000
     data = CLAUDE + log(claude("assistant", [{"type": "text", "text": long}]), claude("user", "thanks"))
     environment.write(logs / "one.jsonl", data)
@@ -291,17 +277,14 @@ def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
 
 
 def test_a_log_that_grew_embeds_its_new_turns_alone(environment, logs):
-    """Old turns keep their vectors."""
     hub = environment.hub()
     hub.sync()
     environment.write(logs / "-work-shop" / "s-1.jsonl", CLAUDE + log(claude("user", "And the tests?")))
     (report,) = hub.sync()
-
     assert (1, 1, 3) == (report.changed, report.vectors_made, report.vectors_reused)
 
 
 def test_size_has_its_own_limit(environment, logs):
-    """A log may be longer than a document, up to `limits.sessionBytes`."""
     settings_file = environment.home / ".kbhub.json"
     text = settings_file.read_text()[:-1] + f', "limits": {{"fileBytes": 10, "sessionBytes": {len(CLAUDE) + 10}}}}}'
     environment.write(settings_file, text)
@@ -320,6 +303,5 @@ def test_a_long_log_is_read_in_bounded_time():
     output = [{"type": "tool_result", "content": "x" * 400_000}]
     data = log(*[record for _ in range(120) for record in (claude("user", "next"), claude("user", output))])
     document, _ = read_source(BASE, "a.jsonl", io.BytesIO(data), 100 * MEGABYTE)
-
     assert len(data) > 45 * MEGABYTE
     assert len(document.lines) < 2000

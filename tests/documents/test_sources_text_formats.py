@@ -97,7 +97,6 @@ def links(document) -> list[tuple[str, str, str, int]]:
 
 
 def test_restructuredtext_has_its_structure():
-    """Levels follow the order of adornments; fields, blocks, tables and links are where the file has them."""
     document = read("doc/a.rst", RST)
 
     assert headings(read("doc/a.rest", RST)) == headings(document)
@@ -150,7 +149,6 @@ def test_what_is_no_title_of_restructuredtext_stays_text(text):
     ],
 )
 def test_links_of_restructuredtext_lead_to_files(text, found):
-    """Names of documents get their suffix; labels without a file lead nowhere."""
     assert links(read("a.rst", text)) == found
 
 
@@ -193,7 +191,6 @@ a
 
 
 def test_org_has_its_structure():
-    """Keywords and drawers at the top are metadata; a headline ends a block without an end."""
     document = read("a.org", ORG)
 
     assert document.lines == tuple(ORG.splitlines())
@@ -258,7 +255,6 @@ no end
 
 
 def test_asciidoc_has_its_structure():
-    """Attributes are metadata; blocks go from one delimiter to the next, or to the end."""
     document = read("a.adoc", ADOC)
 
     assert document.lines == tuple(ADOC.splitlines())
@@ -310,7 +306,6 @@ def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else():
     ],
 )
 def test_headings_of_plain_text_are_the_certain_ones(text, found):
-    """Underlines as long as their line make a heading, numbers only in sequence with text between."""
     assert headings(read("a.txt", text)) == found
 
 
@@ -324,7 +319,6 @@ def test_yaml_front_matter_is_read_in_every_format():
 
 
 def test_a_title_stays_with_its_text_in_chunks():
-    """Whatever underlines or marks a heading, no chunk ends right after it."""
     words = "word " * 290
     for name, title in (
         ("a.rst", "~~~~~\nTitle\n~~~~~"),
@@ -360,7 +354,6 @@ texts = st.one_of(
     st.one_of(texts.map(str.encode), st.binary(max_size=200), texts.map(lambda text: text.encode("utf-16"))),
 )
 def test_any_bytes_parse_and_keep_all_their_text(name, data):
-    """Lines are those of the file, and headings, spans and links are on them."""
     document = read_text(name, data)
     lines = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n").split("\n")
     count = len(document.lines)
@@ -399,7 +392,6 @@ def test_tags_and_titles_of_many_lines_are_bounded(name, line):
 @pytest.mark.parametrize("characters", [20_000, pytest.param(2_500_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("piece", WORST)
 def test_megabytes_of_anything_take_seconds(piece, characters):
-    """Each piece over and over, on lines and on one line, comes out in the time limit of a test."""
     repeated = piece * (characters // len(piece))
     data = (repeated + "x\n== a" + repeated.replace("\n", " ") + "b").encode()
     for name in ("a.rst", "a.org", "a.adoc", "a.txt"):

@@ -308,7 +308,6 @@ def test_the_list_of_what_was_skipped_has_an_end(folder):
 
 
 def test_links_that_lead_out_are_skipped_and_reported(folder, tmp_path):
-    """Also those that do so in the end; one to a file inside is followed."""
     put(tmp_path, "secret.md", "dir/x.md", "base2/y.md")
     put(folder, "real/a.md", text="12345678")
     links = {"link.md": "real/a.md", "a.md": tmp_path / "secret.md", "b": tmp_path / "dir", "c": "../base2"}
@@ -447,7 +446,6 @@ def test_a_link_that_leads_out_is_refused_and_one_inside_is_followed(folder, tmp
 
 
 def test_a_kept_folder_changes_nothing_but_the_time_it_takes(folder, tmp_path):
-    """Files of other folders, links, and a folder that a link has replaced are opened as without it."""
     put(tmp_path, "secret/b.md")
     for path in ("a.md", "sub/a.md", "sub/c.md", "sub/deep/a.md"):
         put(folder, path, text=path)
@@ -548,10 +546,8 @@ odd_lines = st.lists(odd_patterns | st.text("ab*?[]|!/.\\^$()", max_size=6), max
     odd_lines, st.sampled_from(["", "sub/", "a/x/"]), st.lists(st.sampled_from(["a.md", "b.md", "b|c.md", "a", "x"]))
 )
 def test_many_names_are_judged_like_each_of_them(lines, prefix, names):
-    """One search for all rules finds what any of them matches."""
     layer = Layer(parse_rules(lines, "i"))
     each = [name for name in names if any(rule.matches(prefix + name, directory=False) for rule in layer.rules)]
-
     assert [name for name in layer.among(prefix, names) if layer.rule_for(prefix + name, directory=False)] == each
 
 

@@ -63,23 +63,17 @@ def test_all_fields_are_written_and_nothing_else_is_touched(folders):
 
 
 def test_an_entry_for_a_folder_inside_is_named(folders):
-    """Of `repos`, only the longest entry counts; who adds a base above is told."""
     inner = folders.home / "team" / "handbook"
     folders.write(folders.home / ".kbhub.json", '{"repos": {"~/team/handbook": []}}')
-
     change = add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
-
     assert change.notes == ("This does not apply below ~/team/handbook, which has its own entry in `repos`.",)
     assert "notes" not in [base.id for base in folders.hub(cwd=inner).discovery().bases]
 
 
 def test_a_second_place_is_added_to_the_first(folders):
-    """The same base may be active below several folders, and a single id becomes a list."""
     folders.write(folders.home / ".kbhub.json", '{"bases": {"h": "~/team/handbook"}, "repos": {"~/team": "h"}}')
-
     add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
     change = add_base(folders.hub(), NewBase("h=~/team/handbook", places=("~/notes",)))
-
     assert json.loads(config_of(folders))["repos"] == {"~/team": ["h", "notes"], "~/notes": ["h"]}
     assert change.changed
 
@@ -100,27 +94,21 @@ def test_a_second_place_is_added_to_the_first(folders):
 )
 def test_what_cannot_be_a_base_is_refused_with_what_to_do(folders, new, message):
     folders.write(folders.home / ".kbhub.json", CONFIG)
-
     with pytest.raises(UsageError, match=message):
         add_base(folders.hub(), new)
-
     assert config_of(folders) == CONFIG
 
 
 def test_a_malformed_config_is_never_edited(folders):
     folders.write(folders.home / ".kbhub.json", '{\n"bases": {"a" "b"}\n}')
-
     with pytest.raises(ConfigError, match="line 2"):
         add_base(folders.hub(), NewBase("~/notes"))
-
     assert config_of(folders) == '{\n"bases": {"a" "b"}\n}'
 
 
 def test_removing_takes_a_base_out_of_everything_but_leaves_its_documents(folders):
     folders.write(folders.home / ".kbhub.json", CONFIG)
-
     change = remove_base(folders.hub(), "notes")
-
     without = CONFIG.replace('{ "notes": "~/notes" }', "{ }").replace('["notes"]', "[]")
     assert config_of(folders) == without.replace(': "notes"', ": []")
     assert (folders.home / "notes" / "a.md").exists()
@@ -155,7 +143,6 @@ def test_all_bases_are_listed_active_or_not(folders):
 
 def test_bases_that_no_file_names_cannot_be_changed(folders):
     folders.write("knowledge/x.md", "# X\n")
-
     with pytest.raises(UsageError, match="discovered, not configured"):
         remove_base(folders.hub(), "project")
     with pytest.raises(UsageError, match="named by --base"):
@@ -164,8 +151,6 @@ def test_bases_that_no_file_names_cannot_be_changed(folders):
 
 def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):
     named = folders.write(folders.home / "other.json", "{}\n")
-
     add_base(folders.hub(config=named), NewBase("~/notes"))
-
     assert json.loads(named.read_text())["bases"] == {"notes": "~/notes"}
     assert not (folders.home / ".kbhub.json").exists()

@@ -37,14 +37,12 @@ def indexes(environment):
 
 
 def test_indexes_in_use_are_never_found(indexed):
-    """Also from another project or the home directory, and for a base that is not active there."""
     other = indexed.project.parent / "app"
     other.mkdir()
     indexed.write(indexed.project.parent / "app.knowledge" / "s.md", "# S\n")
     indexed.hub(cwd=other).sync()
     assert {"app-knowledge", "app.knowledge"} & indexes(indexed)
     indexed.write(indexed.home / ".kbhub.json", '{"bases": {"notes": "~/notes", "gone": "~/gone"}}')
-
     assert examine_cache(indexed.hub(cwd=other)).found == examine_cache(indexed.hub(cwd=indexed.home)).found == ()
 
 
@@ -70,9 +68,7 @@ def test_the_index_of_a_folder_that_is_gone_is_deleted_unless_somebody_writes_it
 
 def test_an_index_that_no_base_has_any_more_is_found(indexed):
     indexed.write(indexed.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}}')
-
     found = examine_cache(indexed.hub()).found
-
     assert [one.base for one in found] == [indexed.home / "gone"]
     assert "no known base is" in found[0].reason
 
@@ -102,9 +98,7 @@ def test_a_base_that_came_back_keeps_its_index(indexed):
     folder.rename(indexed.home / "away")
     found = examine_cache(indexed.hub())
     (indexed.home / "away").rename(folder)
-
     delete(indexed.hub(), found)
-
     assert "gone" in indexes(indexed)
 
 
@@ -186,7 +180,6 @@ def kept_texts(environment):
 
 def test_kept_texts_of_known_bases_are_not_mentioned(keeping):
     assert len(kept_texts(keeping)) == 2
-
     assert examine_cache(keeping.hub()).spared == ()
     assert examine_cache(keeping.hub(cwd=keeping.home)).spared == ()
 
@@ -216,5 +209,4 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
 def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
     for about in (data_dir(keeping.env) / "kept").glob("*/base.json"):
         about.write_text("{")
-
     assert [(one.base, "unknown" in one.reason) for one in examine_cache(keeping.hub()).spared] == [(None, True)] * 2

@@ -36,7 +36,6 @@ def test_all_contexts_of_a_path_match_the_longest_last(contexts, everywhere, pat
 @given(st.dictionaries(st.text("ab/.", max_size=5), st.text(min_size=1)), st.text("ab/.", max_size=8))
 def test_any_prefix_and_path_are_compared(contexts, path):
     found = matching(contexts, {}, path)
-
     assert set(found) <= set(contexts.values())
     assert len(set(found)) == len(found)
 
@@ -54,7 +53,6 @@ def notes(environment):
 
 def test_a_context_of_a_global_base_goes_into_the_config(notes):
     change = add_context(notes.hub(), ContextTarget("notes", "api"), "REST\n reference")
-
     assert (change.context.path, change.context.context) == ("api/", "REST reference")
     assert "}, // mine\n" in (notes.home / ".kbhub.json").read_text()
     assert notes.hub().select(("notes",))[0].contexts == {"api/": "REST reference"}
@@ -80,10 +78,8 @@ def test_a_context_of_the_project_makes_a_pointer_that_means_the_same(notes):
 def test_where_no_pointer_would_mean_the_same_it_says_what_to_do(environment):
     """Knowledge elsewhere than in ./knowledge needs a pointer that names it."""
     environment.write("docs/x.md", "# X\n")
-
     with pytest.raises(UsageError, match="kbhub init --knowledge docs"):
         add_context(environment.hub(), ContextTarget("project", ""), "the docs")
-
     assert not (environment.project / ".kbhub.json").exists()
 
 
@@ -133,7 +129,6 @@ def test_a_place_is_named_by_base_and_path(notes, text, place):
 def test_beside_the_project_base_a_path_that_it_has_needs_no_name(environment):
     environment.write("knowledge/runbooks/rollback.md", "# Roll back\n")
     hub = environment.hub()
-
     assert parse_place(hub, "runbooks") == ContextTarget("project", "runbooks")
     assert parse_place(hub, "runbooks/rollback.md") == ContextTarget("project", "runbooks/rollback.md")
     for text in ("nosuch", "../shop", "a\0b"):
@@ -143,7 +138,6 @@ def test_beside_the_project_base_a_path_that_it_has_needs_no_name(environment):
 
 def test_inside_a_base_its_name_is_not_needed(notes):
     inside = notes.hub(cwd=notes.home / "notes" / "api")
-
     assert parse_place(inside, None) == ContextTarget("notes", "api")
     assert parse_place(inside, "a.md") == ContextTarget("notes", "api/a.md")
     assert parse_place(inside, "../b.md") == ContextTarget("notes", "b.md")
@@ -153,8 +147,6 @@ def test_inside_a_base_its_name_is_not_needed(notes):
 
 def test_a_broken_pointer_is_not_edited(notes):
     notes.write(".kbhub.json", '{\n"knowledge": "./knowledge"\n"name": 1}')
-
     with pytest.raises((ConfigError, UsageError)):
         add_context(notes.hub(), ContextTarget("project", ""), "x")
-
     assert (notes.project / ".kbhub.json").read_text().endswith('"name": 1}')

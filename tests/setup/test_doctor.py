@@ -71,9 +71,7 @@ def theirs(environment):
 
 
 def test_a_healthy_setup_gives_only_ok(shop):
-    """Nobody is sent after faults that are none; everything was looked at."""
     findings = examine(shop.hub()).findings
-
     assert {"ok"} == {finding.level for finding in findings}
     checks = "python sqlite sqlite-vec model config embedder trust reranking cache data permissions index watch client"
     assert checks.split() == list(dict.fromkeys(finding.check for finding in findings))
@@ -85,7 +83,6 @@ def test_a_document_that_was_saved_a_moment_ago_is_not_behind(shop):
     file = shop.write("knowledge/new.md", "# New\n\nJust written.\n")
     os.utime(file)
     shop.hub().sync()
-
     assert [] == found(shop)
 
 
@@ -144,7 +141,6 @@ SLOW = list(DAMAGES)[4:]
     "damage", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in DAMAGES]
 )
 def test_a_broken_index_is_found_and_made_anew(shop, damage):
-    """Whatever lies in its place, search works after `--fix`, and no document is touched."""
     path = index_of(shop)
     for suffix in ("-wal", "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
@@ -212,7 +208,6 @@ def test_an_index_that_is_behind_is_brought_in_step(shop, change, check, subject
     assert (check, subject, True, "warning") == (finding.check, finding.subject, finding.fixable, finding.level)
     assert said in finding.message
     assert check != "freshness" or f"`kbhub index {subject}`" in finding.remedy
-
     repaired(shop)
     assert [] == found(shop)
 
@@ -294,7 +289,6 @@ def test_a_folder_that_kbhub_shares_with_others_keeps_its_mode(shop):
 def test_an_index_of_another_user_is_an_error(shop):
     os.chown(index_of(shop), 65534, -1)
     finding = the_finding(shop)
-
     assert ("owner", "error") == (finding.check, finding.level)
 
 
@@ -318,7 +312,6 @@ def test_leftovers_are_deleted(shop):
 def test_a_folder_that_cannot_be_one_is_an_error(environment, name):
     environment.write(environment.home.parent / name, "a file")
     (finding,) = [finding for finding in found(environment) if finding.check == name]
-
     assert finding.level == "error"
     assert "is not a folder" in finding.message
     assert "KBHUB_" in finding.remedy
@@ -339,12 +332,10 @@ def test_a_cache_that_cannot_be_written_is_an_error(shop):
     [({"knowledge": "~/private"}, "error"), ({"knowledge": "./knowledge", "cacheDir": "~/private"}, "warning")],
 )
 def test_a_pointer_that_needs_trust_is_named_with_the_command(shop, pointer, level):
-    """Without its target there is no project base; without its cache directory there is."""
     shop.write(shop.home / "private" / "a.md", "x")
     file = shop.write(".kbhub.json", json.dumps(pointer))
     finding = the_finding(shop)
     repaired(shop)
-
     assert ("pointer", level, "project", False) == (finding.check, finding.level, finding.subject, finding.fixable)
     assert f"kbhub trust {file}" in finding.message + finding.remedy
     assert () == shop.hub().trust.entries()
@@ -364,7 +355,6 @@ FAULTS = {
 
 @pytest.mark.parametrize("check", FAULTS)
 def test_a_fault_of_a_file_of_the_users_is_named_and_left_alone(shop, check):
-    """Everything else that can be looked at still is."""
     change, (level, subject, said, remedy) = FAULTS[check]
     change(shop)
     finding = the_finding(shop)
@@ -391,11 +381,9 @@ LIMITS = {
 
 @pytest.mark.parametrize("check", LIMITS)
 def test_limits_of_the_machine_are_said(shop, monkeypatch, check):
-    """Little room, no vector extension, few watches, a remote file system."""
     (module, name, value), said = LIMITS[check]
     monkeypatch.setattr(module, name, value(shop))
     finding = the_finding(shop)
-
     assert (finding.check, finding.level) == (check.strip(), "warning")
     assert said in finding.message + finding.remedy
 
@@ -446,7 +434,6 @@ def test_a_malformed_trust_store_is_an_error_and_is_left_alone(shop):
 
 def test_nothing_to_search_is_said_with_what_to_do(environment):
     finding = the_finding(environment)
-
     assert ("base", "warning") == (finding.check, finding.level)
     assert "`kbhub init`" in finding.remedy
 
@@ -504,16 +491,13 @@ def test_the_text_fits_a_terminal(shop):
     shop.write(".kbhub.json", '{"knowledge": "~/private"}')
     configure(shop, serch={}, embedder={"model": "/no/such/model"})
     out = text_of(diagnosis_report(examine(shop.hub())), width=80)
-
     assert max(map(len, out.splitlines())) <= 80
     assert out.count("→ ") == sum(line.startswith(("error", "warning")) for line in out.splitlines()) >= 4
 
 
 def test_json_has_every_finding(kbhub, shop):
-    """For programs: level, check, subject, message, remedy, and whether `--fix` mends it."""
     shop.write("knowledge/late.md", "# Late\n")
     findings = kbhub("doctor", "--json", code=0).json["findings"]
-
     assert {"check", "level", "subject", "message", "remedy", "fixable"} == set(findings[0])
     assert ["freshness"] == [finding["check"] for finding in findings if finding["fixable"]]
 
@@ -525,7 +509,6 @@ def ollama_of(environment, config, **changes):
 
 
 def test_models_of_ollama_are_looked_for_where_the_settings_want_them(environment):
-    """Each model once, with what it is wanted for; nothing is asked where nobody wants one."""
     environment.write("knowledge/a.md", "# A\n")
     wanted = {"expansion": {"enabled": True}, "rerank": {"enabled": True}, "answers": {"model": "mistral"}}
     with running_ollama() as server:

@@ -45,9 +45,7 @@ def test_a_repository_gets_a_folder_with_a_starter_that_answers_the_search_that_
 
 def test_outside_a_repository_a_pointer_is_made_too(environment):
     shutil.rmtree(environment.project / ".git")
-
     made = make(environment)
-
     assert made.made == (environment.project / "knowledge" / STARTER_NAME, environment.project / ".kbhub.json")
     assert project_base(environment).path == environment.project / "knowledge"
     (environment.project / ".kbhub.json").unlink()  # so that the folder does not count
@@ -57,7 +55,6 @@ def test_outside_a_repository_a_pointer_is_made_too(environment):
 
 def test_a_name_is_kept_in_a_pointer(environment):
     make(environment, name="Obst & Gemüse")
-
     pointer, warnings = read_pointer(environment.project / ".kbhub.json")
     assert (pointer.name, pointer.knowledge, warnings) == ("Obst & Gemüse", "./knowledge", ())
     (environment.project / ".kbhub.json").unlink()
@@ -66,7 +63,6 @@ def test_a_name_is_kept_in_a_pointer(environment):
 
 
 def test_knowledge_that_is_there_is_left_alone(environment):
-    """A second `init`, or one below a project that has knowledge, makes nothing and says where it is."""
     environment.write("knowledge/a.md", "# A\n")
     below = environment.project / "src"
     below.mkdir()
@@ -81,7 +77,6 @@ def test_knowledge_that_is_there_is_left_alone(environment):
 
 @pytest.mark.parametrize("folder", ["knowledge", "wiki"])
 def test_docs_is_not_hidden_by_a_folder_that_is_asked_for(environment, folder):
-    """Whether it is new or named: both are searched, and the note says how to end that."""
     environment.write("docs/a.md", "# A\n")
     environment.write("wiki/b.md", "# B\n")
 
@@ -96,16 +91,13 @@ def test_docs_is_not_hidden_by_a_folder_that_is_asked_for(environment, folder):
 
 def test_a_part_of_docs_replaces_it_and_says_so(environment):
     environment.write("docs/adr/a.md", "# A\n")
-
     made = point(environment, "docs/adr")
-
     assert [base.path for base in environment.hub().discovery().bases] == [environment.project / "docs/adr"]
     assert made.notes == (f"This replaces {environment.project / 'docs'}, which was searched until now.",)
 
 
 def test_a_new_folder_is_created_where_it_is_named_and_says_what_it_replaces(environment):
     environment.write("knowledge/a.md", "# A\n")
-
     made = point(environment, "knowledge", "app")
     assert made.made == (environment.project / "app/knowledge" / STARTER_NAME,)
     assert str(environment.project / "knowledge") in made.notes[0]
@@ -116,19 +108,15 @@ def test_a_new_folder_is_created_where_it_is_named_and_says_what_it_replaces(env
 @pytest.mark.parametrize("content", ['{"enabled": false}', "{broken", '{"knowledge": "/"}'])
 @pytest.mark.parametrize("action", [make, lambda environment: point(environment, environment.home)])
 def test_a_pointer_is_never_overwritten(environment, action, content, name):
-    """Switched off, broken or untrusted: it is named, kept, and nothing is made beside it."""
     pointer = environment.write(name, content)
-
     with pytest.raises(UsageError, match=str(pointer)):
         action(environment)
-
     assert pointer.read_text() == content
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", name]
 
 
 @pytest.mark.parametrize("folder", ["docs", "../../home/notes"])
 def test_a_pointer_to_the_same_folder_again_changes_nothing(environment, folder):
-    """A script may run the command twice: it succeeds, says where the knowledge is, and writes nothing."""
     (environment.project / "docs").mkdir()
     (environment.home / "notes").mkdir()
     point(environment, folder, name="Shop")
@@ -174,12 +162,9 @@ def test_a_pointer_to_another_folder_is_refused_with_the_next_step(environment):
 
 @pytest.mark.parametrize("action", [make, lambda environment, **options: point(environment, "knowledge", **options)])
 def test_another_name_is_not_dropped_silently(environment, action):
-    """What the pointer says stays, and the message says where to change it."""
     make(environment, name="Shop")
-
     with pytest.raises(UsageError, match=r'is called "Shop".*set "name" in .*\.kbhub\.json'):
         action(environment, name="Store")
-
     assert project_base(environment).name == "Shop"
 
 
@@ -191,39 +176,30 @@ def test_another_name_is_not_dropped_silently(environment, action):
     ],
 )  # fmt: skip
 def test_a_pointer_that_cannot_be_used_says_why(environment, content, said):
-    """Whoever runs `init` wants knowledge here, so the message has what keeps the pointer from leading to it."""
     environment.write(".kbhub.json", content)
-
     with pytest.raises(UsageError, match=said):
         make(environment)
 
 
 def test_without_a_workspace_there_is_nowhere_to_make_it(environment):
     hub = environment.hub(cwd=environment.home)
-
     with pytest.raises(UsageError, match="--root"):
         make_knowledge(hub.discovery())
-
     assert list(environment.home.iterdir()) == []
 
 
 def test_a_file_in_the_way_is_named(environment):
     file = environment.write("knowledge", "mine")
-
     with pytest.raises(UsageError, match=str(file)):
         make(environment)
-
     assert file.read_text() == "mine"
 
 
 @pytest.mark.parametrize("target", ["gone", "."])
 def test_a_link_is_not_followed(environment, target):
-    """Nothing is made at the other end of a `knowledge` link that leads out of the project."""
     (environment.project / "knowledge").symlink_to(environment.home / target)
-
     with pytest.raises(UsageError, match="is a symlink"):
         make(environment)
-
     assert list(environment.home.iterdir()) == []
 
 
@@ -243,9 +219,7 @@ def test_a_pointer_out_of_the_project_is_trusted(environment):
 def test_a_pointer_within_the_project_needs_no_trust(environment):
     """Its path is relative, so that it holds for everybody who clones the project."""
     (environment.project / "docs").mkdir()
-
     made = point(environment, "docs")
-
     assert not made.trusted
     assert environment.hub().trust.entries() == ()
     assert read_jsonc(environment.project / ".kbhub.json") == {"knowledge": "./docs"}
@@ -256,7 +230,6 @@ def test_a_folder_beside_the_project_is_named_from_the_pointer(environment):
     """No path of this machine gets into a file that is committed; trust holds for the folder as before."""
     below, other = environment.project / "app", environment.project.parent / "other"
     other.mkdir()
-
     assert point(environment, "../../other", "app").trusted
     assert read_jsonc(below / ".kbhub.json") == {"knowledge": "../../other"}
     assert environment.hub(cwd=below).discovery().bases[0].path == other
@@ -265,7 +238,6 @@ def test_a_folder_beside_the_project_is_named_from_the_pointer(environment):
 def test_a_pointer_to_nothing_is_refused(environment):
     with pytest.raises(UsageError, match="is not a directory"):
         point(environment, "nots")
-
     assert not (environment.project / ".kbhub.json").exists()
 
 
@@ -273,10 +245,8 @@ def test_a_broken_trust_store_stops_before_anything_is_written(environment):
     store = environment.hub().trust.path
     store.parent.mkdir(parents=True)
     store.write_text("{broken")
-
     with pytest.raises(ConfigError, match="trust store"):
         point(environment, environment.home)
-
     assert not (environment.project / ".kbhub.json").exists()
 
 

@@ -113,7 +113,6 @@ def test_what_somebody_wrote_meanwhile_stays_when_it_is_taken_out(account):
     mine = file.read_text().replace('"dark"', '"light"')
     file.write_text(mine)
     account.run("--yes", "--remove", "--client", "cursor")
-
     assert without_blanks(parse_jsonc(file.read_text(), file)) == {"theme": "light"}
     assert mine in [copy.read_text() for copy in backups(file)]
 
@@ -122,7 +121,6 @@ def test_an_old_registration_does_not_come_back_when_it_is_taken_out(account):
     file = account.file(".cursor/mcp.json", UPDATED["cursor"])
     account.run("--yes", "--client", "cursor")
     account.run("--yes", "--remove", "--client", "cursor")
-
     assert b"kbhub" not in file.read_bytes()
     assert UPDATED["cursor"] in [copy.read_text() for copy in backups(file)]
 
@@ -140,16 +138,13 @@ def test_taking_it_out_of_toml_leaves_strings_alone(account, mark):
     file = account.file(".codex/config.toml", before)
     account.run("--yes", "--client", "codex")
     code, _, _ = account.run("--yes", "--remove", "--client", "codex")
-
     assert (code, file.read_bytes()) == (0, before.encode())
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "goose"])
 def test_a_file_that_is_not_there_is_made(account, name):
-    """For a client that was named and has not been started yet; others cannot read it."""
     code, _, _ = account.run("--yes", "--client", name)
     file = account.home / FILES[name][0]
-
     assert (code, started(account, name)) == (0, wanted(account))
     assert os.name == "nt" or stat.S_IMODE(file.stat().st_mode) == 0o600
     assert backups(file) == []
@@ -171,7 +166,6 @@ def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(accou
 
 @posix
 def test_links_are_followed_and_modes_kept(account):
-    """A home directory whose configuration lies in a repository of dotfiles."""
     real = account.file("dotfiles/cursor.json", CURSOR)
     real.chmod(0o640)
     link = account.home / ".cursor" / "mcp.json"
@@ -208,17 +202,13 @@ def test_what_follows_serve_is_the_users_matter(account):
     command, *args = wanted(account)
     entry = {"command": command, "args": [*args, "--base", "a=b"]}
     account.file(".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
-
     code, out, _ = account.run("--client", "cursor")
-
     assert (code, out.split()[0], account.untouched()) == (0, "unchanged", True)
 
 
 def test_a_server_of_another_name_is_not_registered_twice(account):
     account.file(".cursor/mcp.json", '{"mcpServers": {"notes": {"command": "/x/kbhub", "args": ["serve"]}}}')
-
     code, out, _ = account.run("--client", "cursor")
-
     assert (code, account.untouched()) == (0, True)
     assert "'notes'" in out
 
@@ -238,7 +228,6 @@ def test_opencode_is_registered_where_its_version_looks(account, text, version, 
         account.program("opencode", f"echo {version}")
     account.run("--yes", "--client", "opencode")
     mcp = json.loads(file.read_text())["mcp"]
-
     assert ("kbhub" in mcp.get("servers", {}), "kbhub" in mcp) == (nested, not nested)
 
 
@@ -253,10 +242,8 @@ def test_opencode_is_registered_where_its_version_looks(account, text, version, 
     ],
 )
 def test_odd_toml_is_kept(account, before, after):
-    """Tables in braces, no line break at the end, Windows line breaks, headers in strings."""
     file = account.file(".codex/config.toml", before)
     code, _, _ = account.run("--yes", "--client", "codex")
-
     assert (code, started(account, "codex")) == (0, wanted(account))
     assert file.read_bytes().startswith(after.encode())
 
@@ -282,7 +269,6 @@ def test_yaml_in_braces_is_left_to_its_owner(account):
     """There is no way to keep its writing, so it is named and not touched."""
     account.file(".config/goose/config.yaml", "extensions: {x: {enabled: true}}\n")
     code, out, _ = account.run("--yes", "--client", "goose")
-
     assert (code, account.untouched()) == (1, True)
     assert "by hand" in out
 
@@ -290,7 +276,6 @@ def test_yaml_in_braces_is_left_to_its_owner(account):
 def test_without_a_terminal_and_without_yes_nothing_is_done(account):
     account.file(".cursor/mcp.json", CURSOR)
     code, out, err = account.run()
-
     assert (code, account.untouched()) == (2, True)
     assert "Cursor" in out
     assert "--yes" in err
@@ -303,7 +288,6 @@ def test_a_person_is_asked_once(account, typed, code, changed):
     account.file(".cursor/mcp.json", CURSOR)
     account.file(".config/zed/settings.json", ZED)
     got, _, err = account.run(typed=typed)
-
     assert (got, not account.untouched()) == (code, changed)
     assert "Make these 2 changes? [y/N]" in err
 
@@ -312,7 +296,6 @@ def test_a_dry_run_tells_programs_what_would_be_done(account):
     file = account.file(".cursor/mcp.json", CURSOR)
     code, out, _ = account.run("--dry-run", "--json")
     report = json.loads(out)
-
     assert (code, account.untouched(), report["dry_run"]) == (0, True, True)
     (step,) = report["steps"]
     assert (step["subject"], step["action"], step["state"]) == ("cursor", "register", "planned")
@@ -390,7 +373,6 @@ def test_a_clone_cannot_have_files_outside_it_written(account):
     target = account.file("precious.json", "{}\n")
     (account.project / ".mcp.json").symlink_to(target)
     code, out, _ = account.run("--yes", "--project", "--client", "claude-code")
-
     assert (code, account.untouched()) == (1, True)
     assert "points outside" in out
 
@@ -398,6 +380,5 @@ def test_a_clone_cannot_have_files_outside_it_written(account):
 def test_without_a_project_there_is_nothing_to_write_to(account, monkeypatch):
     monkeypatch.chdir(account.home)
     code, _, err = account.run("--project", "--client", "cursor", "--yes")
-
     assert code == 2
     assert "No project here" in err

@@ -54,10 +54,8 @@ def test_old_lines_are_brought_up_to_date_in_place_and_what_is_below_stays(accou
 
 
 def test_a_project_without_instructions_gets_one_file(account):
-    """In the git root, from whichever folder below; it goes with the lines."""
     (account.project / "src").mkdir()
     os.chdir(account.project / "src")
-
     code, _, _ = account.run("--agents-md", "--yes")
     assert (code, (account.project / "AGENTS.md").read_text()) == (0, f"{LINES}\n")
     assert not (account.project / "CLAUDE.md").exists()
@@ -69,7 +67,6 @@ def test_a_file_that_takes_another_in_gets_no_lines_of_its_own(account):
     (account.project / "AGENTS.md").write_text("# A\n")
     (account.project / "CLAUDE.md").write_text("@AGENTS.md\n\nMore.\n")
     code, out, _ = account.run("--agents-md", "--yes")
-
     assert (code, (account.project / "CLAUDE.md").read_text()) == (0, "@AGENTS.md\n\nMore.\n")
     assert "imports AGENTS.md" in out
 
@@ -79,7 +76,6 @@ def test_a_link_between_the_files_is_one_file(account):
     (account.project / "AGENTS.md").write_text("# A\n")
     (account.project / "CLAUDE.md").symlink_to("AGENTS.md")
     account.run("--agents-md", "--yes")
-
     assert (account.project / "AGENTS.md").read_text().count("kbhub:start") == 1
     assert (account.project / "CLAUDE.md").is_symlink()
 
@@ -89,7 +85,6 @@ def test_a_link_out_of_the_project_is_not_followed(account):
     target = account.file(".bashrc", "# mine\n")
     (account.project / "AGENTS.md").symlink_to(target)
     code, out, _ = account.run("--agents-md", "--yes")
-
     assert (code, account.untouched()) == (1, True)
     assert "points outside" in out
 
@@ -108,7 +103,6 @@ def test_a_file_that_cannot_be_understood_is_named_and_not_touched(account, text
     file = account.project / "AGENTS.md"
     file.write_bytes(text)
     code, out, _ = account.run("--agents-md", "--yes", *more)
-
     assert (code, file.read_bytes()) == (1, text)
     assert "left unchanged" in out
 
@@ -117,14 +111,12 @@ def test_agents_md_alone_leaves_the_clients_alone(account):
     account.file(".cursor/mcp.json", '{"mcpServers": {"kbhub": {"command": "/x/kbhub", "args": ["serve"]}}}')
     account.run("--agents-md", "--yes")
     account.run("--agents-md", "--yes", "--remove")
-
     assert account.untouched()
 
 
 def test_the_lines_name_tools_that_exist():
     text = LINES + SKILL.read_text("utf-8")
     named = {"search", "read", "remember", "memories", "forget"}
-
     assert named <= set(ALL)
     assert {name for name in named if f"`{name}`" not in text} == set()
 
@@ -154,15 +146,12 @@ def test_a_skill_that_somebody_made_theirs_is_left_alone(account, more):
     (account.home / ".claude").mkdir()
     account.file(".claude/skills/kbhub/SKILL.md", "---\nname: kbhub\n---\nmine\n")
     code, _, _ = account.run("--skill", "--yes", *more)
-
     assert (code, account.untouched()) == (1, True)
 
 
 def test_the_skill_is_a_skill():
-    """Name and description as the open standard wants them, and short enough to be read whole."""
     _, head, body = SKILL.read_text("utf-8").split("---\n", 2)
     front = yaml.safe_load(head)
-
     assert set(front) == {"name", "description"}
     assert front["name"] == "kbhub"
     assert 0 < len(front["description"]) <= 1024  # agentskills.io, specification

@@ -20,7 +20,6 @@ HOME = Path("/home/ann")
 @pytest.mark.parametrize("platform", ALL)
 def test_each_client_has_its_file_on_each_system(platform, snapshot):
     machine = Machine(HOME, {}, platform)
-
     assert "\n".join(f"{client.name}  {machine.file(client).as_posix()}" for client in CLIENTS) == snapshot
 
 
@@ -46,7 +45,6 @@ def test_a_variable_moves_a_clients_file(name, variable, file):
 
 def test_every_client_is_in_the_table_and_in_the_documentation():
     text = HOWTO.read_text("utf-8")
-
     assert [client.name for client in CLIENTS] == list(get_args(ClientName))
     for client in CLIENTS:
         assert f"--client {client.name}`" in text or f"`{client.name}`" in text
@@ -59,14 +57,12 @@ def test_of_several_files_the_one_that_exists_counts(tmp_path, name):
     first = machine.path(client_named(name).files[0])
     first.parent.mkdir(parents=True)
     first.write_text("{}")
-
     assert machine.file(client_named(name)) == first
 
 
 @pytest.mark.parametrize("platform", ALL)
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_each_client_is_found_registered_and_taken_out_again_on_each_system(tmp_path, client, platform):
-    """Its folder shows that it is there; afterwards nothing of ours is left in its file."""
     home, env = tmp_path / "home", {"KBHUB_DATA_DIR": str(tmp_path / "data"), "PATH": ""}
     machine = Machine(home, env, platform)
     machine.file(client).parent.mkdir(parents=True)
@@ -136,7 +132,6 @@ class TestLaunching:
         found, other = installed(tmp_path / "tools" / "kbhub"), installed(tmp_path / "other")
         (found.prefix / receipt).write_text("")
         link = linked(tmp_path / ".local" / "bin" / "kbhub", (found if own else other).scripts / "kbhub")
-
         started = launch(found, Machine(tmp_path, {}, "linux"))
         assert started.argv == (str(link if own else found.scripts / "kbhub"),)
         assert not own or (started.how, started.note) == (how, "")
@@ -144,19 +139,16 @@ class TestLaunching:
     def test_a_versioned_folder_is_started_by_the_link_to_it(self, tmp_path):
         found = installed(tmp_path / "Cellar" / "kbhub" / "1.2" / "libexec")
         link = linked(tmp_path / "brew" / "bin" / "kbhub", found.scripts / "kbhub")
-
         assert launch(found, Machine(tmp_path, {"PATH": str(link.parent)}, "darwin")).argv == (str(link),)
 
     def test_a_virtual_environment_is_started_by_its_script_with_a_warning(self, tmp_path):
         found = installed(tmp_path / "proj" / ".venv")
         started = launch(found, Machine(tmp_path, {}, "linux"))
-
         assert (started.argv, started.how) == ((str(found.scripts / "kbhub"),), "venv")
         assert "uv tool install kbhub" in started.note
 
     def test_without_a_script_the_module_is_started(self, tmp_path):
         found = installed(tmp_path / "env", isolated=False, script=False)
-
         assert launch(found, Machine(tmp_path, {}, "linux")).argv == (str(found.executable), "-P", "-m", "kbhub")
 
     @pytest.mark.parametrize(
@@ -166,20 +158,17 @@ class TestLaunching:
         found = installed(tmp_path / ".cache" / "uv" / "archive-v0" / "Xy12", origin=origin)
         uvx = runner(tmp_path / "bin", "uvx")
         started = launch(found, Machine(tmp_path, {"PATH": str(uvx.parent)}, "linux"))
-
         assert (started.argv, started.how) == ((str(uvx), *more, "kbhub"), "uvx")
 
     def test_uvx_is_found_through_uv(self, tmp_path):
         found = installed(tmp_path / "cache" / "environments-v2" / "kbhub-1")
         uv = runner(tmp_path / "opt", "uv")
         env = {"UV": str(uv), "UV_CACHE_DIR": str(tmp_path / "cache")}
-
         assert launch(found, Machine(tmp_path, env, "linux")).argv == (str(uv), "tool", "run", "kbhub")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
 def test_registrations_are_found_in_every_format(tmp_path):
-    """Client, file, command, whether it would start; under whatever name, and files that cannot be read."""
     program = runner(tmp_path / "bin", "kbhub")
     files = {
         ".codex/config.toml": f'[mcp_servers.kbhub]\ncommand = "{program}"\nargs = ["serve"]\n',

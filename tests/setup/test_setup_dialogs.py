@@ -37,7 +37,6 @@ def test_the_entry_is_printed_with_its_place_and_nothing_is_written(account, nam
 
 def test_removing_tells_where_to_delete_it(account):
     code, out, _ = account.run("--client", "jetbrains-ai", "--remove")
-
     assert code == 0
     assert out == (
         "delete  JetBrains AI Assistant\n"
@@ -61,7 +60,6 @@ def test_clients_with_files_are_registered_beside_it(account):
 @pytest.mark.parametrize("dialog", DIALOGS, ids=lambda dialog: dialog.name)
 def test_it_has_a_section_in_the_documentation(dialog):
     _, found, section = " ".join(HOWTO.read_text("utf-8").split()).partition(f"## {dialog.title} ")
-
     assert found
     assert f"--client {dialog.name}`" in section
     assert dialog.where in section
@@ -70,5 +68,4 @@ def test_it_has_a_section_in_the_documentation(dialog):
 def test_it_is_not_looked_for(account):
     """Nothing shows whether it is installed, so who did not name it is not told."""
     account.file(".cursor/mcp.json", CURSOR)
-
     assert json.loads(account.run("--dry-run", "--json")[1])["pastes"] == []

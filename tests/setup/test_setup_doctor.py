@@ -66,7 +66,6 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
 def test_a_command_that_does_not_work_is_an_error_with_a_remedy(user, command, args, said):
     file = register(user, command, *args)
     (finding,) = findings(user)
-
     assert (finding.level, finding.subject) == ("error", "Cursor")
     assert said in finding.message
     assert "kbhub setup --client cursor" in finding.remedy
@@ -75,7 +74,6 @@ def test_a_command_that_does_not_work_is_an_error_with_a_remedy(user, command, a
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(user):
     mute = script(user, "mute", "while read -r line; do :; done")
-
     assert shake_hands([mute], {}, user.env, seconds=0.3) == "did not answer within 0.3 s"
 
 
@@ -84,7 +82,6 @@ def test_a_server_is_started_once_for_all_clients_that_start_it_alike(user):
     started = script(user, "kbhub", f"echo x >> {count}\nexit 1")
     for client in (".cursor", ".lmstudio"):
         register(user, started, "serve", client=client)
-
     assert [finding.level for finding in findings(user)] == ["error", "error"]
     assert count.read_text() == "x\n"
 
@@ -95,7 +92,6 @@ def test_variables_of_the_registration_reach_the_server(user):
         user, script(user, "kbhub", 'echo "started with $WHICH" >&2\nexit 1'), "serve", env={"WHICH": "the entry's"}
     )
     (finding,) = findings(user)
-
     assert "started with the entry's" in finding.message
 
 
@@ -103,7 +99,6 @@ def test_what_is_switched_off_or_malformed_is_a_warning_and_is_not_started(user)
     touched = user.home / "touched"
     register(user, script(user, "kbhub", f"touch {touched}"), "serve", disabled=True)
     user.write(user.home / ".lmstudio" / "mcp.json", "{")
-
     assert [(one.subject, one.level) for one in findings(user)] == [("Cursor", "warning"), ("LM Studio", "warning")]
     assert not touched.exists()
     assert all(one.remedy for one in findings(user))
@@ -124,5 +119,4 @@ def test_clients_without_the_server_are_named_and_are_no_fault_and_a_projects_re
 def test_doctor_tells_programs_about_registrations(user, kbhub):
     register(user, "/gone/kbhub", "serve")
     found = [one for one in kbhub("doctor", "--json", code=1).json["findings"] if one["check"] == "client"]
-
     assert [(one["subject"], one["level"]) for one in found] == [("Cursor", "error")]

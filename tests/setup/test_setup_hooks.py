@@ -125,9 +125,7 @@ def test_what_the_user_added_meanwhile_stays(account, client):
 def test_a_malformed_file_is_named_and_not_touched(account, client, content):
     file = install(account, client)
     account.file(FILES[client], content)
-
     code, out, _ = account.run("--client", client, "--hooks", "--yes")
-
     assert code == 1
     assert FILES[client].rpartition("/")[2] in out
     assert client == "gemini-cli" or account.untouched()
@@ -153,9 +151,7 @@ def test_hooks_are_asked_for_where_a_person_sets_up(account):
 @pytest.mark.parametrize("arguments", [("--yes",), ("--no-hooks", "--yes"), ("--dry-run",), ("--hooks", "--dry-run")])
 def test_without_a_word_for_it_there_are_no_hooks(account, arguments):
     file = install(account, "claude-code")
-
     account.run("--client", "claude-code", *arguments)
-
     assert not file.exists()
 
 
@@ -177,7 +173,6 @@ def test_removing_one_client_keeps_the_hooks_of_the_others(account, other):
     account.run("--client", "codex", "--hooks", "--yes")
     before = file.read_bytes()
     account.run("--client", other, "--remove", "--yes")
-
     assert file.read_bytes() == before
 
 
@@ -185,7 +180,6 @@ def test_status_and_hooks_name_the_clients_that_run_them(account, kbhub):
     install(account, "claude-code")
     account.file(".claude.json", CLAUDE)
     account.run("--client", "claude-code", "--hooks", "--yes")
-
     assert kbhub("hooks", "--json", code=0).json["clients"] == ["Claude Code"]
     out = kbhub("hooks", code=0).out
     assert "Claude Code" in out
@@ -206,7 +200,6 @@ def test_status_and_hooks_name_the_clients_that_run_them(account, kbhub):
 def test_hooks_name_the_plugin_of_claude_code(account, kbhub, settings, clients):
     """As `claude plugin install`, `disable` and `uninstall` leave its settings."""
     account.file(FILES["claude-code"], json.dumps(settings))
-
     assert kbhub("hooks", "--json", code=0).json["clients"] == clients
 
 
@@ -242,12 +235,10 @@ def test_a_clone_that_names_the_plugin_has_no_hooks_until_it_is_installed(accoun
     environment.write(".claude/settings.json", json.dumps({"enabledPlugins": {"kbhub@kbhub": True}}))
     if installed is not None:
         account.file(".claude/plugins/installed_plugins.json", json.dumps(installed))
-
     assert kbhub("hooks", "--json", code=0).json["clients"] == []
 
 
 def test_hooks_that_run_twice_are_told(account, kbhub):
-    """With the plugin and `kbhub setup --hooks`, every note arrives twice."""
     install(account, "claude-code")
     account.file(FILES["claude-code"], json.dumps({"enabledPlugins": {"kbhub@kbhub": True}}))
     account.file(".claude.json", CLAUDE)
@@ -268,7 +259,5 @@ def test_a_path_with_spaces_survives_the_shell(account, client, monkeypatch):
     monkeypatch.setattr(
         "kbhub.cli.commands.setup.launch", lambda *_: type("L", (), {"argv": ["/opt/my apps/kb'hub"], "note": ""})
     )
-
     account.run("--client", client, "--hooks", "--yes")
-
     assert all(command.startswith("'/opt/my apps/kb'\"'\"'hub' hook ") for command in commands(file).values())

@@ -95,7 +95,6 @@ def servers(account, program):
 
 @pytest.mark.parametrize("program", LISTED)
 def test_a_real_client_takes_the_registration_and_lists_it(account, program):
-    """Registered, listed (where the client starts it: connected), found by doctor, idempotent, taken out."""
     install(account, program)
     if program == "codex":
         account.file(".codex/config.toml", CODEX)

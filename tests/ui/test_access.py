@@ -38,7 +38,7 @@ def test_the_token_opens_once_and_becomes_a_cookie(environment, opened):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the browser is a script of a shell")
-@pytest.mark.parametrize("entered", [True, False])
+@pytest.mark.parametrize("entered", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_token_is_no_argument_of_the_browser(environment, tmp_path, entered):
     """It is named a file that only its user can read, which leads to the page and is gone afterwards."""
     script, argument = tmp_path / "browser", tmp_path / "argument"
@@ -60,7 +60,6 @@ def test_the_token_is_no_argument_of_the_browser(environment, tmp_path, entered)
 @pytest.mark.parametrize("path", ["//evil.example/", "/%2Fevil.example/", "/\\evil.example/"])
 def test_the_token_leads_to_no_other_site(shared, path):
     _, opened, cookie = shared
-
     assert re.search(r'href="/(%5C)?evil\.example/"', opened.ask(f"{path}?token={opened.token}", Cookie=cookie)[2])
 
 
@@ -91,7 +90,6 @@ def test_another_name_and_another_site_are_refused(shared):
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(shared):
-    """No script but its own, no frame around it, nothing remembered by caches."""
     _, opened, cookie = shared
     for path in ("/", "/read?ref=deploy.md", "/nowhere", "/read?ref=missing.md"):
         headers = opened.ask(path, Cookie=cookie)[1]

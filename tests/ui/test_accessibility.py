@@ -58,7 +58,6 @@ def settled(tab, path: str):
 
 
 def test_no_page_violates_the_guidelines(looked):
-    """0 violations of axe's rules, on every page and with all details open."""
     found = {}
     for path in PATHS:
         page = settled(looked, path)
@@ -70,7 +69,6 @@ def test_no_page_violates_the_guidelines(looked):
 
 
 def test_a_phone_shows_all_of_it(project, chromium, opened):
-    """Nothing is wider than 360 pixels, and keys and buttons are reached by Tab."""
     tab = Watched(chromium, opened, viewport={"width": 360, "height": 740})
     tab.enter()
     for path in PATHS:

@@ -97,7 +97,6 @@ def test_nothing_dangerous_is_left():
 def test_a_document_made_to_be_slow_is_not(text):
     began = time.process_time()
     html(text)
-
     assert time.process_time() - began < 10
 
 
@@ -113,7 +112,6 @@ def hostile(environment):
 @pytest.mark.slow
 @pytest.mark.usefixtures("hostile")
 def test_all_of_it_at_once_in_a_browser(tab):
-    """Nothing runs, nothing is asked of another host, and the page's own parts are what they were."""
     paths = (
         "/read?ref=hostile.md", "/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/documents",
     )  # fmt: skip
@@ -140,9 +138,7 @@ def test_a_picture_that_is_a_page_does_nothing(environment, tab):
         "knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
     )
     environment.write("knowledge/a.md", "# A\n\n![x](x.svg)\n")
-
     page = tab.go("/image?base=project&path=x.svg")
-
     assert page.evaluate("window.hacked") is None
 
 
@@ -159,7 +155,6 @@ def large(environment):
 def test_a_large_document_is_shown_in_parts(tab):
     """A megabyte is not one page; the lines that were found are on the one that opens."""
     page = tab.go("/read?ref=large.md:30003-30003")
-
     assert page.locator("#doc-found").inner_text() == "Line 15000 of it, with some words to make it long enough."
     assert len(page.content()) < 1_000_000
     page.get_by_role("link", name="Lines before").click()

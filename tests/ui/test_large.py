@@ -26,7 +26,6 @@ def large(environment):
 
 
 def test_ten_thousand_files(large, chromium):
-    """Search, the list of a folder, the graph of the most linked, health: each says what it left out."""
     with served(large) as opened:
         tab = Watched(chromium, opened)
         tab.enter()

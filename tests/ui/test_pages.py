@@ -24,10 +24,8 @@ def shown(tab, path: str, selector: str) -> None:
 
 
 def test_search_answers_as_one_types(shared_tab):
-    """Without a press of Enter, with the words marked, and the address says what was asked."""
     page = shared_tab.go("/")
     page.locator("#q").press_sequentially("rolling back")
-
     expect(page.locator(".hit").first).to_contain_text("Rolling back")
     expect(page.locator("mark").first).to_have_text("Rolling")
     expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling%20back&mode=hybrid")
@@ -47,14 +45,12 @@ def test_filters_are_facets_and_chips(shared_tab):
 @pytest.mark.slow
 def test_a_word_that_occurs_nowhere_is_named(shared_tab):
     page = shared_tab.go("/?q=rollback+qwertzuiop")
-
     expect(page.get_by_text("No document contains")).to_contain_text("qwertzuiop")
     expect(page.locator(".verdict").first).to_be_visible()
 
 
 @pytest.mark.slow
 def test_a_trace_is_a_bar_of_its_parts(shared_tab):
-    """The parts are as long as what they add, and the table says it in numbers."""
     page = shared_tab.go("/?q=rollback")
     hit = page.locator(".hit").first
     hit.locator("summary").click()
@@ -106,7 +102,6 @@ def test_everything_is_reached_by_keys(shared_tab):
 
 
 def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
-    """Tables, code, pictures, links that are followed, and those that lead nowhere are no links."""
     page = shared_tab.go("/read?ref=rollback.md:11-13")
 
     expect(page.locator(".body table td").first).to_have_text("it hangs")
@@ -131,7 +126,6 @@ def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
 def test_a_ref_is_copied_and_a_file_opens_in_an_editor(shared, shared_tab):
     page = shared_tab.go("/read?ref=rollback.md")
     page.locator("[data-copy]").click()
-
     assert page.evaluate("navigator.clipboard.readText()") == "rollback.md"
     expected = f"vscode://file{shared[0].project}/knowledge/rollback.md:1"
     expect(page.get_by_role("link", name="Open in editor")).to_have_attribute("href", expected)
@@ -139,7 +133,6 @@ def test_a_ref_is_copied_and_a_file_opens_in_an_editor(shared, shared_tab):
 
 @pytest.mark.slow
 def test_the_graph_is_drawn(shared_tab):
-    """Each document is a node; orphans and broken links are also in words."""
     page = shared_tab.go("/graph?near=1")
 
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "6")
@@ -288,7 +281,6 @@ def test_a_long_audit_shows_how_far_it_is(project, tab):
 @pytest.mark.slow
 def test_an_answer_comes_with_its_sources_first(shared_tab):
     page = shared_tab.go("/ask?q=what+do+I+do+when+the+rollback+hangs")
-
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
     expect(page.locator("#answer .sources li").first).to_be_visible()
     page.locator("#answer .cite").first.click()

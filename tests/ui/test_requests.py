@@ -20,7 +20,7 @@ from ollama_server import running_ollama
 
 SECONDS = 30
 
-EXAMPLES = 100
+EXAMPLES = 40
 
 
 def sent(port: int, request: bytes) -> bytes:
@@ -35,7 +35,6 @@ def sent(port: int, request: bytes) -> bytes:
 
 @pytest.mark.parametrize("framed", ["content-length", "chunked"])
 def test_a_form_is_taken_up_to_a_size(shared, framed):
-    """What is larger is refused, before it is in memory; a smaller one is not."""
     _, opened, cookie = shared
     headers = f"Host: localhost\r\nCookie: {cookie}\r\nOrigin: {opened.origin}\r\n"
     headers += "Content-Type: application/x-www-form-urlencoded\r\n"
@@ -134,7 +133,6 @@ FORM = b"application/x-www-form-urlencoded"
 @settings(max_examples=EXAMPLES)
 @given(TARGETS, PAIRS | ESCAPED, HEADERS, PAIRS | BYTES, st.none() | STRANGERS)
 def test_no_request_is_an_error_of_the_server(shared, target, query, headers, body, stranger):
-    """Of any path, method, header, cookie, query and body, by somebody who is known and by somebody who is not."""
     _, page, cookie = shared
     known = [(b"Cookie", cookie.encode()), (b"Origin", page.origin.encode()), (b"Content-Type", FORM)]
     headers = [(b"Host", b"localhost"), *(known if stranger is None else stranger), *headers]

@@ -15,7 +15,6 @@ def test_each_script_is_the_one_that_was_published():
     listed = dict(
         re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.MULTILINE)
     )
-
     assert {file.name for file in folder.iterdir()} == {*listed, "README.md"}
     assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in listed} == listed
 

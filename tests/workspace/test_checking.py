@@ -46,7 +46,7 @@ ENTRIES = (
 
 
 @pytest.mark.parametrize(("declared", "more"), [(GlobalConfig, _PLAIN), (Pointer, None)])
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_what_is_plain_is_what_pydantic_says(declared, more, data):
     value = data.draw(like(declared))

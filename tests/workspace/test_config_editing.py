@@ -31,7 +31,6 @@ def read(text):
 
 def test_a_new_member_comes_after_the_last_and_its_comment():
     text = set_value(CONFIG, ["bases", "team"], "~/team", "config")
-
     assert text == CONFIG.replace(
         '{ "knowledge": "~/ops" } /* shared */', '{ "knowledge": "~/ops" }, /* shared */\n    "team": "~/team"'
     )
@@ -39,7 +38,6 @@ def test_a_new_member_comes_after_the_last_and_its_comment():
 
 def test_a_trailing_comma_is_kept_as_the_files_habit():
     text = set_value(CONFIG, ["contexts"], {"": "mine"}, "config")
-
     assert text == CONFIG.replace("// where\n", '// where\n  "contexts": {\n    "": "mine"\n  },\n')
 
 
@@ -49,7 +47,6 @@ def test_a_value_is_replaced_where_it_stands():
 
 def test_items_are_added_and_removed_in_their_line():
     longer = add_item(CONFIG, ["repos", "*"], "team", "config")
-
     assert longer == CONFIG.replace('["notes"]', '["notes", "team"]')
     assert remove_value(longer, ["repos", "*", 1], "config") == CONFIG
     assert remove_value(longer, ["repos", "*", 0], "config") == CONFIG.replace('["notes"]', '["team"]')
@@ -58,7 +55,6 @@ def test_items_are_added_and_removed_in_their_line():
 def test_a_member_is_removed_with_its_line_and_never_a_comment():
     first = remove_value(CONFIG, ["bases", "notes"], "config")
     last = remove_value(CONFIG, ["bases", "ops"], "config")
-
     assert first == CONFIG.replace('"notes": "~/notes", // the first', "// the first")
     assert last == CONFIG.replace('"~/notes", //', '"~/notes" //').replace(
         '"ops": { "knowledge": "~/ops" } /* shared */', "/* shared */"
@@ -110,10 +106,8 @@ def test_objects_on_the_way_are_made_in_the_files_style(before, after):
 def test_a_malformed_file_is_refused_with_its_line(text, line, tmp_path):
     file = tmp_path / "config.json"
     file.write_text(text)
-
     with pytest.raises(ConfigError, match=line):
         edit_file(file, lambda text: set_value(text, ["a"], 1, file), lambda data: None)
-
     assert file.read_text() == text
 
 
@@ -147,7 +141,6 @@ def files(draw):
 
 @given(files(), edits)
 def test_any_edits_of_any_file_do_what_they_say_and_keep_every_comment(file, steps):
-    """The result says what the edits say of the data; all comments are still there, in order."""
     text, data = file
     comments = re.findall(r"// note, }|/\* \[ \*/|// end", text)
     for what, outer, inner, value in steps:
@@ -212,10 +205,8 @@ def test_what_the_check_refuses_is_not_written(tmp_path):
 def test_a_change_by_somebody_else_is_never_lost(tmp_path):
     file = tmp_path / "config.json"
     file.write_text("{}")
-
     with pytest.raises(ConfigError, match="try again"):
         edit_file(file, lambda text: set_value(text, ["a"], 2, file), lambda data: file.write_text('{"b": 1}'))
-
     assert file.read_text() == '{"b": 1}'
 
 
@@ -228,5 +219,4 @@ def test_only_one_process_edits_at_a_time(tmp_path):
 
 @pytest.mark.parametrize("text", ['{"a": 0, // note, }\n "b": 1}', '{"a": 0, /* x */ "b": 1 /* y */ }'])
 def test_a_brace_in_or_after_comments_hides_no_comma(text):
-    """Only a comma that nothing but comments parts from the closing brace is a trailing one."""
     assert read(text) == {"a": 0, "b": 1}

@@ -117,7 +117,6 @@ def place(tmp_path):
     ],
 )
 def test_what_names_the_workspace(place, root, variables, serve, chosen, source):
-    """An option wins over a variable, that over the client's, which counts for `serve` alone, and that over the cwd."""
     place.env = {name: str(place.folder(f"work/{name}")) for name in variables}
     place.folder("work/a")
     place.folder("home/b")
@@ -147,7 +146,6 @@ def test_what_names_no_directory_is_an_error(place):
     ],
 )
 def test_what_says_nothing_about_a_project_is_no_workspace(place, cwd):
-    """The root of the file system, the home directory, the cache of a package runner, and what is gone."""
     place.env = {"UV_CACHE_DIR": str(place.top / "uvcache")}
     folder = place.top / cwd if cwd == "work/gone" else place.folder(cwd)
     found = place.workspace(folder)
@@ -567,7 +565,6 @@ def test_a_pointer_that_is_no_file_is_a_problem_and_ends_the_walk(place, made, t
 
 
 def test_a_target_in_the_project_is_followed(place):
-    """In the same git root, below the pointer's own folder without one, or in the sibling folder."""
     app = place.app("notes", "../app.knowledge")
     place.pointer("work/app/sub", {"knowledge": "../notes"})
     assert (place.project(app / "sub").path, place.project(app / "sub").writable) == (app / "notes", True)
@@ -601,7 +598,6 @@ def test_trust_ends_when_the_pointer_names_another_target(place):
 
 @pytest.mark.parametrize("name", ["knowledge", ".knowledge", "../app.knowledge"])
 def test_a_link_that_leads_out_waits_for_trust_in_the_link(place, name):
-    """Whatever lies behind it."""
     secrets = place.knowledge("home/secrets")
     place.pointer("home/secrets", {"knowledge": "./other"})
     app = place.app()

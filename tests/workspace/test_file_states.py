@@ -123,7 +123,6 @@ def test_nothing_is_read_again_while_nothing_changes(place, monkeypatch):
     hub = opened(place)
     before = hub.current()
     monkeypatch.setattr(kbhub.hub, "load_config", None)
-
     (place / "notes/new.md").write_text("# New\n")  # what a base holds decides nothing
     assert hub.current() is before
     assert hub.config() is before[0]

@@ -31,7 +31,6 @@ def test_arithmetic_gets_one_thread_and_models_no_plugins_unless_the_user_says_s
     child_processes.be_frugal(set_by_us)
     child_processes.be_frugal(set_by_user)
     told = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__", "TOKENIZERS_PARALLELISM": "false"}
-
     assert set_by_us == told
     assert set_by_user == {**told, "OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": ""}
 
@@ -42,7 +41,6 @@ def test_garbage_is_collected_seldom_unless_the_collector_is_off(enabled):
     gc.enable() if enabled else gc.disable()
     child_processes.be_frugal({})
     assert gc.get_threshold() == ((child_processes.YOUNG_OBJECTS, *before[1:]) if enabled else before)
-
     child_processes.collect_rarely()
     assert gc.get_threshold() == ((child_processes.OBJECTS_OF_A_SEARCH, *before[1:]) if enabled else before)
     assert gc.isenabled() == enabled
@@ -52,7 +50,6 @@ def test_only_a_process_that_is_over_leaves_its_objects_behind(environment, monk
     before = gc.get_freeze_count()
     assert main(["--version"]) == 0
     assert gc.get_freeze_count() == before
-
     monkeypatch.setattr(sys, "argv", ["kbhub", "--version"])
     assert main() == 0
     assert gc.get_freeze_count() > before

@@ -115,9 +115,7 @@ def test_without_an_origin_the_first_commit_is_the_project(repository, tmp_path)
     git(repository, "commit", "-q", "--allow-empty", "-m", "second")
     git(tmp_path, "clone", "-q", str(repository), "clone")
     git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
-
     found = {identity(folder) for folder in (repository, tmp_path / "clone", tmp_path / "tree")}
-
     assert len(found) == 1
     assert found.pop().kind == "root"
 
@@ -126,7 +124,6 @@ def test_a_shallow_clone_does_not_take_its_last_commit_for_the_first(repository,
     git(repository, "commit", "-q", "--allow-empty", "-m", "second")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "clone")
     git(tmp_path / "clone", "remote", "remove", "origin")
-
     assert identity(tmp_path / "clone").kind == "path"
 
 
@@ -135,7 +132,6 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "plain")
     (tmp_path / "new").mkdir()
     git(tmp_path / "new", "init", "-q")
-
     assert identity(tmp_path / "plain") == identity(tmp_path / "link")
     assert {identity(tmp_path / "plain").kind, identity(tmp_path / "new").kind} == {"path"}
     assert identity(tmp_path / "plain") != identity(tmp_path / "new")
@@ -157,7 +153,6 @@ def test_git_is_not_asked_about_a_repository_without_commits(made, tmp_path, mon
 def test_a_submodule_is_its_own_project(repository, tmp_path):
     git(tmp_path, "init", "-q", "outer")
     git(tmp_path / "outer", "submodule", "add", "-q", str(repository), "inner")
-
     assert identity(tmp_path / "outer" / "inner").kind == "root"
     assert identity(tmp_path / "outer" / "inner") == identity(repository)
     assert identity(tmp_path / "outer").kind == "path"
@@ -169,7 +164,6 @@ def test_a_git_file_that_points_into_another_repository_makes_no_project_of_it(r
     hostile = tmp_path / "hostile"
     hostile.mkdir()
     (hostile / ".git").write_text(f"gitdir: {repository / '.git'}\n")
-
     assert identity(hostile).kind == "path"
     assert identity(hostile).text == str(hostile.resolve())
 
@@ -178,12 +172,10 @@ def test_a_configuration_that_includes_a_file_reads_no_file(repository, tmp_path
     (tmp_path / "other").write_text('[remote "origin"]\n\turl = https://git.example.org/bank/core\n')
     with (repository / ".git" / "config").open("a") as config:
         config.write(f"[include]\n\tpath = {tmp_path / 'other'}\n")
-
     assert identity(repository).kind == "root"
 
 
 def test_origins_that_lead_in_a_circle_end(repository, tmp_path):
     git(tmp_path, "clone", "-q", str(repository), "clone")
     git(repository, "remote", "add", "origin", str(tmp_path / "clone"))
-
     assert identity(repository) == identity(tmp_path / "clone")

@@ -57,10 +57,8 @@ def properties(schema, where=""):
 
 @pytest.mark.parametrize("name", [*MODELS, *TOOL_SCHEMAS])
 def test_everything_in_the_schema_is_described(generated, name):
-    """Also what the wire leaves out to save tokens; no mark of that is left."""
     schema = generated(name)
     jsonschema.Draft202012Validator.check_schema(schema)
-
     assert schema["title"]
     assert schema["description"]
     assert [path for path, inner in properties(schema) if not inner.get("description")] == []
@@ -97,7 +95,6 @@ def test_the_schema_refuses_what_kbhub_refuses(generated, name, wrong):
 
 
 def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, generated):
-    """The schema knows every key that kbhub writes, and what it writes is valid."""
     environment.write("knowledge/deploy.md", "# Deploying\n")
     hub = environment.hub()
     first = remember(hub, "Releases need the VPN.", tags=("deploy",), about=("deploy.md",), origin="a talk")
@@ -116,7 +113,6 @@ def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, gene
 
 def test_a_checkout_has_every_schema_by_its_name():
     files = schema_files()
-
     assert list(files)[: len(MODELS)] == sorted(MODELS)
     assert set(files) == {*MODELS, *(name.removeprefix("tools/") for name in TOOL_SCHEMAS)}
     assert schema_file("search.input") == SCHEMAS / "tools" / "search.input.schema.json"
@@ -139,7 +135,6 @@ def test_a_wheel_has_them_in_the_package(tmp_path, monkeypatch):
 def test_the_build_puts_them_where_they_are_looked_for():
     """One source: the wheel takes the folder of the repository into the package."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
-
     assert build["wheel"]["force-include"] == {"schemas": "kbhub/schemas"}
     assert "schemas" in build["sdist"]["include"]
     assert [str(path) for path in located.FOLDERS] == [str(ROOT / "src" / "kbhub" / "schemas"), str(SCHEMAS)]
@@ -184,7 +179,6 @@ def test_a_config_may_name_the_installed_schema(environment, kbhub):
     """What `--path` prints is a value of `$schema` that is no unknown field and is there."""
     path = kbhub("dev", "schema", "config", "--path").out.strip()
     environment.write(f"{environment.home}/.kbhub.json", json.dumps({"$schema": path}))
-
     assert environment.hub().config().warnings == ()
     assert Path(path).is_file()
 
