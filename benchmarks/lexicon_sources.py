@@ -39,7 +39,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-LANGUAGES = ("de", "es", "fr", "it", "nl", "pl", "pt", "ru", "uk", "tr", "vi", "zh", "ja", "ko", "sv", "cs", "ar", "hi", "th", "el")
+LANGUAGES = (
+    "de",
+    "es",
+    "fr",
+    "it",
+    "nl",
+    "pl",
+    "pt",
+    "ru",
+    "uk",
+    "tr",
+    "vi",
+    "zh",
+    "ja",
+    "ko",
+    "sv",
+    "cs",
+    "ar",
+    "hi",
+    "th",
+    "el",
+)
 
 VARIANTS = {
     "zh": [
@@ -82,7 +103,16 @@ LONGEST = 6000
 TAG = re.compile(r"<[^>]{1,200}>")
 PLACEHOLDER = re.compile(r"\{\{?[^{}]{0,60}\}?\}|%\([^)]*\)[sdrf]|%[-\d.]*[sdf]|\$\d|\[%key:[^\]]*\]")
 SECTION = re.compile(r"^(#{1,6}) (.*?)\s*\{\s*#([\w-]+)\s*\}\s*$", re.MULTILINE)
-SCRIPTS = {"ru": "[\u0400-\u04ff -]+", "zh": "[\u4e00-\u9fff]+", "ja": "[\u30a0-\u30ff]+", "ko": "[\uac00-\ud7af]+", "ar": "[\u0600-\u06ff -]+", "hi": "[\u0900-\u097f -]+", "th": "[\u0e00-\u0e7f]+", "el": "[\u0370-\u03ff\u1f00-\u1fff -]+"}
+SCRIPTS = {
+    "ru": "[\u0400-\u04ff -]+",
+    "zh": "[\u4e00-\u9fff]+",
+    "ja": "[\u30a0-\u30ff]+",
+    "ko": "[\uac00-\ud7af]+",
+    "ar": "[\u0600-\u06ff -]+",
+    "hi": "[\u0900-\u097f -]+",
+    "th": "[\u0e00-\u0e7f]+",
+    "el": "[\u0370-\u03ff\u1f00-\u1fff -]+",
+}
 
 
 class Pair(NamedTuple):

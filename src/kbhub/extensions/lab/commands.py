@@ -15,7 +15,7 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli.console import progress_bars
-from kbhub.cli.options import Common, Exact, Reply, command, decoded
+from kbhub.cli.options import Common, Exact, Reply, command, decoded, standard_input
 from kbhub.errors import UsageError
 from kbhub.extensions.lab.corpus import EvalMode, Setup, logged_dataset
 from kbhub.extensions.lab.datasets import load_dataset
@@ -100,13 +100,14 @@ def evaluate(
         )
     chosen = tuple(dict.fromkeys(mode)) or DEFAULT_MODES
     signals = (*SIGNALS, *(name for signal in RANKING_SIGNALS for name in signal.names))
-    for name in (name.strip() for group in without for name in group.split(",")):
+    ablations = tuple(tuple(name.strip() for name in group.split(",") if name.strip()) for group in without)
+    for name in (name for ablation in ablations for name in ablation):
         if name not in signals:
             raise UsageError(f"Unknown signal {name!r}. Signals: {', '.join(signals)}.")
     options = Options(
         modes=chosen,
         main=chosen if mode else ("hybrid",),
-        without=tuple(tuple(part.strip() for part in signals.split(",") if part.strip()) for signals in without),
+        without=ablations,
         parts=bases,
         wordings=wordings,
         depth=depth,
@@ -159,7 +160,10 @@ def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
             "No embedder: `embedder.model` in the config is `none`. Name a model there, or remove the line to use "
             "the default."
         )
-    given = [*map(decoded, texts)] or [_standard_input(hub.config().settings.limits.file_bytes)]
+    limit = hub.config().settings.limits.file_bytes
+    given = [*map(decoded, texts)] or ["" if sys.stdin.isatty() else standard_input(limit, "a text")]
+    if not texts and not given[0].strip():
+        raise UsageError('No text to embed. Give it as an argument or on standard input: kbhub dev embed "TEXT"')
     rows = [embedder.embed_query(text) for text in given] if query else list(embedder.embed(given))
     vectors = tuple(tuple(round(float(value), VECTOR_DIGITS) for value in row) for row in rows)
     return Reply(
@@ -171,12 +175,3 @@ def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
             if not any(vector)
         ],
     )
-
-
-def _standard_input(limit: int) -> str:
-    data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read(limit + 1)
-    if not data.strip():
-        raise UsageError('No text to embed. Give it as an argument or on standard input: kbhub dev embed "TEXT"')
-    if len(data) > limit:
-        raise UsageError(f"Standard input is larger than {limit} bytes (`limits.fileBytes`).")
-    return data.decode("utf-8", "replace")

@@ -7,19 +7,17 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decode, parse_document
-from kbhub.documents.walk import open_contained, scan
-from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, PathNotContained, UsageError
-from kbhub.extensions.lab.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery, best_answer
+from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, UsageError
+from kbhub.extensions.lab.datasets import Dataset, EvalDocument, EvalQuery, best_answer, files_of
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.matches import NaiveIndex
 from kbhub.index.references import ref_of
-from kbhub.index.side_files import QueryLog
 from kbhub.search.search import search
 from kbhub.sync.background import embed_ahead
 from kbhub.sync.freshness import sync
@@ -40,18 +38,14 @@ SEED = 20260101
 WRITTEN = 1_767_225_600
 """Modification time of all files, 2026-01-01 UTC in seconds since the epoch, so that ages are the same in every run."""
 
-NOW = WRITTEN + 86_400
-"""The hub's current time: a day later."""
+NOW = WRITTEN + 86_400.0
+"""The hub's current time, unless the queries have one: a day later."""
 
 BUSY_SECONDS, BUSY_STEP_SECONDS = 600.0, 0.5
 """How long to wait for another process that indexes the same corpus, and the polling interval."""
 
 _PLACES = frozenset(("KBHUB_ROOT", "KBHUB_BASES", "KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR", "KBHUB_DISABLE"))
 """Environment variables that would add the user's own bases."""
-
-
-NAME = "log"
-"""Name of the data set."""
 
 
 @struct
@@ -101,11 +95,12 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
     except OSError as error:
         raise IndexUnavailable(FOLDER, f"{root}: {error.strerror}") from error
     bases = {name: folder / name for name in shares}
-    hub = eval_hub(bases, root / dataset.digest / "index", len(dataset.documents), setup)
-    started = time.monotonic()
-    chunks, notes = sync_corpus(hub, tuple(shares), full=setup.fresh, progress=_named(dataset.name, setup.progress))
+    hub = eval_hub(bases, root / dataset.digest / "index", len(dataset.documents), setup, dataset.asked or NOW)
+    started, told = time.monotonic(), setup.progress
+    progress = (lambda _, done, todo: told(f"indexing {dataset.name}", done, todo)) if told else None
+    chunks, notes = sync_corpus(hub, tuple(shares), full=setup.fresh, progress=progress)
     if setup.transformer:
-        embed_ahead(hub, hub.discovery().bases, lambda: True, _named(dataset.name, setup.progress))
+        embed_ahead(hub, hub.discovery().bases, lambda: True, progress)
     return Corpus(
         hub,
         tuple(shares),
@@ -125,11 +120,8 @@ def eval_folder(setup: Setup) -> Path:
         raise IndexUnavailable(FOLDER, f"{folder}: {error.strerror}") from error
 
 
-def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setup) -> Hub:
-    """Open a hub with only these bases (id → folder), isolated from the user's own.
-
-    `documents` is the maximum in all bases.
-    """
+def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setup, now: float = NOW) -> Hub:
+    """Open a hub with only these bases (id → folder) and at most so many documents, isolated from the user's own."""
     home = private_directory(eval_folder(setup) / "home")
     env = {name: value for name, value in setup.env.items() if name not in _PLACES}
     return Hub(
@@ -145,7 +137,7 @@ def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setu
             },
             cwd=home,
             home=home,
-            clock=lambda: float(NOW),
+            clock=lambda: now,
         )
     )
 
@@ -174,10 +166,7 @@ def _write_files(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> 
     making = Path(tempfile.mkdtemp(prefix="making-", dir=folder))
     for name, share in shares.items():
         for document in share:
-            file = making / name / document.path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(document.data)
-            os.utime(file, (WRITTEN, WRITTEN))
+            write_document(making / name, document)
     try:
         making.rename(target)
     except OSError:
@@ -187,6 +176,14 @@ def _write_files(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> 
     return target
 
 
+def write_document(folder: Path, document: EvalDocument) -> None:
+    """Write a document to its file."""
+    file = folder / document.path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(document.data)
+    os.utime(file, (WRITTEN, WRITTEN))
+
+
 def sync_corpus(
     hub: Hub, bases: Sequence[str], *, full: bool = False, progress: Progress | None = None
 ) -> tuple[int, tuple[str, ...]]:
@@ -194,25 +191,16 @@ def sync_corpus(
 
     Returns the total number of chunks, and notes on files that failed.
     """
-    chunks, notes = 0, []
+    chunks, notes, end = 0, [], time.monotonic() + BUSY_SECONDS
     for base in bases:
-        waited = 0.0
         while (report := sync(hub, (base,), full=full, progress=progress)[0]).busy:
-            if waited > BUSY_SECONDS:
+            if time.monotonic() > end:
                 raise IndexUnavailable(base, "another process has been indexing it for too long")
             time.sleep(BUSY_STEP_SECONDS)
-            waited += BUSY_STEP_SECONDS
         chunks += report.chunks
         notes += [f"{problem.subject}: {problem.message}" for problem in report.failed]
         notes += report.notes
     return chunks, tuple(notes)
-
-
-def _named(dataset: str, progress: Progress | None) -> Progress | None:
-    """Report progress under the name of the data set rather than its base."""
-    if progress is None:
-        return None
-    return lambda _, done, todo: progress(f"indexing {dataset}", done, todo)
 
 
 def logged_dataset(hub: Hub) -> Dataset:
@@ -222,52 +210,29 @@ def logged_dataset(hub: Hub) -> Dataset:
     no hit of a logged query was read, or no document that was read still exists.
     """
     log = log_of(hub)
-    documents, notes = _documents(hub)
+    documents, notes, bases = [], [], hub.discovery().bases
+    for number, base in enumerate(bases):
+        try:
+            files, skipped = files_of(base) if base.kind == "document" else ({}, [])
+        except BaseUnavailable as error:
+            files, skipped = {}, [str(error)]
+        notes += skipped
+        # The number of the base, because its id may not be a valid folder name.
+        documents += [EvalDocument(ref_of(base, path, bases), f"{number}/{path}", data) for path, data in files.items()]
     document_ids = {document.id for document in documents}
-    gold, texts = _judgements(log)
-    queries: list[EvalQuery] = []
-    for key, refs in gold.items():
-        if answers := {ref: 1 for ref in refs if ref in document_ids}:
-            queries.append(EvalQuery(f"q{len(queries) + 1}", texts[key], answers))
+    gold: dict[str, dict[str, int]] = {}
+    texts: dict[str, str] = {}
+    for query in log.judged():
+        key = query.key or query.text
+        gold.setdefault(key, {}).update({ref: 1 for ref in query.opened if ref in document_ids})
+        texts[key] = query.text  # the latest
+    answered = [(texts[key], answers) for key, answers in gold.items() if answers]
+    queries = [EvalQuery(f"q{number}", text, answers) for number, (text, answers) in enumerate(answered, 1)]
     if not queries:
         raise DatasetError(log.path, "has no query whose document was read afterwards and still exists")
     if missing := len(gold) - len(queries):
         notes.append(f"Skipped queries whose documents are gone or are memories: {missing}.")
-    return Dataset(NAME, tuple(documents), tuple(queries), notes=tuple(notes))
-
-
-def _judgements(log: QueryLog) -> tuple[dict[str, dict[str, None]], dict[str, str]]:
-    """Return what was read after the queries of each key, in order, and their latest text."""
-    gold: dict[str, dict[str, None]] = {}
-    texts: dict[str, str] = {}
-    for query in log.judged():
-        key = query.key or query.text
-        gold.setdefault(key, {}).update(dict.fromkeys(query.opened))
-        texts[key] = query.text
-    return gold, texts
-
-
-def _documents(hub: Hub) -> tuple[list[EvalDocument], list[str]]:
-    documents, notes = [], []
-    bases = hub.discovery().bases
-    for number, base in enumerate(bases):
-        if base.kind != "document":
-            continue
-        try:
-            scanned = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
-        except BaseUnavailable as error:
-            notes.append(str(error))
-            continue
-        for path in scanned.files:
-            try:
-                with open_contained(base, path) as file:
-                    data = file.read(MOST_BYTES)
-            except (OSError, PathNotContained) as error:
-                notes.append(f"{path}: {error}")
-                continue
-            # The number of the base, because its id may not be a valid folder name.
-            documents.append(EvalDocument(ref_of(base, path, bases), f"{number}/{path}", data))
-    return documents, notes
+    return Dataset("log", tuple(documents), tuple(queries), notes=tuple(notes))
 
 
 EvalMode = Literal["naive", "keyword", "semantic", "rrf", "hybrid"]
@@ -329,55 +294,46 @@ def ask(
 ) -> list[QueryResult]:
     """Run queries on a corpus, after an unmeasured one that loads the model and opens the indexes.
 
-    The queries may belong to another data set than `dataset`, of which the corpus was built; the plan must not be
-    `naive`. `depth` is the number of results per query. `progress` is called with a label, the number of finished
-    queries and their total. Raises `IndexUnavailable` if a base could not be searched.
+    The queries may belong to another data set than `dataset`, of which the corpus was built. Raises `IndexUnavailable`
+    if a base could not be searched.
     """
+    if plan.mode == "naive":
+        return ask_naively(dataset, queries, depth)
     answers = []
     for number, query in enumerate([*queries[:1], *queries]):
-        answer = ask_one(corpus, dataset, query, plan, depth)
-        if number:
-            answers.append(answer)
-            if progress:
-                progress(f"asking {dataset.name}, {plan.name}", number, len(queries))
-    return answers
+        answers.append(ask_one(corpus, dataset, query, plan, depth))
+        if progress and number:
+            progress(f"asking {dataset.name}, {plan.name}", number, len(queries))
+    return answers[1:]
 
 
-class NaiveSearch:
-    """The full-text baseline, over documents or, if answers are sections, over kbhub's chunks."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        self._places: list[tuple[str, tuple[int, int]]] = []
-        """Document and lines of each text; lines are (0, 0) if answers are documents."""
-        self._index = NaiveIndex(list(self._texts()))
-
-    def ask(self, queries: Sequence[EvalQuery], *, depth: int) -> list[QueryResult]:
-        """Run queries like the function `ask`."""
-        return [self._ask(query, depth) for query in queries]
-
-    def _texts(self) -> Iterator[str]:
-        for document in self._dataset.documents:
-            if self._dataset.sections is None:
-                self._places.append((document.id, (0, 0)))
-                yield decode(document.data)[0]
-                continue
-            parsed = parse_document(document.path, document.data)
-            for chunk in chunk_document(parsed):
-                self._places.append((document.id, (chunk.start_line, chunk.end_line)))
-                yield "\n".join((parsed.title, *chunk.headings, chunk.text))
-
-    def _ask(self, query: EvalQuery, depth: int) -> QueryResult:
+def ask_naively(dataset: Dataset, queries: Sequence[EvalQuery], depth: int) -> list[QueryResult]:
+    """Run queries on the full-text baseline, over documents or, if answers are sections, over kbhub's chunks."""
+    places: list[tuple[str, tuple[int, int]]] = []
+    texts: list[str] = []
+    for document in dataset.documents:
+        if dataset.sections is None:
+            places.append((document.id, (0, 0)))
+            texts.append(decode(document.data)[0])
+            continue
+        parsed = parse_document(document.path, document.data)
+        for chunk in chunk_document(parsed):
+            places.append((document.id, (chunk.start_line, chunk.end_line)))
+            texts.append("\n".join((parsed.title, *chunk.headings, chunk.text)))
+    index = NaiveIndex(texts)
+    answers = []
+    for query in queries:
         started = time.perf_counter()
-        rows = self._index.rank(query.text, depth)
+        rows = index.rank(query.text, depth)
         elapsed = (time.perf_counter() - started) * 1000
-        if self._dataset.sections is not None:
-            rows = self._index.rank(query.text, depth * MOST_PAGES)
+        if dataset.sections is not None:
+            rows = index.rank(query.text, depth * MOST_PAGES)
         ranked: dict[str, float] = {}
         for number, score in rows:
-            name, lines = self._places[number]
-            ranked.setdefault(_item(self._dataset, name, lines, query), score)
-        return _answer(query, ranked, elapsed, depth)
+            ranked.setdefault(_item(dataset, *places[number], query), score)
+        best = next(iter(ranked.values()), 0.0)
+        answers.append(QueryResult(query, tuple(ranked)[:depth], tuple(ranked.values())[:depth], elapsed, best))
+    return answers
 
 
 def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, depth: int) -> QueryResult:
@@ -409,13 +365,13 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, 
         if len(ranked) >= depth or offset >= min(page.total, MOST_PAGES * request.limit):
             break
         page = search(corpus.hub, request.model_copy(update={"offset": offset}))
-    return _answer(
+    return QueryResult(
         query,
-        ranked,
+        tuple(ranked)[:depth],
+        tuple(ranked.values())[:depth],
         elapsed,
-        depth,
         best=result.hits[0].score if result.hits else 0.0,
-        verdict=getattr(result, "verdict", None),
+        verdict=result.verdict,
         fell_back=result.mode != mode and not plan.without,
     )
 
@@ -424,18 +380,3 @@ def _item(dataset: Dataset, name: str, lines: tuple[int, int], query: EvalQuery)
     if dataset.sections is None:
         return name
     return best_answer(name, dataset.sections[name], lines, query.gold)
-
-
-def _answer(
-    query: EvalQuery,
-    ranked: dict[str, float],
-    milliseconds: float,
-    depth: int,
-    *,
-    best: float | None = None,
-    verdict: str | None = None,
-    fell_back: bool = False,
-) -> QueryResult:
-    names, scores = tuple(ranked)[:depth], tuple(ranked.values())[:depth]
-    highest = (scores[0] if scores else 0.0) if best is None else best
-    return QueryResult(query, names, scores, milliseconds, highest, verdict, fell_back)

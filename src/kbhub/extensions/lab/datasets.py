@@ -14,6 +14,7 @@ from typing import Any
 from kbhub.documents.markdown import parse_document
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
+from kbhub.search.dates import written_day
 from kbhub.types import Base, Document
 from kbhub.values import struct
 
@@ -28,6 +29,9 @@ FULL_ANSWER = 2
 
 MOST_BYTES, MOST_FILES = 5 << 20, 1_000_000
 """Maximum size of a document in bytes (the default of `limits`), and of files in a data set."""
+
+MOST_ITEM = 256 << 20
+"""Maximum size of a question with its sessions, in characters."""
 
 ALL = "all"
 """The stratum of all queries, which no query may use as its own."""
@@ -121,6 +125,10 @@ class Dataset:
     """Document → its sections if answers may be sections, None if they are documents."""
     notes: tuple[str, ...] = ()
     """Problems of the entries left out."""
+    haystacks: Path | None = None
+    """File with the documents of each query, if each has its own; `documents` is empty then."""
+    asked: float | None = None
+    """When the queries were asked, in seconds since the epoch, if that counts."""
 
     @property
     def digest(self) -> str:
@@ -162,8 +170,13 @@ def load_dataset(folder: Path) -> Dataset:
 
     It has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`), as BEIR has them; or `queries.jsonl`
     and Markdown, below `docs` if there is such a folder. Either may have a `rewordings.jsonl` with `queries` and `hyde`
-    for the `id` of a query.
+    for the `id` of a query. Or it is, or has, a file of LongMemEval.
     """
+    published = [folder] if folder.is_file() else sorted(folder.glob("longmemeval*.json"))
+    if len(published) > 1:
+        raise DatasetError(folder, f"has several files of LongMemEval. Name one, such as {published[0].name}")
+    if published:
+        return _longmemeval(published[0])
     if not folder.is_dir():
         raise DatasetError(
             folder.absolute(), "is not a folder. Name a BEIR folder, or a folder of Markdown with a `queries.jsonl`"
@@ -177,18 +190,13 @@ def load_dataset(folder: Path) -> Dataset:
 
 def _reworded(queries: Sequence[EvalQuery], file: Path) -> tuple[EvalQuery, ...]:
     """Return queries with the rewordings and hypothetical answers in a file."""
-    rewordings = {}
+    rewordings: dict[str, dict[str, Any]] = {}
     for row in _rows(file):
         wordings = row.value.get("queries") or []
         if not isinstance(wordings, list) or not all(isinstance(wording, str) for wording in wordings):
             row.fail("`queries` is not a list of strings")
-        rewordings[row.text("id", "_id")] = (tuple(wordings), row.text("hyde", default=""))
-    return tuple(
-        replace(query, wordings=rewordings[query.id][0], passage=rewordings[query.id][1])
-        if query.id in rewordings
-        else query
-        for query in queries
-    )
+        rewordings[row.text("id", "_id")] = {"wordings": tuple(wordings), "passage": row.text("hyde", default="")}
+    return tuple(replace(query, **rewordings.get(query.id, {})) for query in queries)
 
 
 def _beir(folder: Path) -> Dataset:
@@ -240,7 +248,7 @@ def _judgements(folder: Path, document_ids: set[str]) -> tuple[dict[str, dict[st
         raise DatasetError(folder, "has a `corpus.jsonl`, but no `qrels.tsv` (or `qrels/test.tsv`)")
     gold: dict[str, dict[str, int]] = {}
     foreign = 0
-    for number, line in _lines(file):
+    for number, line in lines_of(file):
         fields = line.split("\t")
         if number == 1 and fields[-1].strip() == "score":
             continue
@@ -256,11 +264,82 @@ def _judgements(folder: Path, document_ids: set[str]) -> tuple[dict[str, dict[st
     return gold, foreign
 
 
+def _longmemeval(file: Path) -> Dataset:
+    """Read the questions of a file of LongMemEval, without their sessions."""
+    queries: dict[str, EvalQuery] = {}
+    missing = 0
+    for haystack in haystacks(file):
+        (query,) = haystack.queries
+        if query.id in queries:
+            raise DatasetError(file, f"the question id {query.id!r} occurs twice")
+        queries[query.id] = query
+        missing += len(query.gold.keys() - {document.id for document in haystack.documents})
+    unanswered = sum(not query.gold for query in queries.values())
+    if unanswered == len(queries):
+        raise DatasetError(file, "no question has an answer")
+    notes = [f"Abstention questions, which count in the verdicts only: {unanswered}."] if unanswered else []
+    notes += [f"Relevant sessions missing from the haystacks: {missing}."] if missing else []
+    return Dataset(file.stem, (), tuple(queries.values()), notes=tuple(notes), haystacks=file)
+
+
+def haystacks(file: Path) -> Iterator[Dataset]:
+    """Yield each question of a file of LongMemEval with its sessions as documents, whose titles are their dates."""
+    for number, row in enumerate(_listed(file), 1):
+        try:
+            dates, sessions = row["haystack_dates"], row["haystack_sessions"]
+            documents = tuple(
+                EvalDocument(str(name), f"{place:04}.md", _session(date, turns))
+                for place, (name, date, turns) in enumerate(
+                    zip(row["haystack_session_ids"], dates, sessions, strict=True), 1
+                )
+            )
+            name = row["question_id"]
+            gold = {} if name.endswith("_abs") else dict.fromkeys(map(str, row["answer_session_ids"]), 1)
+            query = EvalQuery(name, str(row["question"]), gold, row["question_type"])
+            asked = written_day(row["question_date"].replace("/", "-"))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DatasetError(file, f"question {number} is not as LongMemEval has them: {error!r}") from error
+        yield Dataset(file.stem, documents, (query,), asked=asked)
+
+
+def _session(date: str, turns: Sequence[Mapping[str, str]]) -> bytes:
+    """Write a session as a conversation, with a line per turn."""
+    lines = (f"{turn['role'].capitalize()}: {' '.join(turn['content'].split())}" for turn in turns)
+    return "\n".join((f"# {date.replace('/', '-')}\n", *lines)).encode("utf-8", "replace")
+
+
+def _listed(file: Path) -> Iterator[Any]:
+    """Yield the items of a JSON list one after another, because files have gigabytes."""
+    decoder = json.JSONDecoder()
+    try:
+        with file.open(encoding="utf-8-sig", errors="replace") as stream:
+            start, text = stream.read(1), stream.read(MOST_BYTES)
+            if start != "[":
+                raise DatasetError(file, "is not a JSON list of questions, as LongMemEval has them")
+            while not (text := text.lstrip(", \t\r\n")).startswith("]"):
+                try:
+                    item, end = decoder.raw_decode(text)
+                except ValueError as error:
+                    more = stream.read(max(MOST_BYTES, len(text))) if len(text) < MOST_ITEM else ""
+                    if not more:
+                        raise DatasetError(file, f"is not JSON: {error}") from error
+                    text += more
+                else:
+                    yield item
+                    text = text[end:]
+    except OSError as error:
+        raise DatasetError(file, f"cannot be read: {error.strerror}") from error
+
+
 def _vault(folder: Path) -> Dataset:
     root = folder / "docs" if (folder / "docs").is_dir() else folder
-    documents, notes = _files(root)
-    if not documents:
+    try:
+        files, notes = files_of(Base(id="eval", path=root.resolve(), origin="argument"))
+    except BaseUnavailable as error:
+        raise DatasetError(root, str(error)) from error
+    if not files:
         raise DatasetError(root, "has no Markdown files")
+    documents = tuple(EvalDocument(path, path, data) for path, data in files.items())
     sections = {document.id: headed_sections(parse_document(document.path, document.data)) for document in documents}
     answers = {
         f"{name}{SECTION_MARK}{section.path}" for name, parts in sections.items() for section in parts if section.path
@@ -281,25 +360,21 @@ def _vault(folder: Path) -> Dataset:
         tuple(queries.values()),
         exponential=True,
         sections=sections if in_sections else None,
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
-def _files(root: Path) -> tuple[tuple[EvalDocument, ...], tuple[str, ...]]:
-    base = Base(id="eval", path=root.resolve(), origin="argument")
-    documents, notes = [], []
-    try:
-        scanned = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
-    except BaseUnavailable as error:
-        raise DatasetError(root, str(error)) from error
+def files_of(base: Base) -> tuple[dict[str, bytes], list[str]]:
+    """Return path → content of the files of a base, and why others were left out; raises `BaseUnavailable`."""
+    files, notes = {}, []
+    scanned = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
     for path in scanned.files:
         try:
             with open_contained(base, path) as file:
-                documents.append(EvalDocument(path, path, file.read(MOST_BYTES)))
+                files[path] = file.read(MOST_BYTES)
         except (OSError, PathNotContained) as error:
             notes.append(f"{path}: {error}")
-    notes += [f"{problem.subject}: {problem.message}" for problem in scanned.skipped]
-    return tuple(documents), tuple(notes)
+    return files, notes + [f"{problem.subject}: {problem.message}" for problem in scanned.skipped]
 
 
 def _gold(row: _Row, answers: set[str]) -> dict[str, int]:
@@ -339,7 +414,7 @@ def _file_name(name: str, taken: set[str]) -> str:
 
 
 def _rows(file: Path) -> Iterator[_Row]:
-    for number, line in _lines(file):
+    for number, line in lines_of(file):
         try:
             value = json.loads(line)
         except ValueError as error:
@@ -349,7 +424,7 @@ def _rows(file: Path) -> Iterator[_Row]:
         yield _Row(file, number, value)
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
+def lines_of(file: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file that are not blank, with their numbers from 1."""
     try:
         with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as stream:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 import tempfile
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbhub.errors import DatasetError, UsageError
+from kbhub.extensions.lab import report
 from kbhub.extensions.lab.corpus import (
     SEED,
-    WRITTEN,
     Corpus,
     EvalMode,
     EvalPlan,
-    NaiveSearch,
     QueryResult,
     ask,
     ask_one,
@@ -29,21 +28,9 @@ from kbhub.extensions.lab.corpus import (
     open_corpus,
     sample,
     sync_corpus,
+    write_document,
 )
-from kbhub.extensions.lab.datasets import SECTION_MARK, Dataset, EvalQuery
-from kbhub.extensions.lab.report import (
-    Comparison,
-    DatasetFigures,
-    EvalReport,
-    Figures,
-    MetricChange,
-    RunFigures,
-    Verdicts,
-    WithheldFigures,
-    read_run,
-    run_file,
-    write_run,
-)
+from kbhub.extensions.lab.datasets import SECTION_MARK, Dataset, EvalQuery, haystacks
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -51,12 +38,11 @@ if TYPE_CHECKING:
 
     from kbhub.extensions.lab.corpus import Setup
 
-METRICS = ("ndcg5", "ndcg10", "recall5", "recall10", "mrr10", "hit1")
+METRICS = (
+    *("ndcg5", "ndcg10", "recall5", "recall10", "mrr10", "hit1"),
+    *("recall_any5", "recall_any10", "recall_all5", "recall_all10"),
+)
 """Metrics of each query, all in 0..1."""
-
-DEPTH = 10
-"""The deepest rank that a metric uses."""
-
 
 PERMUTATIONS = 10_000
 """Number of sign swaps; p is exact to about ±.004 near .05."""
@@ -78,13 +64,15 @@ def judge(ranked: Sequence[str], gold: Mapping[str, int], *, exponential: bool =
     gains = [ideal.get(name, 0.0) for name in ranked]
     relevant = [gain > 0 for gain in gains]
     first = relevant.index(True) + 1 if any(relevant[:10]) else 0
+    recalls = [sum(relevant[:depth]) / len(ideal) for depth in (5, 10)]
     return (
         ndcg(gains, list(ideal.values()), 5),
         ndcg(gains, list(ideal.values()), 10),
-        sum(relevant[:5]) / len(ideal),
-        sum(relevant[:10]) / len(ideal),
+        *recalls,
         1 / first if first else 0.0,
         float(first == 1),
+        *(float(share > 0) for share in recalls),
+        *(float(share == 1) for share in recalls),
     )
 
 
@@ -149,26 +137,47 @@ ANSWERS = 10
 DIGITS = 4
 """Decimal digits of metrics in a report; milliseconds have two."""
 
+ANSWERED = ""
+"""The source of queries with an answer."""
+
 WITHIN = "queries without an answer"
 """Name of the data set's own unanswerable queries as a source."""
 
 
 def withhold(
     dataset: Dataset, queries: Sequence[EvalQuery], modes: Sequence[EvalMode], setup: Setup
-) -> tuple[WithheldFigures, ...]:
+) -> tuple[report.WithheldFigures, ...]:
     """Measure how well verdicts distinguish answered questions from the same questions without their answers.
 
     `queries` have an answer. Bases are sampled from the data set. The mode `naive` is skipped, since it has no verdict.
     """
-    judged = [mode for mode in modes if mode != "naive"]
-    chosen = sample(queries, QUESTIONS)
-    sizes = [size for size in SIZES if size < len(dataset.documents)]
-    figures: list[WithheldFigures] = []
-    for size in [*sizes, len(dataset.documents)]:
+    figures: list[report.WithheldFigures] = []
+    chosen, total = sample(queries, QUESTIONS), len(dataset.documents)
+    for size in [*(size for size in SIZES if size < total), total]:
+        answers: dict[EvalMode, tuple[list[QueryResult], list[QueryResult]]] = {
+            mode: ([], []) for mode in modes if mode != "naive"
+        }
         with tempfile.TemporaryDirectory(dir=eval_folder(setup), prefix="without-") as folder:
-            base = _ChangingBase(dataset, Path(folder), setup)
-            answers = _ask_twice(base, dataset, chosen, judged, size, setup)
-        figures += [_figures(size, mode, *answers[mode]) for mode in judged]
+            base, cuts = _ChangingBase(dataset, Path(folder), setup), CUTS.get(size, 1)
+            for asked, number in enumerate(sorted(range(len(chosen)), key=lambda number: number % cuts), 1):
+                generator = random.Random(f"{SEED} {size} {number % cuts}")  # noqa: S311 - a cut, no secret
+                for variant, documents in enumerate(base.variants(chosen[number], size, generator)):
+                    base.hold(documents)
+                    for mode, results in answers.items():
+                        results[variant].append(ask_one(base.corpus, dataset, chosen[number], EvalPlan(mode), 10))
+                if setup.progress:
+                    setup.progress(f"{dataset.name} without answers, {size} documents", asked, len(chosen))
+        figures += [
+            report.WithheldFigures(
+                documents=size,
+                mode=mode,
+                queries=len(answered),
+                auc=_auc(answered, withheld),
+                answered_shares=dict.fromkeys(("strong", "weak", "none"), 0.0) | _shares(answered),
+                withheld_shares=dict.fromkeys(("strong", "weak", "none"), 0.0) | _shares(withheld),
+            )
+            for mode, (answered, withheld) in answers.items()
+        ]
     return tuple(figures)
 
 
@@ -177,72 +186,28 @@ class _ChangingBase:
 
     def __init__(self, dataset: Dataset, folder: Path, setup: Setup) -> None:
         self._documents = {document.id: document for document in dataset.documents}
-        self._folder, self._setup, self._name = folder / "all", setup, dataset.name
+        self._folder, self._current = folder / "all", set[str]()
         self._folder.mkdir()
         hub = eval_hub({"all": self._folder}, folder / "index", len(self._documents), setup)
         names = {("all", document.path): document.id for document in dataset.documents}
         self.corpus = Corpus(hub, ("all",), names, 0, 0.0, ())
-        self._current: set[str] = set()
 
-    def hold(self, documents: set[str]) -> Corpus:
+    def variants(self, query: EvalQuery, size: int, generator: random.Random) -> tuple[set[str], set[str]]:
+        """Choose the documents of a base with the answer of a question, and of the same base without it."""
+        everything = size == len(self._documents)
+        relevant = {name.partition(SECTION_MARK)[0] for name in query.gold} & self._documents.keys()
+        without = set(self._documents if everything else generator.sample([*self._documents], size)) - relevant
+        answering = sorted(relevant)[: None if everything else max(1, size // ANSWERS)]
+        return without | set(answering), without
+
+    def hold(self, documents: set[str]) -> None:
         """Make the base consist of these documents."""
         for name in self._current - documents:
             (self._folder / self._documents[name].path).unlink()
         for name in documents - self._current:
-            file = self._folder / self._documents[name].path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(self._documents[name].data)
-            os.utime(file, (WRITTEN, WRITTEN))
+            write_document(self._folder, self._documents[name])
         self._current = documents
         sync_corpus(self.corpus.hub, ("all",))
-        return self.corpus
-
-
-def _ask_twice(
-    base: _ChangingBase,
-    dataset: Dataset,
-    queries: Sequence[EvalQuery],
-    modes: Sequence[EvalMode],
-    size: int,
-    setup: Setup,
-) -> dict[EvalMode, tuple[list[QueryResult], list[QueryResult]]]:
-    """Ask each question with and without its answer, and return mode → both lists of answers."""
-    answers: dict[EvalMode, tuple[list[QueryResult], list[QueryResult]]] = {mode: ([], []) for mode in modes}
-    all_ids = [document.id for document in dataset.documents]
-    cuts = CUTS.get(size, 1)
-    for asked, number in enumerate(sorted(range(len(queries)), key=lambda number: number % cuts), 1):
-        query = queries[number]
-        relevant = {name.partition(SECTION_MARK)[0] for name in query.gold} & set(all_ids)
-        generator = random.Random(f"{SEED} {size} {number % cuts}")  # noqa: S311 - a cut, no secret
-        cut = all_ids if size == len(all_ids) else generator.sample(all_ids, size)
-        without = set(cut) - relevant
-        answering = sorted(relevant) if size == len(all_ids) else sorted(relevant)[: max(1, size // ANSWERS)]
-        for variant, documents in enumerate((without | set(answering), without)):
-            corpus = base.hold(documents)
-            for mode in modes:
-                answers[mode][variant].append(ask_one(corpus, dataset, query, EvalPlan(mode), 10))
-        if setup.progress:
-            setup.progress(f"{dataset.name} without answers, {size} documents", asked, len(queries))
-    return answers
-
-
-def _figures(
-    size: int, mode: EvalMode, answered: Sequence[QueryResult], withheld: Sequence[QueryResult]
-) -> WithheldFigures:
-    best, worst = (np.array([answer.best for answer in some]) for some in (answered, withheld))
-    return WithheldFigures(
-        documents=size,
-        mode=mode,
-        queries=len(answered),
-        auc=round(area_under_curve(best, worst), DIGITS),
-        answered_shares=_verdict_shares(answered),
-        withheld_shares=_verdict_shares(withheld),
-    )
-
-
-def _verdict_shares(answers: Sequence[QueryResult]) -> dict[str, float]:
-    counts = Counter(answer.verdict for answer in answers)
-    return {verdict: round(counts[verdict] / len(answers), DIGITS) for verdict in ("strong", "weak", "none")}
 
 
 @struct
@@ -288,13 +253,15 @@ class _Measured:
 
     plan: EvalPlan
     answers: list[QueryResult]
+    others: Mapping[str, list[QueryResult]]
+    """Source → answers to its queries without an answer."""
     values: NDArray[np.float64]
     """Shape (queries, metrics)."""
 
 
 def evaluate(
     datasets: Sequence[Dataset], unanswerable: Sequence[Dataset], options: Options, setup: Setup
-) -> EvalReport:
+) -> report.EvalReport:
     """Run all plans on all data sets.
 
     The queries of `unanswerable` have no answer in the others. Raises `UsageError` if two data sets have the same name,
@@ -303,6 +270,10 @@ def evaluate(
     for name, count in Counter(dataset.name for dataset in datasets).items():
         if count > 1:
             raise UsageError(f"Two data sets are named {name!r}. Rename one, so that their results can be told apart.")
+    if any(dataset.haystacks for dataset in datasets) and (
+        unanswerable or options.parts > 1 or options.without_answers
+    ):
+        raise UsageError("Questions of LongMemEval have their own documents: no --bases, --none or --without-answers.")
     plans = options.plans()
     alone = len(datasets) == 1 and len(plans) == 1
     measurements = [_Measurement(dataset, unanswerable, options, setup, alone=alone) for dataset in datasets]
@@ -310,13 +281,12 @@ def evaluate(
         measurement.check_files(plans)
     figures = tuple(measurement.measure(plans) for measurement in measurements)
     means: dict[str, dict[str, float]] = {}
-    if len(figures) > 1:
-        for plan in plans:
-            overall = [run.overall for figure in figures for run in figure.runs if run.name == plan.name]
-            means[plan.name] = {
-                metric: round(float(np.mean([getattr(run, metric) for run in overall])), DIGITS) for metric in METRICS
-            }
-    return EvalReport(datasets=figures, means=means, below=_below(figures, options))
+    for number, plan in enumerate(plans if len(figures) > 1 else ()):
+        overall = [dict(figure.runs[number].overall) for figure in figures]
+        means[plan.name] = {
+            metric: round(float(np.mean([run[metric] for run in overall])), DIGITS) for metric in METRICS
+        }
+    return report.EvalReport(datasets=figures, means=means, below=_below(figures, options))
 
 
 class _Measurement:
@@ -331,86 +301,86 @@ class _Measurement:
         self.unanswerable = {WITHIN: own} if own else {}
         self.unanswerable |= {other.name: sample(other.queries, options.limit) for other in unanswerable}
 
-    def measure(self, plans: Sequence[EvalPlan]) -> DatasetFigures:
+    def measure(self, plans: Sequence[EvalPlan]) -> report.DatasetFigures:
         """Run the plans and compute the figures."""
         dataset, options = self.dataset, self.options
-        whole = open_corpus(dataset, self.setup)
+        found: dict[EvalPlan, dict[str, list[QueryResult]]] = {plan: defaultdict(list) for plan in plans}
+        documents, chunks, seconds, notes = 0, 0, 0.0, [*dataset.notes]
+        for part, asked, setup in self._parts():
+            corpora = {cuts: open_corpus(part, setup, cuts) for cuts in sorted({1, *(plan.parts for plan in plans)})}
+            documents, chunks = documents + len(part.documents), chunks + corpora[1].chunks
+            seconds, notes = seconds + corpora[1].index_seconds, [*notes, *corpora[1].notes]
+            for plan in plans:
+                for source, queries in asked.items():
+                    if source and (plan.mode == "naive" or plan.without or plan.parts > 1):
+                        continue
+                    depth = 1 if source else options.depth
+                    answers = ask(corpora[plan.parts], part, queries, plan, depth=depth, progress=setup.progress)
+                    found[plan][source] += answers
         measured: dict[EvalPlan, _Measured] = {}
         runs = []
-        for plan in plans:
-            corpus = whole if plan.parts == 1 else open_corpus(dataset, self.setup, plan.parts)
-            answers = self._ask(corpus, plan)
-            run = measured[plan] = _Measured(plan, answers, self._values([answer.ranked for answer in answers]))
+        for plan, others in found.items():
+            answers = others.pop(ANSWERED)
+            run = measured[plan] = _Measured(plan, answers, others, self._values([answer.ranked for answer in answers]))
             if options.run:
-                write_run(self._file(options.run, plan), answers, plan.name)
-            runs.append(self._figures(run, _reference(plan, measured), corpus))
-        return DatasetFigures(
+                report.write_run(self._file(options.run, plan), answers, plan.name)
+            runs.append(self._figures(run, _reference(plan, measured)))
+        return report.DatasetFigures(
             name=dataset.name,
-            documents=len(dataset.documents),
-            chunks=whole.chunks,
-            index_seconds=round(whole.index_seconds, 2),
+            documents=documents,
+            chunks=chunks,
+            index_seconds=round(seconds, 2),
             gains="exponential" if dataset.exponential else "linear",
             unit="document" if dataset.sections is None else "section",
             runs=tuple(runs),
             withheld=withhold(dataset, self.queries, options.modes, self.setup) if options.without_answers else (),
-            notes=(*dataset.notes, *whole.notes),
+            notes=tuple(notes),
         )
 
-    def _ask(self, corpus: Corpus, plan: EvalPlan) -> list[QueryResult]:
-        depth = self.options.depth
-        if plan.mode == "naive":
-            return NaiveSearch(self.dataset).ask(self.queries, depth=depth)
-        return ask(corpus, self.dataset, self.queries, plan, depth=depth, progress=self.setup.progress)
+    def _parts(self) -> Iterator[tuple[Dataset, Mapping[str, Sequence[EvalQuery]], Setup]]:
+        """Yield documents to search and the queries to ask of them, by source: all of them, or one query at a time."""
+        asked, setup = {ANSWERED: self.queries, **self.unanswerable}, self.setup
+        if self.dataset.haystacks is None:
+            yield self.dataset, asked, setup
+            return
+        sources = {query.id: source for source, queries in asked.items() for query in queries}
+        parts = (part for part in haystacks(self.dataset.haystacks) if part.queries[0].id in sources)
+        for number, part in enumerate(parts, 1):
+            with tempfile.TemporaryDirectory(dir=eval_folder(setup), prefix="haystack-") as folder:
+                source = sources[part.queries[0].id]
+                yield part, {source: part.queries}, replace(setup, cache=Path(folder), progress=None)
+            if setup.progress:
+                setup.progress(f"asking {part.name}", number, len(sources))
 
     def _values(self, rankings: Sequence[Sequence[str]]) -> NDArray[np.float64]:
         pairs = zip(rankings, self.queries, strict=True)
         return np.array([judge(ranked, query.gold, exponential=self.dataset.exponential) for ranked, query in pairs])
 
-    def _figures(self, run: _Measured, reference: _Measured | None, corpus: Corpus) -> RunFigures:
+    def _figures(self, run: _Measured, reference: _Measured | None) -> report.RunFigures:
         plan = run.plan
-        strata = list(dict.fromkeys(query.stratum for query in self.queries if query.stratum))
-        strata_of_queries = np.array([query.stratum for query in self.queries])
-        return RunFigures(
+        strata = np.array([query.stratum for query in self.queries])
+        return report.RunFigures(
             name=plan.name,
             mode=plan.mode,
             without=plan.without,
             bases=plan.parts,
-            overall=_means(run, np.full(len(self.queries), fill_value=True)),
-            strata={stratum: _means(run, strata_of_queries == stratum) for stratum in strata},
+            overall=_means(run, np.ones(len(strata), dtype=bool)),
+            strata={name: _means(run, strata == name) for name in dict.fromkeys(strata.tolist()) if name},
             fell_back=sum(answer.fell_back for answer in run.answers),
             comparison=_comparison(reference.plan.name, run.values, reference.values) if reference else None,
             earlier=self._earlier(run),
-            verdicts=self._verdicts(run, corpus),
+            verdicts=tuple(_verdicts(source, run.answers, others) for source, others in run.others.items()),
         )
 
-    def _earlier(self, run: _Measured) -> Comparison | None:
+    def _earlier(self, run: _Measured) -> report.Comparison | None:
         file = self._earlier_file(run.plan)
         if file is None:
             return None
-        rankings = read_run(file)
+        rankings = report.read_run(file)
         if not any(query.id in rankings for query in self.queries):
             raise DatasetError(file, f"has none of the queries of {self.dataset.name}")
         values = self._values([rankings.get(query.id, ()) for query in self.queries])
         return _comparison(str(file), run.values, values)
-
-    def _verdicts(self, run: _Measured, corpus: Corpus) -> tuple[Verdicts, ...]:
-        if run.plan.mode == "naive" or run.plan.without or run.plan.parts > 1:
-            return ()
-        verdicts = []
-        for source, queries in self.unanswerable.items():
-            others = ask(corpus, self.dataset, queries, run.plan, depth=1, progress=self.setup.progress)
-            best, worst = (np.array([answer.best for answer in group]) for group in (run.answers, others))
-            verdicts.append(
-                Verdicts(
-                    unanswerable=source,
-                    answerable_queries=len(run.answers),
-                    unanswerable_queries=len(others),
-                    auc=round(area_under_curve(best, worst), DIGITS),
-                    answerable_shares=_shares(run.answers),
-                    unanswerable_shares=_shares(others),
-                )
-            )
-        return tuple(verdicts)
 
     def check_files(self, plans: Sequence[EvalPlan]) -> None:
         """Check before measuring that run files can be read and written.
@@ -432,7 +402,23 @@ class _Measurement:
         return file if file is None or file.is_file() else self._file(file, plan)
 
     def _file(self, file: Path, plan: EvalPlan) -> Path:
-        return run_file(file, self.dataset.name, plan.name, alone=self.alone)
+        return report.run_file(file, self.dataset.name, plan.name, alone=self.alone)
+
+
+def _auc(answers: Sequence[QueryResult], others: Sequence[QueryResult]) -> float:
+    best, worst = (np.array([answer.best for answer in group]) for group in (answers, others))
+    return round(area_under_curve(best, worst), DIGITS)
+
+
+def _verdicts(source: str, answers: Sequence[QueryResult], others: Sequence[QueryResult]) -> report.Verdicts:
+    return report.Verdicts(
+        unanswerable=source,
+        answerable_queries=len(answers),
+        unanswerable_queries=len(others),
+        auc=_auc(answers, others),
+        answerable_shares=_shares(answers),
+        unanswerable_shares=_shares(others),
+    )
 
 
 def _reference(plan: EvalPlan, measured: Mapping[EvalPlan, _Measured]) -> _Measured | None:
@@ -444,11 +430,11 @@ def _reference(plan: EvalPlan, measured: Mapping[EvalPlan, _Measured]) -> _Measu
     return None if first.plan == plan else first
 
 
-def _means(run: _Measured, selected: NDArray[np.bool_]) -> Figures:
+def _means(run: _Measured, selected: NDArray[np.bool_]) -> report.Figures:
     answers = [answer for answer, counts in zip(run.answers, selected, strict=True) if counts]
     times = np.array([answer.milliseconds for answer in answers])
     means = run.values[selected].mean(axis=0)
-    return Figures(
+    return report.Figures(
         queries=len(answers),
         **{name: round(float(mean), DIGITS) for name, mean in zip(METRICS, means, strict=True)},
         empty=round(sum(not answer.ranked for answer in answers) / len(answers), DIGITS),
@@ -457,13 +443,13 @@ def _means(run: _Measured, selected: NDArray[np.bool_]) -> Figures:
     )
 
 
-def _comparison(other: str, first: NDArray[np.float64], second: NDArray[np.float64]) -> Comparison:
+def _comparison(other: str, first: NDArray[np.float64], second: NDArray[np.float64]) -> report.Comparison:
     differences, chances = (first - second).mean(axis=0), randomisation_p(first, second)
     changes = {
-        name: MetricChange(difference=round(float(difference), DIGITS), p=round(float(p), DIGITS))
+        name: report.MetricChange(difference=round(float(difference), DIGITS), p=round(float(p), DIGITS))
         for name, difference, p in zip(METRICS, differences, chances, strict=True)
     }
-    return Comparison(other=other, changes=changes)
+    return report.Comparison(other=other, changes=changes)
 
 
 def _shares(answers: Sequence[QueryResult]) -> dict[str, float]:
@@ -471,7 +457,7 @@ def _shares(answers: Sequence[QueryResult]) -> dict[str, float]:
     return {verdict: round(count / len(answers), DIGITS) for verdict, count in counts.most_common()}
 
 
-def _below(figures: Sequence[DatasetFigures], options: Options) -> tuple[str, ...]:
+def _below(figures: Sequence[report.DatasetFigures], options: Options) -> tuple[str, ...]:
     floor = options.floor
     if floor is None:
         return ()

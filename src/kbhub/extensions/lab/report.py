@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from kbhub.errors import DatasetError
 from kbhub.extensions.lab.corpus import FOLDER, eval_folder
+from kbhub.extensions.lab.datasets import lines_of
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.values import struct
@@ -26,8 +29,6 @@ SCORE_STEP = 1e-6
 
 _UNSAFE = re.compile(r"[\s%]")
 
-_ESCAPED = re.compile(r"(?:%[0-9A-F]{2})+")
-
 
 class Figures(Model):
     """Means over queries."""
@@ -39,6 +40,10 @@ class Figures(Model):
     recall10: float = Field(description="Share of what is relevant among the first 10 results.")
     mrr10: float = Field(description="1 / rank of the first relevant one of the first 10 results, 0 if there is none.")
     hit1: float = Field(description="Share of queries whose first result is relevant.")
+    recall_any5: float = Field(description="Share of queries with any of what is relevant among the first 5 results.")
+    recall_any10: float = Field(description="The same among the first 10.")
+    recall_all5: float = Field(description="Share of queries with all that is relevant among the first 5 results.")
+    recall_all10: float = Field(description="The same among the first 10.")
     empty: float = Field(description="Share of queries with no result at all.")
     p50_ms: float = Field(description="Median time of a search, milliseconds.")
     p95_ms: float = Field(description="Time within which 95 of 100 searches answered, milliseconds.")
@@ -139,18 +144,10 @@ def write_run(file: Path, answers: Iterable[QueryResult], tag: str) -> None:
 def read_run(file: Path) -> Mapping[str, tuple[str, ...]]:
     """Read a run file as query → documents, by descending score, then by rank."""
     runs: dict[str, list[tuple[float, int, str]]] = {}
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise DatasetError(file, f"cannot be read: {reason}") from error
-    for number, line in enumerate(text.split("\n"), 1):
-        fields = line.split()
-        if not fields:
-            continue
+    for number, line in lines_of(file):
         try:
-            query, _, item, rank, score, _ = fields
-            runs.setdefault(_plain(query), []).append((-float(score), int(rank), _plain(item)))
+            query, _, item, rank, score, _ = line.split()
+            runs.setdefault(unquote(query), []).append((-float(score), int(rank), unquote(item)))
         except ValueError:
             expected = "expected six fields: query Q0 document rank score tag"
             raise DatasetError(file, expected, number) from None
@@ -167,11 +164,7 @@ def run_file(file: Path, dataset: str, plan: str, *, alone: bool) -> Path:
 
 def _escaped(name: str) -> str:
     """Percent-encode whitespace and `%`, since spaces separate fields."""
-    return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match.group().encode()), name)
-
-
-def _plain(name: str) -> str:
-    return _ESCAPED.sub(lambda match: bytes.fromhex(match.group().replace("%", "")).decode("utf-8", "replace"), name)
+    return _UNSAFE.sub(lambda match: quote(match.group()), name)
 
 
 REPORTS = "reports"
@@ -202,10 +195,7 @@ def kept_reports(hub: Hub) -> list[KeptReport]:
     """Return the kept reports, the latest first, without those of other versions."""
     found = []
     for file in sorted((hub.cache / FOLDER / REPORTS).glob("*.json"), reverse=True):
-        try:
-            report = EvalReport.model_validate_json(file.read_bytes())
-            made = datetime.strptime(file.stem, "%Y-%m-%dT%H%M%SZ").replace(tzinfo=UTC)
-        except (OSError, ValueError, ValidationError):
-            continue
-        found.append(KeptReport(made.isoformat(timespec="seconds"), report))
+        with suppress(OSError, ValueError):
+            made = datetime.strptime(file.stem, "%Y-%m-%dT%H%M%SZ").replace(tzinfo=UTC).isoformat(timespec="seconds")
+            found.append(KeptReport(made, EvalReport.model_validate_json(file.read_bytes())))
     return found

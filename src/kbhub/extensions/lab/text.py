@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -32,6 +32,9 @@ HEADS = {
 }
 """Metric → column heading."""
 
+EVIDENCE_HEADS = {"recall_any5": "any@5", "recall_any10": "any@10", "recall_all5": "all@5", "recall_all10": "all@10"}
+"""The same for metrics that differ from recall where a query has several relevant documents."""
+
 SIGNIFICANT = 0.05
 """p-value below which a difference is marked with a star."""
 
@@ -45,21 +48,27 @@ def evaluation_text(report: EvalReport) -> str:
     """Return a table per data set, the means over several, and the values below the floor."""
     blocks = [_dataset(figures) for figures in report.datasets]
     if report.means:
-        rows = [[name, *(_share(figures[metric]) for metric in HEADS)] for name, figures in report.means.items()]
-        blocks.append(f"Mean over {counted(len(report.datasets), 'data set')}\n" + _table(["", *HEADS.values()], rows))
+        heads = _heads(report.means.values())
+        rows = [[name, *(_share(figures[metric]) for metric in heads)] for name, figures in report.means.items()]
+        blocks.append(f"Mean over {counted(len(report.datasets), 'data set')}\n" + _table(["", *heads.values()], rows))
     blocks += [visible_line(sentence) for sentence in report.below]
     return "\n\n".join(blocks)
+
+
+def _heads(rows: Iterable[Mapping[str, float]]) -> Mapping[str, str]:
+    """Return metric → column heading, with those of the evidence if queries have several pieces of it."""
+    return HEADS | (EVIDENCE_HEADS if any(row["recall_any10"] != row["recall_all10"] for row in rows) else {})
 
 
 def _dataset(dataset: DatasetFigures) -> str:
     queries = dataset.runs[0].overall.queries if dataset.runs else 0
     sizes = (counted(dataset.documents, "document"), counted(dataset.chunks, "chunk"))
     counts = ", ".join((*sizes, counted(queries, "query", "queries")))
-    rows = []
+    heads, rows = _heads(dict(run.overall) for run in dataset.runs), []
     for run in dataset.runs:
-        rows.append([run.name, *_cells(run.overall), *_change(run.comparison)])
-        rows += [[f"  {name}", *_cells(figures), "", "", ""] for name, figures in run.strata.items()]
-    table = _table(["", *HEADS.values(), *_TIMES, _CHANGE, "p", "against"], rows)
+        rows.append([run.name, *_cells(run.overall, heads), *_change(run.comparison)])
+        rows += [[f"  {name}", *_cells(figures, heads), "", "", ""] for name, figures in run.strata.items()]
+    table = _table(["", *heads.values(), *_TIMES, _CHANGE, "p", "against"], rows)
     lines = [f"{visible_line(dataset.name)}: {counts}; answers are {dataset.unit}s", table]
     lines += [_changes(run, run.comparison) for run in dataset.runs if run.comparison and run.bases > 1]
     lines += [_changes(run, run.earlier) for run in dataset.runs if run.earlier]
@@ -70,9 +79,9 @@ def _dataset(dataset: DatasetFigures) -> str:
     return "\n".join([*lines[:2], *remarks])
 
 
-def _cells(figures: Figures) -> list[str]:
+def _cells(figures: Figures, metrics: Iterable[str]) -> list[str]:
     times = (f"{figures.p50_ms:.1f}", f"{figures.p95_ms:.1f}")
-    return [*(_share(getattr(figures, metric)) for metric in HEADS), _share(figures.empty), *times]
+    return [*(_share(getattr(figures, metric)) for metric in metrics), _share(figures.empty), *times]
 
 
 def _change(comparison: Comparison | None) -> list[str]:
@@ -84,8 +93,8 @@ def _change(comparison: Comparison | None) -> list[str]:
 
 def _changes(run: RunFigures, comparison: Comparison) -> str:
     changes = (
-        f"{HEADS[metric]} {_signed(change.difference)} (p {_chance(change.p)})"
-        for metric, change in comparison.changes.items()
+        f"{head} {_signed(comparison.changes[metric].difference)} (p {_chance(comparison.changes[metric].p)})"
+        for metric, head in HEADS.items()
     )
     return f"{run.name} against {comparison.other}: {', '.join(changes)}"
 
