@@ -76,17 +76,14 @@ class Opened:
 
     @property
     def port(self) -> int:
-        """The port it is served on."""
         return int(urlsplit(self.address).port or 0)
 
     @property
     def origin(self) -> str:
-        """The address without path and token."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def token(self) -> str:
-        """The token."""
         return parse_qs(urlsplit(self.address).query)["token"][0]
 
     def ask(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> tuple[int, dict, str]:
@@ -181,13 +178,11 @@ class Watched:
         dialog.accept()
 
     def enter(self):
-        """Open the page by its token."""
         self.tab.goto(self.opened.address)
         self.tab.locator("header.top").wait_for()
         return self.tab
 
     def go(self, path: str):
-        """Open a path."""
         self.tab.goto(f"{self.opened.origin}{path}")
         return self.tab
 

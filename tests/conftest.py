@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import hypothesis
 import pytest
+from jsonschema import Draft202012Validator
 
 import faults
 from kbhub.__main__ import main
@@ -37,8 +37,6 @@ DAY = 86_400.0
 
 NOON = 1_763_812_800.0  # 2025-11-22T12:00:00Z
 
-END_SECONDS = 30
-"""How long a process that was killed may take to end."""
 
 # A busy machine makes an example late, never wrong.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -63,7 +61,6 @@ class Environment:
         return file
 
     def hub(self, **changes) -> Hub:
-        """Open a hub for the project."""
         options = {"cwd": self.project, "home": self.home, "env": self.env, **changes}
         return Hub(HubOptions(**options))
 
@@ -107,7 +104,6 @@ class Outcome(NamedTuple):
 
     @property
     def json(self):
-        """Its results as data."""
         return json.loads(self.out)
 
 
@@ -177,7 +173,7 @@ def mode(request):
 
 @pytest.fixture(autouse=True, scope="session")
 def what_takes_long_once():
-    """The packaged model is read once, and git is not asked about a repository without commits: it knows nothing."""
+    """The packaged model is read and a schema checked once; git is not asked about a repository without commits."""
     asked, packaged, embedder = git._git, embedding.packaged_embedder(), embedding.StaticEmbedder
     load, queries = embedder._load, embedder.queries
 
@@ -191,7 +187,16 @@ def what_takes_long_once():
             return None
         return asked(folder, *arguments)
 
+    checked, check = set(), Draft202012Validator.check_schema
+
+    def check_once(schema, **options):
+        text = json.dumps(schema, sort_keys=True)
+        if text not in checked:
+            check(schema, **options)
+            checked.add(text)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draft202012Validator, "check_schema", staticmethod(check_once))
         patch.setattr(git, "_git", asked_of_commits)
         patch.setattr(embedder, "_load", lambda one: load(shared(one)))
         patch.setattr(embedder, "queries", lambda one: queries(shared(one)))
@@ -220,6 +225,13 @@ def no_pause(monkeypatch):
     monkeypatch.setattr("kbhub.hub.REDISCOVER_SECONDS", 0.0)
 
 
+@pytest.fixture
+def always_fresh(no_pause, monkeypatch):
+    """And waits for what it finds."""
+    monkeypatch.setattr("kbhub.sync.freshness.QUICK_SECONDS", 60.0)
+    monkeypatch.setattr("kbhub.sync.freshness.WATCHED_SECONDS", 0.0)
+
+
 class Clock:
     """A clock that is set by hand."""
 
@@ -230,7 +242,6 @@ class Clock:
         return self.now
 
     def pass_days(self, days: float) -> None:
-        """Let days go by."""
         self.now += days * DAY
 
 
@@ -250,32 +261,15 @@ def write_two_bases(environment: Environment) -> None:
 
 
 def synced(environment: Environment, **changes) -> Hub:
-    """Open a hub with everything indexed."""
     hub = environment.hub(**changes)
     hub.sync()
     return hub
 
 
-@contextmanager
 def held_elsewhere(path: str):
-    """Let another process hold a lock; it is killed at the end."""
-    code = (
-        "import sys; from filelock import FileLock\n"
-        "with FileLock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "held\n"
-        yield
-    finally:
-        process.kill()
-        process.wait(END_SECONDS)
-        process.stdin.close()
-        process.stdout.close()
+    """Let another process hold a lock until the end of the block."""
+    code = "import sys; from filelock import FileLock\nwith FileLock(sys.argv[1]):"
+    return faults.held(path, f"{code} print('held', flush=True); sys.stdin.read()")
 
 
 @pytest.fixture(scope="session")

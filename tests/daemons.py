@@ -63,7 +63,6 @@ def kill(environment, *, while_asked=lambda: None):
 
 
 def until(fact, seconds=PATIENCE):
-    """Wait for a fact of another process."""
     end = time.monotonic() + seconds
     while not (found := fact()):
         assert time.monotonic() < end, "it did not happen"
@@ -123,7 +122,6 @@ class Window:
         return answer
 
     def notice(self, method):
-        """Wait for a message that is no answer."""
         return self._await(lambda message: message.get("method") == method)
 
     def _await(self, wanted):
@@ -141,13 +139,11 @@ class Window:
         return [*self.kept, *iter(self.said.get_nowait, None)]
 
     def end(self):
-        """Close the input; give the exit code."""
         if not self.process.stdin.closed:
             self.process.stdin.close()
         return self.ended()
 
     def ended(self):
-        """Wait for the end; give the exit code."""
         try:
             code = self.process.wait(PATIENCE)
         finally:

@@ -192,7 +192,6 @@ class Children:
         return json.loads(result)
 
     def line(self) -> str:
-        """Give the next line that the child prints."""
         assert self.process.stdout
         return self.process.stdout.readline().strip()
 
@@ -204,7 +203,6 @@ class Children:
         return int(line.removeprefix("ended "))
 
     def stop(self) -> None:
-        """End the process that forks."""
         self.process.kill()
         self.process.wait(CHILD_SECONDS)
         for pipe in (self.process.stdin, self.process.stdout):
@@ -470,7 +468,6 @@ def edit_until(places: dict, act: str, step: int) -> int:
 
 
 def try_to_delete(places: dict, ref: str, times: int) -> list[str]:
-    """Delete a document over and over; give the refusals."""
     from kbhub import editing
 
     hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))

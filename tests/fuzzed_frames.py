@@ -43,7 +43,6 @@ class Fuzz:
         self.random, self.modern, self.made = random.Random(seed), modern, 0
 
     def frame(self) -> Fuzzed:
-        """Make the next frame."""
         self.made += 1
         kinds = [getattr(self, name) for name in dir(Fuzz) if name.startswith("make_")]
         return self.random.choice(kinds)()
@@ -76,7 +75,6 @@ class Fuzz:
         return "".join(self.random.choices(some, k=self.random.randrange(3)))
 
     def value(self, depth: int = 0) -> Any:
-        """Make any JSON value."""
         kind = self.random.randrange(8 if depth < 3 else 6)
         if kind == 6:
             return [self.value(depth + 1) for _ in range(self.random.randrange(4))]
@@ -85,30 +83,25 @@ class Fuzz:
         return [None, True, self.random.randrange(-(10**6), 10**20), -0.5, self.text(), 1e300][kind]
 
     def params(self, depth: int = 0) -> dict[str, Any]:
-        """Make any object."""
         return {self.text(): self.value(depth + 1) for _ in range(self.random.randrange(3))}
 
     def make_request(self) -> Fuzzed:
-        """A request in order, in form at least."""
         made = self.request()
         ascii_only = self.random.random() < 0.5 or "\\ud" in json.dumps(made)
         data = json.dumps(made, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
         return Fuzzed("request", data, ONE, made["id"])
 
     def make_marked(self) -> Fuzzed:
-        """A request behind a byte order mark."""
         made = self.request()
         return Fuzzed("mark", b"\xef\xbb\xbf" + json.dumps(made).encode(), ONE, made["id"])
 
     def make_id(self) -> Fuzzed:
-        """An id as it may be."""
         number = self.random.choice(
             [self.made + 10**6, -self.made, 10**18 + self.made, f"ü{self.made}", f" {self.made}"]
         )
         return Fuzzed("id", json.dumps(self.request(id=number)).encode(), ONE, number)
 
     def make_odd_id(self) -> Fuzzed:
-        """An id as it may not be."""
         odd = [None, True, [], {"a": 1}, ["x"], float("inf"), 10**5_000]
         given = self.random.choice(odd)
         text = "9" * 5_000 if given == 10**5_000 else "1e999" if given == float("inf") else json.dumps(given)
@@ -121,12 +114,10 @@ class Fuzz:
         return Fuzzed("fraction", json.dumps(self.request(id=given)).encode(), REFUSED, given)
 
     def make_params(self) -> Fuzzed:
-        """Parameters that are no object."""
         made = self.request(params=self.random.choice([[], ["a"], "x", 7, True, 0.5]))
         return Fuzzed("params", json.dumps(made).encode(), REFUSED, made["id"])
 
     def make_envelope(self) -> Fuzzed:
-        """An envelope that is none."""
         changed = self.random.choice(
             [{"jsonrpc": "1.0"}, {"jsonrpc": 2}, {"jsonrpc": None}, {"method": 5}, {"method": []}]
         )
@@ -134,7 +125,6 @@ class Fuzz:
         return Fuzzed("envelope", json.dumps(made).encode(), REFUSED, made["id"])
 
     def make_no_method(self) -> Fuzzed:
-        """A request for nothing."""
         made = {"jsonrpc": "2.0", "id": f"f{self.made}", "params": {}}
         return Fuzzed("no method", json.dumps(made).encode(), REFUSED, made["id"])
 
@@ -148,43 +138,35 @@ class Fuzz:
         return Fuzzed("deep", f"{{{text}}}".encode(), REFUSED, f"f{self.made}")
 
     def make_wide(self) -> Fuzzed:
-        """More values than are read."""
         data = json.dumps(self.request(params={"a": "WIDE"})).replace('"WIDE"', f"[{'[],' * 60_000}0]").encode()
         return Fuzzed("wide", data, REFUSED, f"f{self.made}")
 
     def make_batch(self) -> Fuzzed:
-        """Several at once."""
         return Fuzzed("batch", json.dumps([self.request() for _ in range(self.random.randrange(3))]).encode(), REFUSED)
 
     def make_no_object(self) -> Fuzzed:
-        """JSON, and no message."""
         return Fuzzed("no object", self.random.choice([b"7", b'"x"', b"null", b"true", b"[]", b"-1e9"]), REFUSED)
 
     def make_no_json(self) -> Fuzzed:
-        """No JSON, with an id."""
         data = json.dumps({**self.request(), "z": "BROKEN"})
         broken = self.random.choice(["NaN", "Infinity", "'x'", "01", "+1", "tru", "", ",", '"\t"'])
         return Fuzzed("no JSON", data.replace('"BROKEN"', broken).encode(), REFUSED, f"f{self.made}")
 
     def make_garbage(self) -> Fuzzed:
-        """No JSON at all."""
         data = self.random.randbytes(self.random.randrange(1, 2_000)).replace(b"\n", b"").replace(b'"', b"")
         return Fuzzed("garbage", b"\x01" + data, REFUSED)
 
     def make_cut(self) -> Fuzzed:
-        """A request that ends too soon."""
         data = json.dumps(self.request()).encode()
         return Fuzzed("cut", data[: self.random.randrange(1, len(data))], MAYBE)
 
     def make_flipped(self) -> Fuzzed:
-        """A request with some bytes changed."""
         data = bytearray(json.dumps(self.request()).encode())
         for _ in range(self.random.randrange(1, 4)):
             data[self.random.randrange(len(data))] = self.random.choice(b'"\\{}[]:,x\0\xff \xed0')
         return Fuzzed("flipped", bytes(data), MAYBE)
 
     def make_notification(self) -> Fuzzed:
-        """A notification, of nothing that ends a request."""
         method = self.random.choice(["notifications/progress", "notifications/roots/list_changed", "nothing"])
         made = {"jsonrpc": "2.0", "method": method, "params": self.params()}
         return Fuzzed("notification", json.dumps(made).encode(), NONE)
@@ -195,5 +177,4 @@ class Fuzz:
         return Fuzzed("answer", json.dumps({"jsonrpc": "2.0", "id": f"a{self.made}", **said}).encode(), NONE)
 
     def make_blank(self) -> Fuzzed:
-        """Nothing."""
         return Fuzzed("blank", self.random.choice([b"", b" ", b"\r", b"\t \r"]), NONE)

@@ -98,17 +98,14 @@ def event(name, cwd, *, client="claude-code", **more) -> Event:
 
 
 def edit(cwd, path, text="y = 2", *, client="claude-code", **more) -> Event:
-    """Give the event of a file that is changed."""
     return event("tool", cwd, client=client, tool=EDITS[client](str(path), text), **more)
 
 
 def reading(cwd, path, *, client="claude-code", **more) -> Event:
-    """Give the event of a file that is read."""
     return event("tool", cwd, client=client, tool=READS[client](str(path)), **more)
 
 
 def sent(client, name, cwd, **more) -> bytes:
-    """Give the bytes that a client sends."""
     return json.dumps(payload(client, name, cwd, **more)).encode()
 
 

@@ -11,7 +11,6 @@ SAID = "Done."
 
 
 def anthropic(asked, tool):
-    """Give the events of Anthropic's Messages API."""
     blocks = [{"type": "text", "text": SAID}]
     if tool and not any(has(message, "tool_result") for message in asked["messages"]):
         blocks = [{"type": "tool_use", "id": "toolu_1", "name": tool[0], "input": {}}]
@@ -36,7 +35,6 @@ def anthropic(asked, tool):
 
 
 def responses(asked, tool):
-    """Give the events of OpenAI's Responses API."""
     item = {
         "type": "message",
         "id": "msg_1",
@@ -56,7 +54,6 @@ def responses(asked, tool):
 
 
 def completions(asked, tool):
-    """Give the events of OpenAI's Chat Completions API."""
     delta, reason = {"role": "assistant", "content": SAID}, "stop"
     if tool and not any(message["role"] == "tool" for message in asked["messages"]):
         function = {"name": tool[0], "arguments": json.dumps(tool[1])}
@@ -70,7 +67,6 @@ def completions(asked, tool):
 
 
 def gemini(asked, tool):
-    """Give the events of Gemini's API."""
     part = {"text": SAID}
     if tool and not any(has(content.get("parts", []), "functionResponse") for content in asked["contents"]):
         part = {"functionCall": {"name": tool[0], "args": tool[1]}}
@@ -80,7 +76,6 @@ def gemini(asked, tool):
 
 
 def has(value, word):
-    """Whether a word occurs in a JSON value."""
     return f'"{word}"' in json.dumps(value)
 
 
@@ -142,7 +137,6 @@ class ModelServer:
 
     @contextmanager
     def serving(self):
-        """Serve until the end."""
         self._thread.start()
         try:
             yield self

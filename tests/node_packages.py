@@ -99,7 +99,6 @@ def _run(end: float, *command: str, folder: Path | None = None) -> None:
 
 
 def main() -> int:
-    """Install, or say why not."""
     try:
         install(clients="--clients" in sys.argv[1:])
     except (OSError, subprocess.SubprocessError) as error:

@@ -57,7 +57,6 @@ def described(data: bytes, title: str) -> bytes:
 
 
 def paragraph(text: str, style: str = "") -> str:
-    """A paragraph of Word."""
     chosen = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
     return f'<w:p>{chosen}<w:r><w:t xml:space="preserve">{escape(text)}</w:t></w:r></w:p>'
 
@@ -92,7 +91,6 @@ def a_docx(*blocks: str, title: str = "Pump manual", doctype: str = "", more: di
 
 
 def an_odt(body: str, *, title: str = "Pump manual", styles: str = "", doctype: str = "", manifest: str = "") -> bytes:
-    """An OpenDocument text."""
     return a_zip(
         {
             "META-INF/manifest.xml": f'<manifest xmlns="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">{manifest}'
@@ -140,7 +138,6 @@ def an_epub(*chapters: str, title: str = "Pump manual", toc: dict[int, str] | No
 
 
 def an_xlsx(*sheets: tuple[str, list[list[object]]], title: str = "Pump manual") -> bytes:
-    """A spreadsheet of named sheets with rows."""
     book = openpyxl.Workbook()
     book.remove(book.active)
     for name, rows in sheets:

@@ -57,11 +57,9 @@ class OllamaServer:
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment of who is to find it."""
         return {"OLLAMA_HOST": self.url}
 
     def asked(self, path: str) -> list[Any]:
-        """Give the bodies of the requests to a path."""
         return [one.body for one in self.requests if one.path == path]
 
     def answers(self, *values: Any) -> None:

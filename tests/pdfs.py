@@ -44,7 +44,6 @@ def a_pdf(
 
 
 def encrypted(data: bytes, password: str) -> bytes:
-    """Encrypt a PDF with AES-256."""
     from pypdf import PdfReader, PdfWriter
 
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(data)))

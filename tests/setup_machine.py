@@ -201,7 +201,6 @@ class Account:
         return target
 
     def program(self, name: str, script: str = "") -> Path:
-        """Put a client's command on the search path."""
         target = self.bin / name
         target.write_text(f"#!/bin/sh\n{script}\n")
         target.chmod(0o755)
@@ -219,7 +218,6 @@ class Account:
         return code, out, err
 
     def untouched(self) -> bool:
-        """Whether every file is what it was."""
         return all((self.home / path).read_bytes() == content for path, content in self.files.items())
 
 

@@ -44,7 +44,6 @@ class Database:
         return f"{place}#{base}" if base else place
 
     def server(self, role: str = "postgres", timeout: float = SECONDS) -> Server:
-        """Return the database as a role sees it."""
         return Server(self.url(role), timeout, os.environ)
 
     def role(self, name: str) -> Server:
@@ -58,7 +57,6 @@ class Database:
         return f"{name}_{self.name}"
 
     def run(self, statement: str, *values: object) -> list[tuple]:
-        """Run a statement in it as superuser."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
             cursor = connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
@@ -110,19 +108,15 @@ class Twin:
 
     @property
     def folder(self) -> Path:
-        """The folder of the notes."""
         return self.environment.project.parent / self.name
 
     def write(self, path: str, text: str | bytes) -> None:
-        """Write a note."""
         self.environment.write(f"{self.folder}/{path}", text)
 
     def local(self, **changes) -> Hub:
-        """Open a hub with the folder."""
         return self.hub({self.name: str(self.folder)}, **changes)
 
     def shared(self, role: str = "postgres", **entry) -> Hub:
-        """Open a hub with the shared base."""
         return self.hub({self.name: {"engine": self.database.url(role), "timeout": SECONDS, **entry}})
 
     def hub(self, bases: dict, **changes) -> Hub:
@@ -134,7 +128,6 @@ class Twin:
         return Hub(HubOptions(**{**options, **changes}))
 
     def publish(self, **options):
-        """Publish the folder."""
         hub = self.local()
         (base,) = hub.select([self.name])
         return publish(base, self.database.server(), self.name, hub.embedder(), hub.limits(), **options)
@@ -149,5 +142,4 @@ def twin(environment, database) -> Twin:
 
 
 def base_of(hub: Hub, name: str = "notes") -> Base:
-    """Return a base of a hub."""
     return hub.select([name])[0]

@@ -15,10 +15,11 @@ from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.types import Query
 from kbhub.workspace.git import FRESH_PATHS
 from test_faults_index import bring_in_step
-from test_faults_storage import ROOT, edit, index_of, no_pause, places, public, refs, shop
-from test_sync import committed, folder, git
+from test_faults_storage import ROOT, edit, index_of, places, public, refs, shop
+from test_sync import commit, committed, folder
 
-__all__ = ["folder", "no_pause", "public", "shop"]
+__all__ = ["folder", "public", "shop"]
+pytestmark = pytest.mark.usefixtures("always_fresh")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
@@ -79,13 +80,10 @@ def test_two_embedders_on_one_cache_leave_each_other_alone(shop, tmp_path):
 
 @pytest.mark.parametrize("count", [1, FRESH_PATHS + 5])
 def test_a_document_that_is_taken_later_knows_its_commit(folder, count):
-    repository = folder.base.path.parent
     folder.write(".kbhubignore", "late*\n")
     for number in range(count):
         folder.write(f"late {number} [x].md", "# Late\n")
-    git(repository, "init", "-q")
-    git(repository, "add", "notes")
-    git(repository, "commit", "-qm", "one", when=1_700_000_000)
+    commit(folder)
     folder.sync()
     assert len(committed(folder)) == 5
     folder.write(".kbhubignore", "")
@@ -98,8 +96,7 @@ def test_a_document_that_is_taken_later_knows_its_commit(folder, count):
 
     folder.write(".kbhubignore", "late*\n")
     folder.sync()
-    git(repository, "add", "notes/new.md")
-    git(repository, "commit", "-qm", "two", when=1_710_000_000)
+    commit(folder, when=1_710_000_000)
     folder.write(".kbhubignore", "")
     folder.sync()
     assert set(committed(folder).values()) == {1_700_000_000, 1_710_000_000}
@@ -116,7 +113,7 @@ def pages_of(path, table):
         connection.close()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_damage_in_pages_of_words_alone_heals_by_itself(shop, seed):
     edit(shop, 60)
     hub = shop.hub()

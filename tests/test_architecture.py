@@ -13,6 +13,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "kbhub"
 FILES = sorted(PACKAGE.rglob("*.py"))
+TEXTS = {path: path.read_text("utf-8") for path in FILES}
+TREES = {path: ast.parse(text) for path, text in TEXTS.items()}
 
 LINES_PER_FILE = 600
 LINES_PER_FUNCTION = 80
@@ -39,7 +41,7 @@ MODULES = {module(path) for path in FILES}
 def imports(path: Path) -> set[str]:
     """Modules of ours that a file imports: at its top, in functions, for types, or by a string that is their name."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(TREES[path]):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "kbhub":
             found |= {
                 whole if (whole := f"{node.module}.{name.name}") in MODULES else node.module for name in node.names
@@ -92,10 +94,10 @@ def test_imports_stand_at_the_top():
     inside = [
         f"{path.relative_to(PACKAGE)}:{number}"
         for path in FILES
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        for number, line in enumerate(TEXTS[path].splitlines(), 1)
         if "PLC0415" in line
     ]
-    by_name = [path.name for path in FILES if re.search(r"import_module|__import__\(", path.read_text("utf-8"))]
+    by_name = [path.name for path in FILES if re.search(r"import_module|__import__\(", TEXTS[path])]
 
     assert len(inside) <= IMPORTS_IN_FUNCTIONS, inside
     assert len(by_name) <= 2, by_name  # names of the package, and the parser of a kind of file
@@ -106,7 +108,7 @@ def test_sql_is_only_in_the_index():
     elsewhere = [
         path
         for path in FILES
-        if not {"index", "team"} & {*path.relative_to(PACKAGE).parts} and statement.search(path.read_text("utf-8"))
+        if not {"index", "team"} & {*path.relative_to(PACKAGE).parts} and statement.search(TEXTS[path])
     ]
 
     assert elsewhere == []
@@ -118,7 +120,7 @@ LATE = {"kbhub.setup.doctor.handshake"}
 
 def test_only_the_server_imports_the_protocol():
     spoken = re.compile(r"^\s*(from|import) mcp\b", re.MULTILINE)
-    users = {module(path) for path in FILES if spoken.search(path.read_text("utf-8"))}
+    users = {module(path) for path in FILES if spoken.search(TEXTS[path])}
 
     assert {name for name in users if room(name) != "server" and ".protocol." not in name} == LATE
     assert "kbhub.server.daemon.proxy" not in users
@@ -153,19 +155,17 @@ def code_lines(text: str, tree: ast.AST) -> int:
 
 
 def test_the_whole_only_gets_lighter():
-    texts = {path: path.read_text("utf-8") for path in FILES}
-    trees = {path: ast.parse(text) for path, text in texts.items()}
-    lines = {path: len(text.splitlines()) for path, text in texts.items()}
+    lines = {path: len(text.splitlines()) for path, text in TEXTS.items()}
     classes = Counter(
         name
-        for tree in trees.values()
+        for tree in TREES.values()
         for name in {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     )
     tests = (path.read_text("utf-8").splitlines() for path in Path(__file__).parent.rglob("*.py"))
     weight = {
         "files": len(FILES),
         "lines": sum(lines.values()),
-        "code lines": sum(code_lines(texts[path], trees[path]) for path in FILES),
+        "code lines": sum(code_lines(TEXTS[path], TREES[path]) for path in FILES),
         "files under 60 lines": sum(lines[path] < 60 and path.name != "__init__.py" for path in FILES),
         "class names in two files": sum(count > 1 for count in classes.values()),
         "modules in -ing": sum(path.stem.endswith("ing") for path in FILES),
@@ -176,15 +176,14 @@ def test_the_whole_only_gets_lighter():
 
 
 def docstring_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How many lines the docstring of a function has."""
     first = function.body[0]
     return (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(function) else 0
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_files_and_functions_stay_small(path):
-    text = path.read_text("utf-8")
-    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    text = TEXTS[path]
+    functions = [node for node in ast.walk(TREES[path]) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     long = {node.name: (node.end_lineno or 0) - node.lineno - docstring_lines(node) for node in functions}
 
     assert text.count("\n") <= LINES_PER_FILE
@@ -195,17 +194,13 @@ def test_nothing_swallows_what_nobody_foresaw():
     """A broad `except` passes the error on, unless its line says why it does not."""
     broad = []
     for path in FILES:
-        text = path.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(TREES[path]):
             if not isinstance(node, ast.ExceptHandler):
                 continue
             names = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)} if node.type else {"all"}
-            reason = "BLE001" in text.splitlines()[node.lineno - 1]
-            if (
-                names & {"all", "Exception", "BaseException"}
-                and not isinstance(node.body[-1], ast.Raise)
-                and not reason
-            ):
+            reason = "BLE001" in TEXTS[path].splitlines()[node.lineno - 1]
+            swallows = names & {"all", "Exception", "BaseException"} and not isinstance(node.body[-1], ast.Raise)
+            if swallows and not reason:
                 broad.append(f"{path.name}:{node.lineno}")
 
     assert broad == []

@@ -85,6 +85,7 @@ def test_parts_share_out_the_very_documents_of_the_whole(stand):
     assert len(files[0]) == sum(map(len, files[1:]))
 
 
+@pytest.mark.slow
 def test_a_tiny_run_gives_tables_and_plots(bench, stand, tmp_path):
     queries = bench("queries").made_queries(stand.corpus, 24, 12)
     assert len(queries) == len(set(queries)) == 12

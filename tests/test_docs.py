@@ -18,6 +18,7 @@ from kbhub.search.plan import EXAMINED
 from kbhub.search.retrieval import SEMANTIC_SHARE
 from kbhub.setup.clients import CLIENTS
 from kbhub.workspace.jsonc import read_jsonc
+from test_architecture import TREES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -83,8 +84,7 @@ def test_no_page_reads_translated(page):
 
 def source_texts() -> list[str]:
     """Give every text that stands in the source, adjacent ones joined as Python joins them."""
-    trees = (ast.parse(path.read_text("utf-8")) for path in sorted((ROOT / "src").rglob("*.py")))
-    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    nodes = (node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return [node.value for node in nodes if isinstance(node.value, str)]
 
 

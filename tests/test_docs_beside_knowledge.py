@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from kbhub.editing import delete_document, write_document
 from kbhub.editing.audit import audit
 from kbhub.errors import WriteRefused
-from kbhub.hooks.sessions import let_speak, speaking_bases
 from kbhub.reading.faults import resolved_links
 from kbhub.reading.read import read
 
@@ -83,18 +80,3 @@ def test_only_knowledge_is_written_to(shop):
         with pytest.raises(WriteRefused, match="read-only"):
             act()
     assert (shop.project / "docs/caching.md").read_text() == "# Caching crates, for users\n"
-
-
-def test_documents_of_a_clone_do_not_speak_unasked(shop):
-    hub = shop.hub()
-    assert [base.id for base in speaking_bases(hub)] == []
-    let_speak(hub)
-    assert [base.id for base in speaking_bases(hub)] == ["project", "docs"]
-
-
-def test_the_pointer_turns_it_off(shop, kbhub):
-    shop.write(".kbhub.json", json.dumps({"docsFallback": False}))
-    assert {hit["ref"] for hit in kbhub("search", "crates", "--json", code=0).json["hits"]} == {
-        "caching.md",
-        "README.md",
-    }

@@ -22,20 +22,17 @@ SECONDS = 300
 
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Build the site of a copy of the documentation."""
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS)
 
 
 def copied(folder: Path) -> Path:
-    """Copy what the site is made of."""
     shutil.copytree(DOCS, folder / "docs", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "zensical.toml", folder)
     return folder
 
 
 def named(entries) -> list[str]:
-    """Give the pages of a navigation, in order."""
     pages = []
     for entry in entries:
         if isinstance(entry, str):
@@ -76,6 +73,7 @@ def test_a_page_of_the_site_fetches_nothing_from_elsewhere(site):
     assert [str(page.relative_to(site)) for page in pages if fetched.search(page.read_text("utf-8"))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_a_dead_anchor_fails_the_build(tmp_path):
     pytest.importorskip("zensical", reason="the dependency group `docs` is not installed")
@@ -104,7 +102,6 @@ def test_a_picture_stands_by_itself(picture):
 
 
 def recorder():
-    """Import the script that records the pictures."""
     spec = importlib.util.spec_from_file_location("record", DOCS / "assets" / "record.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["record"] = module
@@ -122,6 +119,7 @@ def lines_of(picture: str) -> list[str]:
     return [re.sub(varying, "…", line).rstrip() for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the session was recorded in a POSIX shell")
 @pytest.mark.timeout(SECONDS)
 def test_the_recorded_session_is_what_kbhub_prints(tmp_path):
@@ -132,6 +130,7 @@ def test_the_recorded_session_is_what_kbhub_prints(tmp_path):
     assert lines_of(record.draw(record.run(tmp_path.resolve()))) == shown
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_the_recorded_agent_gets_what_the_server_answers(tmp_path):
     record = recorder()

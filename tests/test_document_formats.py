@@ -70,7 +70,6 @@ KINDS = {
 
 
 def started(monkeypatch):
-    """The parsing processes that are started from here on."""
     processes, start = [], kbhub.documents.sources.source.start
     monkeypatch.setattr(
         kbhub.documents.sources.source, "start", lambda module: processes.append(start(module)) or processes[-1]
@@ -253,6 +252,9 @@ def test_a_file_of_a_gigabyte_is_not_read(environment, monkeypatch):
     said = {one.subject: one.message for one in hub.status().bases[0].problems}
     assert all("`limits.convertedBytes`" in said[f"huge.{suffix}"] for suffix in ("docx", "html", "epub"))
     assert "`limits.fileBytes`" in said["huge.rst"]
+    answer = hub.read(["huge.rst", "a.md"])
+    assert [reading.ref for reading in answer.readings] == ["a.md"]
+    assert "limit" in answer.unread[0].message
     assert processes == []
 
 

@@ -123,7 +123,6 @@ class Greeting(ServerExtension):
         return [ToolBinding(self.greet)]
 
     def greet(self, name: str) -> str:
-        """Greet somebody."""
         return f"Hello {name}, from {self.hub.discovery().bases[0].id}."
 
     async def read(self, uri):

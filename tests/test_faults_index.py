@@ -20,9 +20,10 @@ from kbhub.index.sqlite.schema import SCHEMA_VERSION
 from kbhub.setup.doctor import examine
 from kbhub.sync.background import Background
 from kbhub.types import Query
-from test_faults_storage import edit, index_of, no_pause, problems, rebuilt, refs, shop
+from test_faults_storage import edit, index_of, problems, rebuilt, refs, shop
 
-__all__ = ["no_pause", "shop"]
+__all__ = ["shop"]
+pytestmark = pytest.mark.usefixtures("always_fresh")
 
 
 def bring_in_step(hub):
@@ -86,29 +87,6 @@ def test_a_broken_index_is_set_aside_and_made_anew(shop, how):
     assert faults.content(index_of(hub)) == good
     if how == "a folder":
         assert [file.read_text() for file in index_of(hub).parent.rglob("of somebody")] == ["keep me"]
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
-def test_noise_anywhere_in_an_index_sinks_neither_the_others_nor_the_program(shop, seed):
-    edit(shop, 30)
-    hub = shop.hub()
-    hub.sync()
-    path, good = index_of(hub), faults.content(index_of(hub))
-    choose = random.Random(seed)
-    with path.open("r+b") as file:
-        for _ in range(3):
-            file.seek(choose.randrange(1, path.stat().st_size // 4096) * 4096 + choose.randrange(2048))
-            file.write(choose.randbytes(2048))
-
-    for one in (hub, shop.hub()):
-        for words in ("platypus", "fresh w17 deploy", "database index"):
-            result = one.search(Query(text=words))
-            assert "notes" in result.searched
-            assert all("kbhub index" in skipped.reason for skipped in result.skipped)
-        one.read("deploy.md")
-        one.status()
-    shop.hub().sync(full=True)
-    assert faults.content(path) == good
 
 
 TURNED = {
@@ -266,7 +244,6 @@ def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(sh
 
 
 def change(hub, statement):
-    """Change the project's index behind kbhub's back."""
     hub.index(hub.select(["project"])[0]).close()
     connection = apsw.Connection(str(index_of(hub)))
     connection.enable_load_extension(True)
@@ -304,7 +281,7 @@ def test_an_index_in_anothers_place_answers_nothing(shop, in_place):
     assert faults.content(ours) == good
 
 
-ANYWHERE = ("search", "read", "status", "index", "doctor")
+ANYWHERE = ("search", "index", *(pytest.param(one, marks=pytest.mark.slow) for one in ("read", "status", "doctor")))
 
 
 @pytest.mark.parametrize("command", ANYWHERE)

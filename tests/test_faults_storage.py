@@ -18,19 +18,13 @@ from corpus import sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.types import Query
 
+pytestmark = pytest.mark.usefixtures("always_fresh")
+
 ROOT = os.name == "posix" and os.geteuid() == 0
 HOLD = (
     "import apsw, sys; connection = apsw.Connection(sys.argv[1]); connection.execute('BEGIN IMMEDIATE')\n"
     "print('held', flush=True); sys.stdin.read()"
 )
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    """Every call looks again, so that tests need not wait."""
-    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -72,7 +66,6 @@ def problems(hub):
 
 
 def rebuilt(environment: Environment) -> list:
-    """What an index made from nothing holds."""
     cache = environment.home / "elsewhere"
     hub = environment.hub(cache=cache)
     hub.sync(["project"])

@@ -22,13 +22,7 @@ from corpus import sentences
 from kbhub.hub import READERS
 from kbhub.types import Query
 
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    """Every call looks again, so that tests need not wait."""
-    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
+pytestmark = pytest.mark.usefixtures("always_fresh")
 
 
 @pytest.fixture
@@ -133,16 +127,6 @@ def test_a_verdict_does_not_fall_because_of_another_base(two):
         assert hub.search(Query(text=text)).hits[0].score >= alone.hits[0].score
 
 
-def test_a_small_base_beside_a_large_one_is_not_starved(two):
-    """Searching one base alone never comes back empty because another is full."""
-    for number in range(150):
-        two.write(two.home / "notes" / f"{number}.md", f"# Deploy {number}\n\ndeploy deploy deploy {number}\n")
-    hub = two.hub()
-    hub.sync()
-
-    assert ["deploy.md"] == refs(hub.search(Query(text="deploy", bases=("project",))))
-
-
 def test_a_page_beyond_all_pages_is_empty(two):
     hub = two.hub()
     hub.sync()
@@ -168,18 +152,6 @@ def test_a_long_document_hides_no_other(environment):
         assert len([hit for hit in chunks.hits if hit.ref == "changelog.md"]) > 50
 
 
-def test_chunks_of_a_document_are_one_hit_or_several(environment):
-    environment.write("knowledge/long.md", "\n\n".join(f"## Part {n}\n\n{'zebra word ' * 60}" for n in range(6)))
-    hub = environment.hub()
-    hub.sync()
-    document = hub.search(Query(text="zebra"))
-    chunks = hub.search(Query(text="zebra", granularity="chunk", limit=50))
-
-    assert 1 == document.total
-    assert 3 == len(document.hits[0].also)
-    assert 1 < chunks.total == len(chunks.hits)
-
-
 def test_an_unindexed_base_is_skipped_with_the_command(two):
     hub = two.hub()
     hub.sync(["notes"])
@@ -187,18 +159,6 @@ def test_an_unindexed_base_is_skipped_with_the_command(two):
 
     assert ["notes@vim.md"] == refs(result)
     assert "kbhub index project" in result.skipped[0].reason
-
-
-def test_a_base_that_vanishes_is_skipped_and_comes_back(two):
-    hub = two.hub()
-    hub.sync()
-    shutil.move(two.home / "notes", two.home / "away")
-    gone = hub.search(Query(text="deploy"))
-    assert ["deploy.md"] == refs(gone)
-    assert "notes" in {skipped.base for skipped in gone.skipped} | {p.subject for p in hub.discovery().problems}
-
-    shutil.move(two.home / "away", two.home / "notes")
-    assert {"deploy.md", "notes@deploy.md"} == set(refs(hub.search(Query(text="deploy"))))
 
 
 def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from mcp import Client
-
-from kbhub.server.server import create_server
 
 NOTE = "---\ntags: [Ops]\n---\n# Rolling back\n\nRedeploy the tag before. #ops #release/canary\n\n```\n#no\n```\n"
 
@@ -44,18 +41,6 @@ def test_in_a_vault_they_filter_count_and_relate(vault, kbhub):
     assert [(one["ref"], one["context"]) for one in related if one["kind"] == "tag"] == [("rollback.md", "#release")]
 
 
-@pytest.mark.anyio
-@pytest.mark.usefixtures("patient")
-async def test_a_model_finds_by_them(vault, mode):
-    vault.write(f"{vault.home}/.kbhub.json", '{"tools": "all"}')
-    async with Client(create_server(vault.hub()), mode=mode) as client:
-        search = await client.call_tool("search", {"query": "redeploy tag:release/canary"})
-        tags = await client.call_tool("tags", {})
-
-    assert "rollback.md" in search.content[0].text
-    assert "release/canary" in tags.content[0].text
-
-
 @pytest.mark.parametrize("place", [".obsidian", "knowledge/.obsidian"])
 def test_a_vault_is_the_base_or_above_it_in_its_repository(environment, kbhub, place):
     environment.write(f"{place}/app.json", "{}")
@@ -71,13 +56,6 @@ def test_elsewhere_it_is_none(environment, kbhub, place):
     environment.write("knowledge/a.md", "# A\n\n#none\n")
 
     assert tags_of(kbhub) == {}
-
-
-def test_the_docs_of_a_repository_may_be_a_vault(environment, kbhub):
-    environment.write("docs/.obsidian/app.json", "{}")
-    environment.write("docs/a.md", "# A\n\n#found\n")
-
-    assert set(tags_of(kbhub)) == {"found"}
 
 
 def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):

@@ -34,12 +34,10 @@ def pins(name, folder=ROOT):
 
 
 def named(lines):
-    """Give the requirements in some lines of `pyproject.toml`."""
     return [Requirement(line) for line in lines if isinstance(line, str)]
 
 
 def missing(requirements, pinned):
-    """Give the requirements that no pin fulfils."""
     return [
         str(one)
         for one in requirements

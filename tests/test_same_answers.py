@@ -12,19 +12,13 @@ import kbhub.sync.sync
 from corpus import sentences
 from kbhub.types import Query
 
+pytestmark = pytest.mark.usefixtures("always_fresh")
+
 WORDS = ("deploy", "database", "canary", "rollback", "index", "token", "kafka", "billing", "latency", "widget")
 """Of which documents and queries are made, beside the sentences."""
 
 SIZES = {"short": (40, 1, 6), "long": (160, 6, 1)}
 """Documents; times that they are edited; one query in so many is asked."""
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    """Every call looks again, so that tests need not wait."""
-    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
 
 
 def text_of(choose: random.Random, number: int) -> str:
@@ -82,7 +76,6 @@ class Killed(BaseException):
 
 
 def cutting(batches):
-    """Give what ends a sync after some batches."""
     left = iter(range(batches))
 
     def progress(_base, _done, _todo):
@@ -93,7 +86,6 @@ def cutting(batches):
 
 
 def edit(environment, choose, numbers):
-    """Write, change, rename and delete documents."""
     folder = environment.project / "knowledge"
     for _ in range(40):
         number = choose.randrange(numbers)
@@ -109,7 +101,6 @@ def edit(environment, choose, numbers):
 
 
 def differing(asked, one, other):
-    """Give the queries that are answered in two ways."""
     return [(query.text, query.mode) for query, mine, theirs in zip(asked, one, other, strict=True) if mine != theirs]
 
 

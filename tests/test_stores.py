@@ -57,7 +57,6 @@ def data_of(path):
 
 
 def values(data, key):
-    """Give every value of a key, at any depth."""
     if isinstance(data, dict):
         return [data[key] for name in data if name == key] + [
             found for value in data.values() for found in values(value, key)
@@ -238,7 +237,6 @@ async def test_the_bundle_searches_the_folder_that_was_chosen(environment):
 
 
 def instructions():
-    """Give the instructions of the Dockerfile with their arguments."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
     return [line.split(" ", 1) for line in text.splitlines() if line]
 

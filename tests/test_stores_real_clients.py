@@ -40,7 +40,6 @@ def account(environment, monkeypatch, capsys) -> Account:
 
 
 def run(account, program, *arguments, typed=None):
-    """Run a client, and give all that it says."""
     if node_program(program) is None:
         pytest.skip(f"{program} is not installed: `python tests/node_packages.py --clients` gets the clients")
     if not (account.bin / program).exists():

@@ -84,7 +84,6 @@ class Reader:
         }
 
     def write(self, file: File) -> None:
-        """Write a file of the page."""
         path = Path(file.path.replace("~", str(self.home), 1))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text, "utf-8")
@@ -182,7 +181,6 @@ def test_an_elision_stands_for_some_text_and_nothing_else_does():
 
 
 def print_page(reader: Reader) -> None:
-    """Do what the page says, and print it."""
     for step in steps(PAGE.read_text("utf-8")):
         if isinstance(step, File):
             reader.write(step)

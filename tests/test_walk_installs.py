@@ -126,7 +126,6 @@ def source(wheel, tmp_path):
 
 
 def commands(page):
-    """Give the blocks of commands in a page."""
     return re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
 
 

@@ -17,7 +17,6 @@ SECONDS = 300
 
 
 def made(*command, env=None, folder=ROOT):
-    """Run a command that may use the package index."""
     base = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     return subprocess.run(
         list(map(str, command)),

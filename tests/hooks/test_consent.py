@@ -12,7 +12,7 @@ from hook_events import edit, event, reading
 from kbhub.errors import UsageError
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.sessions import let_speak, may_speak
-from kbhub.memory.changes import forget, remember
+from kbhub.memory.changes import remember
 
 PITFALL = "Run the tests with make check, never with pytest alone."
 PROMPT = "On which day are refunds booked in the ledger?"
@@ -154,12 +154,6 @@ def test_a_memory_that_an_agent_of_another_project_rewrote_is_that_agents(shop, 
 def test_an_agents_memory_of_this_project_is_delivered(shop, environment):
     remember(shop, PITFALL, tags=["pitfall"], client="some-agent", session="s-1")
     assert PITFALL in deliver(shop, event("session-start", environment.project)).text
-
-
-def test_what_is_forgotten_is_not_said(shop, environment):
-    forget(shop, [remember(shop, PITFALL, tags=["pitfall"], about=["src/pay.py"]).memory.id])
-
-    assert not any("make check" in text for text in texts(shop, environment.project))
 
 
 def test_a_file_that_is_gone_from_the_index_is_not_said(shop, environment):

@@ -96,6 +96,25 @@ def test_the_daemon_answers_a_hook_of_every_client(daemon, shop, environment, ho
         assert ref in text
 
 
+def test_the_daemon_takes_the_directory_from_the_event_and_counts_what_is_read(
+    daemon, shop, environment, tmp_path, hook, kbhub, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT)))
+    monkeypatch.chdir(environment.project)
+    assert hook("prompt", sent("claude-code", "prompt", tmp_path, prompt=PROMPT, session="s-2")) == ""
+    assert kbhub("hooks", "--json", code=0).json["delivered"] == 1
+    assert kbhub("hooks", "--json", code=0).json["read"] == 0
+
+    daemon.ask({"method": "tools/call", "params": {"name": "read", "arguments": {"refs": "refunds.md:3:3"}}})
+
+    state = hooks_state(shop, ())
+    assert (state.deliveries, state.delivered, state.read) == (1, 1, 1)
+    assert "1 read afterwards" in kbhub("status", code=0).out
+    assert "1 read afterwards" in kbhub("hooks", code=0).out
+    assert told(hook("prompt", sent("claude-code", "prompt", "/nonexistent", prompt=PROMPT, session="s-3")))
+
+
 def test_without_a_daemon_the_process_answers_itself(shop, environment, hook):
     data = sent("codex", "prompt", environment.project, prompt=PROMPT)
 
@@ -145,16 +164,6 @@ def test_a_daemon_that_was_just_started_is_not_started_again(shop, environment):
     assert folder.crash.read_text() == "it is about to be there"
 
 
-def test_the_daemon_takes_the_directory_from_the_event_and_the_rest_from_the_process(
-    daemon, environment, tmp_path, hook, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT)))
-    monkeypatch.chdir(environment.project)
-    assert hook("prompt", sent("claude-code", "prompt", tmp_path, prompt=PROMPT, session="s-2")) == ""
-    assert told(hook("prompt", sent("claude-code", "prompt", "/nonexistent", prompt=PROMPT, session="s-3")))
-
-
 def test_what_a_client_should_not_send_is_answered_with_silence(environment, hook):
     noise = (b"", b"{", b"null", b"[1]", b"\xff\xfe", b"[" * 99_999)
     for name in ("session-start", "prompt", "tool", "session-end", "someday"):
@@ -171,14 +180,19 @@ def test_a_dead_daemon_is_no_obstacle(shop, environment, hook):
     assert told(hook("prompt", sent("codex", "prompt", environment.project, prompt=PROMPT), "codex"))
 
 
-def test_a_daemon_that_hangs_costs_the_time_limit_and_says_nothing(daemon, environment):
-    pid = read_record(folder_of(environment)).pid
-    data = sent("codex", "prompt", environment.project, prompt=PROMPT)
-    os.kill(pid, signal.SIGSTOP)
+def test_a_daemon_refuses_a_hook_without_the_token_and_costs_the_time_limit_if_it_hangs(daemon, environment):
+    record = running(folder_of(environment))
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.settimeout(PATIENCE)
+        wire.connect(record.link)
+        asked = {"event": "prompt", "client": "codex", "data": "{}"}
+        wire.sendall(json.dumps({"kbhub": "hook", "token": "x" * 64, "hook": asked}).encode() + b"\n")
+        assert b"refused" in wire.makefile("rb").readline()
+    os.kill(record.pid, signal.SIGSTOP)
     try:
-        assert run(environment, "prompt", data) == ""
+        assert run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT)) == ""
     finally:
-        os.kill(pid, signal.SIGCONT)
+        os.kill(record.pid, signal.SIGCONT)
 
 
 def test_an_input_that_never_ends_costs_the_time_limit(environment):
@@ -224,32 +238,9 @@ def test_the_end_of_a_session_fills_the_inbox(shop, environment, tmp_path, hook)
     assert [one.why for one in waiting(shop)] == ["asked"]
 
 
-def test_what_was_delivered_and_read_is_counted(daemon, shop, environment, kbhub, hook):
-    hook("prompt", sent("codex", "prompt", environment.project, prompt=PROMPT))
-    assert kbhub("hooks", "--json", code=0).json["delivered"] == 1
-    assert kbhub("hooks", "--json", code=0).json["read"] == 0
-
-    daemon.ask({"method": "tools/call", "params": {"name": "read", "arguments": {"refs": "refunds.md:3:3"}}})
-
-    state = hooks_state(shop, ())
-    assert (state.sessions, state.deliveries, state.delivered, state.read) == (1, 1, 1, 1)
-    assert "1 note in 1 session of the last 30 days, 1 read afterwards" in kbhub("status", code=0).out
-    assert "1 read afterwards" in kbhub("hooks", code=0).out
-
-
 def test_the_command_is_for_clients(kbhub, environment, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     done = kbhub("hook", "prompt", "--client", "codex")
 
     assert (done.code, done.out) == (2, "")
     assert "Run `kbhub hooks`" in done.err
-
-
-def test_the_wire_refuses_a_hook_without_the_token(daemon, environment):
-    record = running(folder_of(environment))
-    with socket.socket(socket.AF_UNIX) as wire:
-        wire.settimeout(PATIENCE)
-        wire.connect(record.link)
-        told_ = {"event": "prompt", "client": "codex", "data": "{}"}
-        wire.sendall(json.dumps({"kbhub": "hook", "token": "x" * 64, "hook": told_}).encode() + b"\n")
-        assert b"refused" in wire.makefile("rb").readline()

@@ -128,15 +128,6 @@ def test_an_accepted_proposal_is_the_users_memory_with_its_origin(shop, environm
     assert hit.kind == "memory"
 
 
-def test_a_dropped_proposal_is_gone(shop, environment, tmp_path):
-    new = ended(shop, environment, tmp_path, *TURNS)
-
-    done = settle(shop, ["all"], accept=False)
-
-    assert done.dismissed == tuple(one.id for one in new)
-    assert (waiting(shop), memories(shop).memories) == ((), ())
-
-
 def test_an_unknown_id_changes_nothing(shop, environment, tmp_path):
     new = ended(shop, environment, tmp_path, *TURNS)
 

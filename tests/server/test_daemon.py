@@ -306,29 +306,29 @@ def test_stop_says_that_no_daemon_runs(kbhub):
     assert (done.out, done.err) == ("No daemon is running.\n", "")
 
 
-def test_stop_ends_the_daemon_and_windows_go_on(place, begin):
+def test_status_names_the_daemon_and_stop_ends_it_and_windows_go_on(place, begin, kbhub):
+    """A record whose lock nobody holds is a dead daemon's, and keeps none from starting."""
+    folder = folder_of(place)
+    folder.make()
+    write_record(folder, DaemonRecord(os.getpid(), "x", "0.1.0", str(folder.path / "socket"), None, None))
     window = begin()
     window.handshake()
     old = pid_of(place)
+    assert old != os.getpid()
 
-    done = stop(folder_of(place))
+    told, text = kbhub("status", "--json", code=0).json["daemon"], kbhub("status", code=0).out
+    assert (told["pid"], told["version"]) == (old, __version__)
+    assert f"process {told['pid']} at {told['address']}, since {told['since']}; stop it with `kbhub stop`" in text
+    write_record(folder, replace(read_record(folder), version="0.0.1"))
+    assert ", version 0.0.1; stop it with `kbhub stop`" in kbhub("status", code=0).out
+
+    done = stop(folder)
 
     assert (done.stopped, done.how, done.pid) == (True, "asked", old)
-    assert not folder_of(place).record.exists()
+    assert not folder.record.exists()
+    assert kbhub("status", "--json", code=0).json["daemon"] is None
     assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
     assert pid_of(place) != old
-
-
-def test_status_names_the_daemon_that_runs(place, begin, kbhub):
-    begin().handshake()
-    told, text = kbhub("status", "--json", code=0).json["daemon"], kbhub("status", code=0).out
-
-    assert (told["pid"], told["version"]) == (pid_of(place), __version__)
-    assert f"process {told['pid']} at {told['address']}, since {told['since']}; stop it with `kbhub stop`" in text
-    write_record(folder_of(place), replace(read_record(folder_of(place)), version="0.0.1"))
-    assert ", version 0.0.1; stop it with `kbhub stop`" in kbhub("status", code=0).out
-    stop(folder_of(place))
-    assert kbhub("status", "--json", code=0).json["daemon"] is None
 
 
 def test_a_process_that_only_has_the_number_is_left_alone(environment):
@@ -366,15 +366,6 @@ def test_a_daemon_that_does_not_answer_is_ended_by_a_signal(place, begin, monkey
     done = stop(folder_of(place))
 
     assert (done.stopped, done.how, done.pid) == (True, "killed", old)
-
-
-def test_a_stale_record_does_not_keep_a_daemon_from_starting(place, begin):
-    folder = folder_of(place)
-    folder.make()
-    write_record(folder, DaemonRecord(os.getpid(), "x", "0.1.0", str(folder.path / "socket"), None, None))
-
-    assert "result" in begin().handshake()
-    assert pid_of(place) != os.getpid()
 
 
 def test_where_no_daemon_can_be_the_window_serves_by_itself(place, begin):

@@ -51,7 +51,6 @@ def headers_of(environment, **more):
 
 
 def question(method="tools/list", **params):
-    """A request of 2026-07-28, which needs no session."""
     return {
         "headers": {
             "Accept": "application/json, text/event-stream",

@@ -53,7 +53,6 @@ async def refused(call):
 
 
 async def every_uri(client):
-    """Follow the pages of the list."""
     uris, cursor, pages = [], None, 0
     while True:
         page = await client.list_resources(cursor=cursor)

@@ -12,6 +12,8 @@ import pytest
 from mcp import Client
 from tokenizers import Tokenizer
 
+import generate
+from kbhub.server import definitions
 from kbhub.server.server import create_server
 from kbhub.workspace.tool_names import ALL, CORE, MEANT
 
@@ -119,3 +121,9 @@ async def test_tools_are_plain(everything):
 def test_no_name_from_elsewhere_is_one_of_ours():
     assert not set(MEANT) & set(ALL)
     assert set(MEANT.values()) <= set(ALL)
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_what_is_sent_is_what_the_sdk_would_send(structured):
+    """The stored definitions of the tools are those that the SDK makes of the tools."""
+    assert definitions.kept(structured=structured) == generate.registered_tools(structured=structured)

@@ -95,19 +95,6 @@ async def test_documents_are_written_only_where_a_base_may_be(shop):
     assert not {"write_document", "delete_document", "rename_document"} & set(await names_of(shop))
 
 
-async def test_hints_tell_what_writes_and_what_takes_away(shop):
-    async with Client(create_server(shop.hub())) as client:
-        hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
-
-    assert {name for name, hint in hints.items() if not hint.read_only_hint} == WRITERS
-    assert {name for name, hint in hints.items() if hint.destructive_hint} == {
-        "forget",
-        "write_document",
-        "delete_document",
-    }
-    assert not any(hint.open_world_hint for hint in hints.values())
-
-
 async def test_a_wrong_name_in_the_setting_is_told_by_every_tool(shop, mode):
     configure(shop, tools=["serach"])
     async with Client(create_server(shop.hub()), mode=mode) as client:
@@ -349,16 +336,6 @@ async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
     assert renamed.startswith('Renamed "rollback.md" to ops/rollback.md · #')
     assert '- deploy.md:7: "rollback.md" → "ops/rollback.md"' in renamed
     assert "Linked from (1)" in linked
-
-
-async def test_audit_names_what_is_wrong_and_what_to_do(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        every = await told(client, "audit")
-        links = await told(client, "audit", checks="links", limit=1, bases="project")
-
-    assert "deploy.md:7 · links: " in every
-    assert "deploy.md:7 · links: " in links
-    assert "orphans: " not in links
 
 
 async def test_an_audit_reports_progress_to_a_client_that_asks(shop, mode, monkeypatch):

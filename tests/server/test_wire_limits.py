@@ -74,7 +74,6 @@ def answer_of(raw):
 
 
 def unread(pipe):
-    """Give how many bytes lie in a pipe."""
     count = array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
     return count[0]
@@ -88,8 +87,16 @@ def fill(pipe, lines):
         left = left[os.write(pipe.fileno(), left[: select.PIPE_BUF]) :]
 
 
-@pytest.mark.parametrize("arguments", [("-m", "kbhub", "serve"), CONNECT], ids=["serve", "connect"])
-@pytest.mark.parametrize("waiting", ["answers", "refusals"])
+SERVING = ("-m", "kbhub", "serve")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "arguments"),
+    [
+        *(("answers", SERVING), ("refusals", CONNECT)),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("refusals", SERVING), ("answers", CONNECT))),
+    ],
+)
 def test_a_client_that_goes_without_reading_ends_the_process(environment, arguments, waiting):
     """Though the pipe to the client is full, and the one from it may be, too."""
     furnish(environment, "canary")
