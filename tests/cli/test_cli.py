@@ -65,16 +65,11 @@ def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
     environment.write("knowledge/rollback.md", "# Revert the release\n\nHow to revert the release.\n")
     environment.write("knowledge/crates.md", "# Crates\n\nA crate is a bundle of code.\n")
     known = kbhub("search", query, "--json")
+    assert known.json["hits"]
+    assert known.err == ""
     for form in ("--no-pager", "--files", "--csv", "--xml", "--md"):
         (line,) = (line for line in kbhub("search", query, form).err.splitlines() if "Verdict" in line)
-
-        assert known.json["hits"]
-        assert known.err == ""
         assert line.startswith(f"kbhub: Verdict: {known.json['verdict']}")
-
-
-def test_ask_tells_its_verdict_in_every_format(kbhub, environment):
-    environment.write("knowledge/rollback.md", "# Revert the release\n\nTo revert the release, run the job.\n")
     for form in ((), ("--md",), ("--budget", "500")):
         assert kbhub("ask", "revert the release", *form).err.count("kbhub: Verdict: strong.\n") == 1
 
@@ -86,9 +81,8 @@ def test_one_command_searches_the_example(environment):
     first = done.stdout.decode().splitlines()[0]
     assert re.match(r"\d\.\d\d  runbooks/rollback\.md:\d+-\d+  #[0-9a-f]{6}", first)
     assert done.returncode == 0
-    assert re.fullmatch(
-        r"kbhub: Verdict: strong\.\nkbhub: Showing hits 1 to 5 of \d+; `--page 2` shows more\.\n", done.stderr.decode()
-    )
+    shown = r"kbhub: Verdict: strong\.\nkbhub: Showing hits 1 to 5 of \d+; `--page 2` shows more\.\n"
+    assert re.fullmatch(shown, done.stderr.decode())
     assert list(environment.home.iterdir()) == []
 
 
@@ -113,9 +107,8 @@ def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypat
     command = ("search", "crate", "--mode", "keyword", "--json")
     behind = shop(*command)
 
-    assert (
-        behind.err == "kbhub: project: 70 files changed since the last sync; run `kbhub index project` to index them.\n"
-    )
+    said = "project: 70 files changed since the last sync; run `kbhub index project` to index them."
+    assert behind.err == f"kbhub: {said}\n"
     assert behind.json["total"] == 1
     monkeypatch.setenv("KBHUB_LIMITS__FRESHEN_FILES", "70")
     assert shop(*command).json["total"] == 71
@@ -132,9 +125,8 @@ def test_options_reach_the_query(shop, environment):
     environment.write(str(other / "crate.md"), "# Crate\n\nAnother crate.\n")
     base = ("--base", f"notes={other}")
 
-    assert [hit["ref"] for hit in shop("search", "crate", "--in", "notes", *base, "--json").json["hits"]] == [
-        "notes@crate.md"
-    ]
+    (hit,) = shop("search", "crate", "--in", "notes", *base, "--json").json["hits"]
+    assert hit["ref"] == "notes@crate.md"
     pages = [shop("search", "crate", "-n", "1", "--page", page, *base, "--json").json["hits"] for page in ("1", "2")]
     assert {hit["ref"] for page in pages for hit in page} == {"glossary.md", "notes@crate.md"}
     assert shop("search", "crate", "--mode", "keyword", "--json").json["mode"] == "keyword"
@@ -327,12 +319,6 @@ def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
     assert shop("index", "--json").json["reports"][0]["base"] == "project"
 
 
-def test_an_unknown_base_is_wrong_usage(shop):
-    done = shop("index", "projct")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == "kbhub: No base 'projct'. Active bases: project.\n"
-
-
 def test_status_shows_what_is_here(shop, environment, snapshot):
     environment.write(
         str(environment.home / ".kbhub.json"), '{"serch": {}, "bases": {"gone": "~/gone"}, "repos": {"*": "gone"}}'
@@ -443,7 +429,7 @@ WRONG = [
     ["serch", "x"], ["--mode", "keyword", "search"], ["--json"], ["search"], ["search", "  "],
     ["search", "x", "--mod", "keyword"], ["search", "x", "--mode", "fuzzy"], ["search", "x", "-n", "0"],
     ["search", "x", "-n", "many"], ["search", "x", "-n"], ["search", "x", "--page", "0"],
-    ["search", "x", "--in", "nowhere"], ["search", "x", "--root", "/does/not/exist"],
+    ["search", "x", "--in", "nowhere"], ["index", "projct"], ["search", "x", "--root", "/does/not/exist"],
     ["search", "x", "--config", "/does/not/exist.json"], ["search", "x", "--base", "notes"],
     ["search", "x", "--base", "project=/tmp"], ["read"], ["index", "project", "--all-bases"], ["status", "extra"],
     ["init", "--knowledge", "/does/not/exist"], ["trust", "/does/not/exist"], ["serve", "--protocol", "old"],

@@ -105,11 +105,9 @@ class TestFrontMatter:
         fields = "".join(f"key{n}: value\n" for n in range(500))
         assert len(chunk(f"---\n{fields}---\n{words(CHUNK_WORDS - FRONT_MATTER_WORDS)}")) == 1
 
-    def test_alone_makes_one_chunk_without_prose(self):
+    def test_alone_makes_one_chunk_without_prose_and_a_broken_one_is_prose(self):
         (only,) = chunk("---\ntitle: x\n---\n\n")
         assert (only.start_line, only.end_line, only.prose) == (1, 3, len(only.text))
-
-    def test_that_is_broken_is_prose(self):
         (only,) = chunk("---\na: b: c\n---\ntext\n")
         assert (only.text, only.prose) == ("---\na: b: c\n---\ntext", 0)
 
@@ -134,15 +132,11 @@ class TestBlocks:
         text = f"{words(100)}\n{block}\n{words(100)}"
         assert any(block.strip() in c.text for c in chunk(text))
 
-    def test_a_heading_stays_with_a_block_that_just_fits(self):
+    @pytest.mark.parametrize(("above", "kept"), [(words(100) + "\n", "## Example"), ("", "For instance:")])
+    def test_a_heading_or_short_introduction_stays_with_a_block_that_just_fits(self, above, kept):
         block = "```\n" + words(CHUNK_WORDS - 2) + "```"
-        chunks = chunk(f"{words(100)}\n## Example\n\n{block}\n\n{words(100)}")
-        assert f"## Example\n\n{block}" in [c.text for c in chunks]
-
-    def test_a_short_introduction_stays_with_a_block_that_just_fits(self):
-        block = "```\n" + words(CHUNK_WORDS - 2) + "```"
-        chunks = chunk(f"For instance:\n\n{block}\n\n{words(100)}")
-        assert chunks[0].text == f"For instance:\n\n{block}"
+        chunks = chunk(f"{above}{kept}\n\n{block}\n\n{words(100)}")
+        assert f"{kept}\n\n{block}" in [c.text for c in chunks]
 
     def test_a_block_that_does_not_fit_is_cut_between_lines_preferably_blank_ones(self):
         text = "```\n" + words(250) + "\n" + words(250) + "```\n"
@@ -156,15 +150,16 @@ class TestBlocks:
 
 
 class TestBreaks:
-    def test_a_rule_beats_a_nearer_blank_line(self):
-        text = f"{words(230)}\n---\n\n{words(40)}\n{words(200)}"
-        assert chunk(text)[0].text.endswith("---")
-
-    def test_a_blank_line_beats_nearer_plain_lines(self):
-        assert chunk(f"{words(260)}\n{words(240)}")[0].end_line == 26
-
-    def test_of_equal_breaks_the_nearer_is_taken(self):
-        assert chunk(f"{words(220)}\n{words(60)}\n{words(200)}")[0].end_line == 22 + 1 + 6
+    @pytest.mark.parametrize(
+        ("text", "line"),
+        [
+            (f"{words(230)}\n---\n\n{words(40)}\n{words(200)}", 25),  # a rule beats a nearer blank line,
+            (f"{words(260)}\n{words(240)}", 26),  # that beats nearer plain lines,
+            (f"{words(220)}\n{words(60)}\n{words(200)}", 22 + 1 + 6),  # and of equals the nearer is taken
+        ],
+    )
+    def test_the_best_break_is_taken(self, text, line):
+        assert chunk(text)[0].end_line == line
 
     def test_a_list_is_cut_between_its_items(self):
         chunks = chunk("- item one two three\n  more words here\n" * 100)
@@ -196,14 +191,10 @@ class TestLongLines:
         assert "".join(parts) == line
         assert all(part.endswith("。") and size(part) <= CHUNK_WORDS for part in parts)
 
-    def test_words_are_not_torn_where_there_are_spaces(self):
-        line = "word " * 1000
-        assert {w for c in chunk(line) for w in c.text.split()} == {"word"}
-
-    def test_without_any_space_are_cut_by_length(self):
-        line = "x" * 20_000
-        parts = [c.text for c in chunk(line)]
-        assert "".join(parts) == line
+    def test_words_are_not_torn_where_there_are_spaces_and_cut_by_length_where_not(self):
+        assert {w for c in chunk("word " * 1000) for w in c.text.split()} == {"word"}
+        parts = [c.text for c in chunk("x" * 20_000)]
+        assert "".join(parts) == "x" * 20_000
         assert max(map(len, parts)) <= CHUNK_WORDS * WORD_CHARS
 
     def test_the_first_part_takes_its_heading_with_it(self):
@@ -219,9 +210,8 @@ class TestLongLines:
         assert rest
 
     def test_text_before_and_after_is_kept_apart(self):
-        chunks = chunk("before\n" + "word " * 600 + "\nafter\n")
-        assert chunks[0].text == "before"
-        assert chunks[-1].text == "after"
+        first, *_, last = chunk("before\n" + "word " * 600 + "\nafter\n")
+        assert (first.text, last.text) == ("before", "after")
 
     def test_no_part_is_white_space_only(self):
         line = " " * 9_000 + "a" + " " * 9_000 + "word " * 400

@@ -51,9 +51,6 @@ def folder(tmp_path):
     return made
 
 
-# Which files
-
-
 def test_markdown_files_are_taken_in_order_of_path_with_size_and_time(folder):
     put(folder, "b.md", "a/z.md", "a.md", "a-b.md", "c.markdown", "d.MDX", "E.Md")
     found = look(folder)
@@ -84,42 +81,37 @@ def test_a_base_whose_own_folder_is_hidden_is_not_hidden(tmp_path, base):
     assert taken(tmp_path / base) == ["a.md"]
 
 
-def test_include_takes_other_files_besides_markdown(folder):
-    put(folder, "a.md", "b.txt", "c.tex", "sub/d.txt", "notes/e", "notes/x.png")
-    assert taken(folder, include=("*.txt",)) == ["a.md", "b.txt", "sub/d.txt"]
-    assert taken(folder, include=("/*.txt", "notes/")) == ["a.md", "b.txt", "notes/e", "notes/x.png"]
-    assert taken(folder, include=("notes/", "!*.png")) == ["a.md", "notes/e"]
+OTHERS = "a.md b.txt c.tex sub/d.txt notes/e notes/x.png"
+HIDDEN = ".env .notes.txt .a.md .github/x.txt"
+DRAFTS = "a.md drafts/b.md x/drafts/c.md x/d.md old-1.md"
+PARTS = "README.md other.md docs/a.md docs/x/b.md docs2/c.md src/d.md"
 
 
-def test_include_takes_a_hidden_file_only_where_it_names_the_dot(folder):
-    put(folder, ".env", ".notes.txt", ".a.md", ".github/x.txt")
-    assert taken(folder, include=("*", "**")) == []
-    assert taken(folder, include=(".a.md", ".*.txt")) == [".a.md", ".notes.txt"]
-
-
-def test_exclude_leaves_files_and_folders_out(folder):
-    put(folder, "a.md", "drafts/b.md", "x/drafts/c.md", "x/d.md", "old-1.md")
-    assert taken(folder, exclude=("drafts/", "old-*")) == ["a.md", "x/d.md"]
-    assert taken(folder, exclude=("*.md", "!x/d.md")) == ["x/d.md"]
-
-
-def test_exclude_wins_over_include_and_cannot_undo_an_ignore_file(folder):
-    put(folder, "a.txt", "b.md", ".gitignore", text="b.md\n")
-    assert taken(folder, include=("*.txt",), exclude=("a.txt", "!b.md")) == []
-
-
-def test_a_base_may_be_parts_of_a_folder(folder):
-    put(folder, "README.md", "other.md", "docs/a.md", "docs/x/b.md", "docs2/c.md", "src/d.md")
-    assert taken(folder, only=("README.md", "docs")) == ["README.md", "docs/a.md", "docs/x/b.md"]
-    assert taken(folder, only=("docs/x",)) == ["docs/x/b.md"]
+@pytest.mark.parametrize(
+    ("files", "rules", "left"),
+    [
+        (OTHERS, {"include": ("*.txt",)}, "a.md b.txt sub/d.txt"),
+        (OTHERS, {"include": ("/*.txt", "notes/")}, "a.md b.txt notes/e notes/x.png"),
+        (OTHERS, {"include": ("notes/", "!*.png")}, "a.md notes/e"),
+        (HIDDEN, {"include": ("*", "**")}, ""),  # only where it names the dot
+        (HIDDEN, {"include": (".a.md", ".*.txt")}, ".a.md .notes.txt"),
+        (DRAFTS, {"exclude": ("drafts/", "old-*")}, "a.md x/d.md"),
+        (DRAFTS, {"exclude": ("*.md", "!x/d.md")}, "x/d.md"),
+        # it wins over `include`, and cannot undo an ignore file
+        ("a.txt b.md .gitignore", {"include": ("*.txt",), "exclude": ("a.txt", "!b.md")}, ""),
+        (PARTS, {"only": ("README.md", "docs")}, "README.md docs/a.md docs/x/b.md"),
+        (PARTS, {"only": ("docs/x",)}, "docs/x/b.md"),
+    ],
+)
+def test_a_base_takes_and_leaves_what_it_says(folder, files, rules, left):
+    put(folder, *files.split(), text="b.md\n")
+    assert taken(folder, **rules) == left.split()
 
 
 def test_a_base_that_is_gone_or_a_file_is_an_error(folder):
     put(folder, "a.md")
     for path in (folder / "missing", folder / "a.md"):
-        with pytest.raises(
-            BaseUnavailable, match=r"Cannot read the folder of base 'b': .*(No such file|Not a directory)"
-        ):
+        with pytest.raises(BaseUnavailable, match=r"Cannot read the folder of base 'b': .*(No such|Not a dir)"):
             look(path)
 
 
@@ -264,9 +256,6 @@ def test_named_classes_of_characters_mean_what_git_takes_them_to_mean(folder):
         assert [name for name in names if rule.matches(name, directory=False)] == [
             name for name in names if f"{number}/{name}" in said
         ], brackets
-
-
-# Limits
 
 
 def test_a_file_above_the_size_limit_is_reported_and_one_at_the_limit_is_taken(folder):
