@@ -231,10 +231,8 @@ def test_a_log_is_read_as_a_stream():
 def logs(environment):
     """A base of logs, with files beside them that are none."""
     folder = environment.home / ".claude" / "projects"
-    environment.write(
-        environment.home / ".kbhub.json",
-        '{"bases": {"logs": {"knowledge": "~/.claude/projects", "kind": "session"}}, "repos": {"*": ["logs"]}}',
-    )
+    bases = {"logs": {"knowledge": "~/.claude/projects", "kind": "session"}}
+    environment.write(environment.home / ".kbhub.json", json.dumps({"bases": bases, "repos": {"*": ["logs"]}}))
     environment.write(folder / "-work-shop" / "s-1.jsonl", CLAUDE)
     environment.write(folder / "chats" / "session-1.json", GEMINI_JSON)
     environment.write(folder / "settings.json", "{}")

@@ -105,12 +105,19 @@ def test_a_new_folder_is_created_where_it_is_named_and_says_what_it_replaces(env
 
 
 @pytest.mark.parametrize("name", [".kbhub.json", ".knowledge.json"])
-@pytest.mark.parametrize("content", ['{"enabled": false}', "{broken", '{"knowledge": "/"}'])
-@pytest.mark.parametrize("action", [make, lambda environment: point(environment, environment.home)])
-def test_a_pointer_is_never_overwritten(environment, action, content, name):
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"enabled": false}', 'says "enabled": false'), ("{broken", "line 1"), ('{"knowledge": "/"}', "kbhub trust"),
+        ('{"knowledge": "gone"}', "not a directory"),
+    ],
+)  # fmt: skip
+def test_a_pointer_is_never_overwritten_and_why_it_cannot_be_used_is_said(environment, content, said, name):
     pointer = environment.write(name, content)
+    with pytest.raises(UsageError, match=f"(?s)(?=.*{pointer}).*{said}"):
+        make(environment)
     with pytest.raises(UsageError, match=str(pointer)):
-        action(environment)
+        point(environment, environment.home)
     assert pointer.read_text() == content
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", name]
 
@@ -168,19 +175,6 @@ def test_another_name_is_not_dropped_silently(environment, action):
     assert project_base(environment).name == "Shop"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ('{"enabled": false}', 'says "enabled": false'), ("{broken", "line 1"), ('{"knowledge": "/"}', "kbhub trust"),
-        ('{"knowledge": "gone"}', "not a directory"),
-    ],
-)  # fmt: skip
-def test_a_pointer_that_cannot_be_used_says_why(environment, content, said):
-    environment.write(".kbhub.json", content)
-    with pytest.raises(UsageError, match=said):
-        make(environment)
-
-
 def test_without_a_workspace_there_is_nowhere_to_make_it(environment):
     hub = environment.hub(cwd=environment.home)
     with pytest.raises(UsageError, match="--root"):
@@ -203,42 +197,25 @@ def test_a_link_is_not_followed(environment, target):
     assert list(environment.home.iterdir()) == []
 
 
-def test_a_pointer_out_of_the_project_is_trusted(environment):
+@pytest.mark.parametrize(
+    ("folder", "named", "trusted"), [("docs", "./docs", False), ("../other", "../other", True), ("~/notes", None, True)]
+)
+def test_a_pointer_names_a_folder_for_everybody_and_one_out_of_the_project_is_trusted(
+    environment, folder, named, trusted
+):
     """The user named the folder, so no second command is needed; it is read-only all the same."""
-    notes = environment.home / "notes"
-    notes.mkdir()
-
-    made = point(environment, notes, name="Notes")
-
-    assert made.trusted
-    assert read_jsonc(environment.project / ".kbhub.json") == {"knowledge": "../../home/notes", "name": "Notes"}
-    assert project_base(environment).path == notes
-    assert not project_base(environment).writable
-
-
-def test_a_pointer_within_the_project_needs_no_trust(environment):
-    """Its path is relative, so that it holds for everybody who clones the project."""
-    (environment.project / "docs").mkdir()
-    made = point(environment, "docs")
-    assert not made.trusted
-    assert environment.hub().trust.entries() == ()
-    assert read_jsonc(environment.project / ".kbhub.json") == {"knowledge": "./docs"}
-    assert project_base(environment).path == environment.project / "docs"
-
-
-def test_a_folder_beside_the_project_is_named_from_the_pointer(environment):
-    """No path of this machine gets into a file that is committed; trust holds for the folder as before."""
-    below, other = environment.project / "app", environment.project.parent / "other"
-    other.mkdir()
-    assert point(environment, "../../other", "app").trusted
-    assert read_jsonc(below / ".kbhub.json") == {"knowledge": "../../other"}
-    assert environment.hub(cwd=below).discovery().bases[0].path == other
-
-
-def test_a_pointer_to_nothing_is_refused(environment):
     with pytest.raises(UsageError, match="is not a directory"):
-        point(environment, "nots")
+        point(environment, folder)
     assert not (environment.project / ".kbhub.json").exists()
+    target = environment.home / "notes" if named is None else (environment.project / folder).resolve()
+    target.mkdir()
+
+    assert point(environment, folder, name="Notes").trusted is trusted
+    pointer = read_jsonc(environment.project / ".kbhub.json")
+    assert pointer == {"knowledge": named or "../../home/notes", "name": "Notes"}
+    base = project_base(environment)
+    assert (base.path, base.writable) == (target, not trusted)
+    assert len(environment.hub().trust.entries()) == trusted
 
 
 def test_a_broken_trust_store_stops_before_anything_is_written(environment):

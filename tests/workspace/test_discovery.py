@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
+from conftest import make_repository
 from kbhub.errors import ConfigError, UsageError
 from kbhub.workspace.config import load_config
 from kbhub.workspace.discovery import (
@@ -401,7 +402,7 @@ def test_a_git_file_that_the_other_repository_does_not_know_leads_to_no_main_wor
 
 def test_a_submodule_is_a_git_root_of_its_own(place, main):
     app = place.folder("work/app")
-    git(app, "init", "-q")
+    make_repository(app)
     git(app, "submodule", "add", "-q", str(main), "sub")
     place.knowledge("work/app/knowledge")
     sub = app / "sub"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import kbhub.workspace.memory_folders
+from conftest import make_repository
 from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import identify_directory, normal_origin, origin_address
 
@@ -24,15 +26,23 @@ def identity(folder: Path):
     return identify_directory(real, git_root(real, Path("/nobody")))
 
 
-@pytest.fixture
-def repository(tmp_path):
-    folder = tmp_path / "shop"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    """A repository with a commit."""
+    folder = tmp_path_factory.mktemp("committed")
     git(folder, "init", "-q", "-b", "main")
-    (folder / "a.txt").write_text("a")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "first")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
     return folder
+
+
+@pytest.fixture
+def repository(committed, tmp_path):
+    return Path(shutil.copytree(committed, tmp_path / "shop"))
+
+
+def add_origin(repository, address):
+    with (repository / ".git" / "config").open("a") as config:
+        config.write(f'[remote "origin"]\n\turl = {address}\n')
 
 
 @pytest.mark.parametrize(
@@ -92,21 +102,18 @@ def test_git_configuration_is_read_as_git_reads_it(config, address):
 
 def test_the_address_is_the_one_that_git_gives(repository):
     git(repository, "remote", "add", "origin", "https://example.org/a b;c#d.git")
-    given = subprocess.run(
-        ["git", "config", "--get", "remote.origin.url"], cwd=repository, check=True, capture_output=True, text=True
-    ).stdout.strip()
-    assert origin_address((repository / ".git" / "config").read_text()) == given
+    given = subprocess.check_output(["git", "config", "--get", "remote.origin.url"], cwd=repository, text=True)
+    assert origin_address((repository / ".git" / "config").read_text()) == given.strip()
 
 
 def test_clones_and_worktrees_with_an_origin_are_one_project(repository, tmp_path):
-    git(repository, "remote", "add", "origin", "git@git.example.org:acme/shop.git")
+    add_origin(repository, "git@git.example.org:acme/shop.git")
     git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
     git(tmp_path, "clone", "-q", str(repository), "clone")  # its origin is a path, whose origin counts
     (repository / "deep" / "er").mkdir(parents=True)
 
-    found = {
-        identity(folder) for folder in (repository, repository / "deep" / "er", tmp_path / "tree", tmp_path / "clone")
-    }
+    folders = (repository, repository / "deep" / "er", tmp_path / "tree", tmp_path / "clone")
+    found = {identity(folder) for folder in folders}
 
     assert {(one.kind, one.text) for one in found} == {("origin", "git.example.org/acme/shop")}
 
@@ -130,28 +137,23 @@ def test_a_shallow_clone_does_not_take_its_last_commit_for_the_first(repository,
 def test_without_git_or_commits_the_path_is_the_project(tmp_path):
     (tmp_path / "plain").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "plain")
-    (tmp_path / "new").mkdir()
-    git(tmp_path / "new", "init", "-q")
+    make_repository(tmp_path / "new")
     assert identity(tmp_path / "plain") == identity(tmp_path / "link")
     assert {identity(tmp_path / "plain").kind, identity(tmp_path / "new").kind} == {"path"}
     assert identity(tmp_path / "plain") != identity(tmp_path / "new")
 
 
-@pytest.mark.parametrize("made", ["an empty folder", "git init"])
-def test_git_is_not_asked_about_a_repository_without_commits(made, tmp_path, monkeypatch):
+@pytest.mark.parametrize("make", [lambda folder: (folder / ".git").mkdir(), make_repository])
+def test_git_is_not_asked_about_a_repository_without_commits(make, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(kbhub.workspace.memory_folders, "root_commit", asked.append)
-    if made == "git init":
-        git(tmp_path, "init", "-q")
-    else:
-        (tmp_path / ".git").mkdir()
-
+    make(tmp_path)
     assert identity(tmp_path).kind == "path"
     assert asked == []
 
 
 def test_a_submodule_is_its_own_project(repository, tmp_path):
-    git(tmp_path, "init", "-q", "outer")
+    make_repository(tmp_path / "outer")
     git(tmp_path / "outer", "submodule", "add", "-q", str(repository), "inner")
     assert identity(tmp_path / "outer" / "inner").kind == "root"
     assert identity(tmp_path / "outer" / "inner") == identity(repository)
@@ -160,7 +162,7 @@ def test_a_submodule_is_its_own_project(repository, tmp_path):
 
 def test_a_git_file_that_points_into_another_repository_makes_no_project_of_it(repository, tmp_path):
     """An archive can hold any `.git` file; it is believed only if the repository knows the worktree."""
-    git(repository, "remote", "add", "origin", "https://git.example.org/bank/core")
+    add_origin(repository, "https://git.example.org/bank/core")
     hostile = tmp_path / "hostile"
     hostile.mkdir()
     (hostile / ".git").write_text(f"gitdir: {repository / '.git'}\n")
@@ -177,5 +179,5 @@ def test_a_configuration_that_includes_a_file_reads_no_file(repository, tmp_path
 
 def test_origins_that_lead_in_a_circle_end(repository, tmp_path):
     git(tmp_path, "clone", "-q", str(repository), "clone")
-    git(repository, "remote", "add", "origin", str(tmp_path / "clone"))
+    add_origin(repository, str(tmp_path / "clone"))
     assert identity(repository) == identity(tmp_path / "clone")
