@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpus import make_index
 from kbhub.index.engine import NewChunk, NewDocument
 from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import Respelling, correctable, corrected, corrections, distance
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
+
+NAMES = "Luther prints on a printer from Kubernetes; Docker, Kafka and Postgres are written by Чекхов."
 
 TEXTS = (
     "# Deployment\n\nThe deployment of a release is rolled back by the operators.",
@@ -73,6 +76,27 @@ def test_a_slip_is_put_right(bases, typed, meant):
 def test_what_is_no_slip_stays(bases, query):
     """Identifiers, numbers, capitals, quoted, very short and real words are never changed, nor what is too far."""
     assert used(bases, query) == {}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("Кубернетес", "kubernetes"), ("كوبرنيتيس", "kubernetes"), ("कुबेरनेटिस", "kubernetes"), ("Λούθερ", "luther"),
+        ("Постгрес", "postgres"), ("कैफ़का", "kafka"), ("דוקר", "docker"), ("принтер", "printer"), ("Chekhov", "чекхов"),
+    ],
+)  # fmt: skip
+def test_a_name_is_found_in_another_script(tmp_path, typed, meant):
+    index = make_index(tmp_path / "names.db", {"a.md": NAMES})
+    with index.snapshot():
+        assert used([index], f"{typed} ?") == {typed: meant}
+
+
+@pytest.mark.parametrize("typed", ["море", "мост", "как", "стол", "तालिका", "مكتبة", "Prag"])
+def test_a_word_in_another_script_is_no_name_for_its_sound(tmp_path, typed):
+    """`море` means sea and not more, and `стол` table and not steel."""
+    index = make_index(tmp_path / "words.db", {"a.md": "Most of the cake is more than steel; a style, Tall in a Cake."})
+    with index.snapshot():
+        assert used([index], typed) == {}
 
 
 def test_only_so_many_words_are_put_right(bases):

@@ -11,14 +11,18 @@ import json
 import re
 import string
 import unicodedata
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
 from kbhub.index.engine import Index
 from kbhub.index.query.parser import RUN, Term, fold, parse_query, searchable, stems
-from kbhub.models.embedding import PACKAGED_MODEL
+from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
 from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from kbhub.models.static_model import QueryVectors
 
 SHORTEST = 4
 """Fewest letters of a corrected word; shorter ones have too many neighbours."""
@@ -79,16 +83,22 @@ def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Resp
     """Return corrections of terms that occur in no base, in their order; terms without one are left out.
 
     Only words of letters are corrected, at most `MOST`: no identifiers, digits, capitals, quotes, Han or Kana, and no
-    word in the vocabulary of the packaged model, which is assumed right. Each index is within a snapshot.
+    word in the vocabulary of the packaged model, which is assumed right. A name may be written in another script. Each
+    index is within a snapshot.
     """
     enough = REPEATED if sum(index.size()[0] for index in indexes) >= MANY_CHUNKS else 1
     words = [(term, word) for term in missing if (word := correctable(term))]
-    unknown = [(term, word) for term, word in words if not known_stems().issuperset(stems(word))]
+    unknown = [(term, word) for term, word in words if not known_stems().issuperset(stems(word))][:MOST]
+    nearest = {term: near for term, word in unknown if (near := _nearest(indexes, word, enough))}
+    terms = cache(terms_with_prefix)
+    for term in missing[:MOST_NAMES]:
+        if term not in nearest and not term.quoted and (name := _same_name(indexes, term.text, terms)):
+            nearest[term] = name
     return tuple(
-        Respelling(term.text.strip(PUNCTUATION), near, replacement)
-        for term, word in unknown[:MOST]
-        if (near := _nearest(indexes, word, enough))
-        for replacement in parse_query(f'"{near}"').terms
+        Respelling(term.text.strip(PUNCTUATION), nearest[term], replacement)
+        for term in missing
+        if term in nearest
+        for replacement in parse_query(f'"{nearest[term]}"').terms
     )
 
 
@@ -146,6 +156,103 @@ def distance(left: str, right: str, most: int) -> int:
         if min(row) > most:
             return most + 1
     return min(row[-1], most + 1)
+
+
+_LATIN = {
+    "абвгдеёжзийклмнопрстуфхцчшщъыьэюяіїєґў": "a b v g d e e j z i i k l m n o p r s t u f h c ch sh sh  i  e u a i i "
+    "e g u",
+    "αβγδεζηθικλμνξοπρσςτυφχψω": "a v g d e z i t i k l m n x o p r s s t i f h ps o",
+    "ابتثجحخدذرزسشصضطظعغفقكلمنهويىةءپچژگڤک": "a b t t j h k d z r z s sh s d t z  g f k k l m n h u i a   p ch j g v k",
+    "אבגדהוזחטיכךלמםנןסעפףצץקרשת": "a b g d h u z h t i k k l m m n n s  p f c c k r sh t",
+    "अआइईउऊऋएऐओऔऑऍािीुूृेैोौॉॅकखगघचछजझटठडढणतथदधनपफबभमयरलवशषसहंँ": "a a i i u u ri e e o o o e a i i u u ri e e o o o e "
+    "k k g g ch ch j j t t d d n t t d d n p f b b m i r l v sh sh s h n n",
+}
+"""Letters of Cyrillic, Greek, Arabic, Hebrew and Devanagari → as in a Latin name."""
+
+_LETTERS = {
+    letter: latin for script, names in _LATIN.items() for letter, latin in zip(script, names.split(" "), strict=True)
+}
+
+_GREEK_PAIRS = (("μπ", "b"), ("ντ", "d"), ("γκ", "g"), ("ου", "u"), ("τζ", "j"), ("дж", "j"), ("кс", "x"))
+
+_SOUNDS = (
+    *(("ph", "f"), ("th", "t"), ("(?:t|s)?ch|s?sh|tz?s|c(?=[eiy])", "s"), ("c?k|c|q", "k"), ("x", "ks")),
+    *(("v|w(?=[aeiouy])", "f"), ("b", "p"), ("z", "s"), ("dg|j", "g"), (r"(.)\1+", r"\1")),
+    *(("(?<!^)[aeiouyhw]", ""), ("^[aeiouy]+", "a")),
+)
+"""Spellings of a Latin name → the sound that other scripts keep."""
+
+SAME_MEANING = 0.85
+"""Least length of the mean of two unit vectors that mean the same: a cosine of .45."""
+
+MOST_NAMES = 16
+"""Missing words that are looked for in another script."""
+
+
+def latin(word: str) -> str:
+    """Return a word in Latin letters, as a name in English would have them."""
+    plain = _bare(fold(word))
+    for pair, name in _GREEK_PAIRS:
+        plain = plain.replace(pair, name)
+    return "".join([_LETTERS.get(letter, letter) for letter in plain])
+
+
+def _plain_name(word: str) -> str:
+    """Return a name in Latin letters without what other scripts leave out."""
+    return latin(word).replace("ck", "k").replace("h", "").replace("y", "i")
+
+
+@lru_cache(maxsize=1 << 16)
+def sound(word: str) -> str:
+    """Return the consonants of a name, alike in all scripts."""
+    name = latin(word)
+    for pattern, replacement in _SOUNDS:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def _same_name(indexes: Sequence[Index], typed: str, terms: Callable[[Index, str], dict[str, int]]) -> str | None:
+    """Return the word of the bases that is the same name in another script, or None.
+
+    A word that the packaged model knows must be spelled alike and mean the same. `terms` has those of an index with a
+    first letter.
+    """
+    bare = _bare(fold(typed.strip(PUNCTUATION)))
+    own, name, wanted = bare.isascii(), latin(bare), sound(bare)
+    if len(bare) < SHORTEST or not (bare.isalpha() if own else _LETTERS.keys() >= set(bare)):
+        return None
+    if own and known_stems().issuperset(stems(bare)):
+        return None
+    if not own and _queries().longest(bare) is not None:
+        same = _queries().cohesion((bare, name)) >= SAME_MEANING and any(
+            name in _written(text, term)
+            for index in indexes
+            for term in terms_among(index, stems(name))
+            for text in texts_with_term(index, term, TEXTS)
+        )
+        return name if same else None
+    most = len(wanted.lstrip("a")) - 1
+    letters = [one for one in (_LETTERS if own else string.ascii_lowercase) if sound(one)[:1] == wanted[:1]]
+    near = [
+        (slips, -chunks, written)
+        for index in indexes
+        for letter in letters
+        for term, chunks in terms(index, letter).items()
+        if abs(len(latin(term)) - len(name)) <= LONGEST_ENDING and wanted.startswith(sound(term))
+        for text in texts_with_term(index, term, TEXTS)
+        for written in _written(text, term)
+        if sound(written) == wanted
+        and len(written) >= SHORTEST
+        and (slips := distance(_plain_name(bare), _plain_name(written), most)) <= most
+        # An everyday word is a name only with a capital letter.
+        if not known_stems().issuperset(stems(written)) or (slips < most and written.capitalize() in text)
+    ]
+    return min(near)[-1] if near else None
+
+
+@cache
+def _queries() -> QueryVectors:
+    return packaged_embedder().queries()
 
 
 def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
