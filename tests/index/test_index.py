@@ -28,7 +28,6 @@ def index(tmp_path):
 
 
 def test_semantic_ranking_is_exact(index):
-    """The nearest vectors are those that a comparison with every one finds."""
     query = EMBEDDER.embed(["restore a database backup"])[0]
     with index.snapshot():
         found = index.semantic(query, 10)
@@ -41,7 +40,6 @@ def test_semantic_ranking_is_exact(index):
 
 
 def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch):
-    """Where sqlite-vec cannot be loaded, numpy gives the same answer from the same file."""
     query = EMBEDDER.embed(["restore a database backup"])[0]
     with index.snapshot():
         expected = index.semantic(query, 10)
@@ -56,36 +54,32 @@ def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch)
 
 
 def test_reading_changes_no_byte(index):
-    """Searching and counting leave the file as it was."""
+    """Of a file that no other user can read; a docid of eight digits leads to its document."""
     before = index.path.read_bytes()
     with index.snapshot():
         index.counts(), index.size(), index.paths(), len(index.postings(DEPLOY))
         index.semantic(EMBEDDER.embed(["x"])[0], 5)
+        document = index.document("notes/007.md")
+        assert document is not None
+        assert [document] == index.documents_by_docid(document.docid[:8])
+        assert index.documents_by_docid("zz") == []
     index.close()
 
     assert before == index.path.read_bytes()
+    if os.name == "posix":
+        assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
 
 
 def test_a_snapshot_does_not_see_what_is_written_meanwhile(index):
-    """All reads of one query are of one state."""
+    """What is remembered, such as document frequencies, is forgotten when the index changes."""
+    holding = next(name for name, text in sentences(40).items() if "deploy" in text.split())
     with index.snapshot():
-        before = index.counts()
+        before, postings = index.counts(), len(index.postings(DEPLOY))
         with IndexWriter(index.path) as writer, writer.transaction():
-            writer.remove("notes/000.md")
+            writer.remove(holding)
         assert before == index.counts()
     with index.snapshot():
-        assert before[0] - 1 == index.counts()[0]
-
-
-def test_a_document_frequency_is_counted_anew_after_a_change(index):
-    """What is remembered is forgotten when the index changes."""
-    with index.snapshot():
-        before = len(index.postings(DEPLOY))
-    holding = next(name for name, text in sentences(40).items() if "deploy" in text.split())
-    with IndexWriter(index.path) as writer, writer.transaction():
-        writer.remove(holding)
-    with index.snapshot():
-        assert before - 1 == len(index.postings(DEPLOY))
+        assert (before[0] - 1, postings - 1) == (index.counts()[0], len(index.postings(DEPLOY)))
 
 
 def test_signatures_do_not_depend_on_when_they_were_first_asked_for(index):
@@ -104,43 +98,23 @@ def test_signatures_do_not_depend_on_when_they_were_first_asked_for(index):
     other.close()
 
 
-def test_a_file_replaced_underneath_is_opened_anew(tmp_path, index):
-    """A reader that has the old file open does not go on with it."""
-    with index.snapshot():
-        index.counts()
-    other = make_index(tmp_path / "other" / index.path.name, sentences(3))
-    other.close()
-    other.path.replace(index.path)
-    with index.snapshot():
-        assert index.counts()[0] == 3
-
-
 def test_a_file_replaced_within_a_snapshot_changes_nothing_in_it(tmp_path, index):
-    """A query that is under way ends on the state it began with, also if the index is set aside meanwhile."""
-    other = make_index(tmp_path / "other" / index.path.name, sentences(3))
+    """Also if the index is set aside meanwhile; the next one reads the new file, and remembers nothing of the old."""
+    other = make_index(tmp_path / "other" / index.path.name, dict.fromkeys("abc", "nothing of the kind"))
     with index.snapshot():
         before = index.counts()
+        assert len(index.postings(DEPLOY)) > 0
         set_aside(index.path)
         assert before == index.counts()
+        other.close()
         other.path.replace(index.path)
         assert before == index.counts()
     with index.snapshot():
         assert index.counts()[0] == 3
-
-
-def test_document_frequencies_of_a_replaced_file_are_counted_anew(tmp_path, index):
-    """What is remembered of one file is not taken for another's that was written in as many steps."""
-    with index.snapshot():
-        assert len(index.postings(DEPLOY)) > 0
-    other = make_index(tmp_path / "other" / index.path.name, {"a.md": "nothing of the kind"})
-    other.close()
-    other.path.replace(index.path)
-    with index.snapshot():
         assert len(index.postings(DEPLOY)) == 0
 
 
 def test_snapshots_of_one_thread_may_be_nested(index):
-    """The inner one ends without ending the outer one."""
     with index.snapshot():
         with index.snapshot():
             inner = index.counts()
@@ -149,7 +123,6 @@ def test_snapshots_of_one_thread_may_be_nested(index):
 
 @pytest.mark.parametrize("before", [(), ("size",), ("size", "near")])
 def test_a_snapshot_stays_at_its_state_while_others_read_later_ones(index, before):
-    """Whatever of it is read before: documents that come and go meanwhile are neither found nor missed."""
     vector = EMBEDDER.embed(["deploy"])[0]
     reads = {"size": lambda: index.size()[0], "near": lambda: len(index.semantic(vector, 99))}
 
@@ -180,7 +153,6 @@ def test_a_snapshot_stays_at_its_state_while_others_read_later_ones(index, befor
 
 
 def test_threads_read_at_the_same_time(index):
-    """Each thread has its own connection."""
     results = []
 
     def read():
@@ -198,7 +170,6 @@ def test_threads_read_at_the_same_time(index):
 
 
 def test_an_interrupted_transaction_leaves_nothing(index):
-    """A batch is written whole or not at all."""
     with IndexWriter(index.path) as writer:
         with pytest.raises(KeyboardInterrupt), writer.transaction():
             writer.remove("notes/000.md")
@@ -208,22 +179,16 @@ def test_an_interrupted_transaction_leaves_nothing(index):
 
 
 def test_a_missing_index_says_how_to_make_it(tmp_path):
-    """The error names the command."""
-    with pytest.raises(IndexUnavailable, match="kbhub index ops"), SqliteIndex(tmp_path / "no.db", "ops").snapshot():
-        pass
-
-
-def test_an_index_that_is_being_made_is_not_there_yet(tmp_path):
     """Between its first byte and its first table a file is no damaged index."""
     path = tmp_path / "new.db"
-    path.touch()
-    with pytest.raises(IndexUnavailable, match="not exist yet"), SqliteIndex(path, "ops").snapshot():
-        pass
+    for told in ("kbhub index ops", "not exist yet"):
+        with pytest.raises(IndexUnavailable, match=told), SqliteIndex(path, "ops").snapshot():
+            pass
+        path.touch()
 
 
 @pytest.mark.parametrize("damage", ["noise", "truncated", "foreign", "newer"])
 def test_a_file_that_is_no_index_is_refused(index, damage):
-    """Noise, a torn file, somebody else's database and another format are all told from an index."""
     index.close()
     path = index.path
     if damage == "noise":
@@ -247,12 +212,6 @@ def test_a_file_that_is_no_index_is_refused(index, damage):
         fresh.problems()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
-def test_an_index_is_private(index):
-    """No other user can read what is in the notes."""
-    assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
-
-
 def test_one_folder_has_one_index_and_two_folders_two(tmp_path):
     """The name is readable, and depends on the real path and on what is taken from it, not on the id."""
     base = Base(id="project", path=tmp_path / "shop" / "knowledge", origin="knowledge")
@@ -271,12 +230,3 @@ def test_a_long_name_of_a_folder_makes_no_longer_one_of_a_file(tmp_path):
 
     assert len(f"{path.name}.lock".encode()) <= 255
     assert len(f"{path.with_suffix('.aside.db').name}-wal".encode()) <= 255
-
-
-def test_docids_are_found_by_their_start(index):
-    """A docid of six digits leads to its document."""
-    with index.snapshot():
-        document = index.document("notes/007.md")
-        assert document is not None
-        assert [document] == index.documents_by_docid(document.docid[:8])
-        assert index.documents_by_docid("zz") == []

@@ -61,27 +61,16 @@ def tidied(index: Index) -> None:
         writer.tidy(0)
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_packing_changes_no_answer(small, tmp_path, query):
-    """Order and scores are the same before and after, in a process that was there and in one that comes later."""
-    index = make_index(tmp_path / "a.db", sentences(300))
-    before = rankings(index, query)
-    tidied(index)
-
-    assert counted(index, "posting") > 50
-    assert before == rankings(index, query)
-    assert before == rankings(SqliteIndex(index.path, "project"), query)
-
-
-@pytest.mark.parametrize("at_once", [1, 7, 1000])
+@pytest.mark.parametrize("at_once", [7, 1000])
 def test_a_large_index_is_packed_and_read_in_parts(small, monkeypatch, tmp_path, at_once):
-    """Rows some at a time, and the signatures word by word, since no value may exceed SQLite's limit."""
+    """No answer changes. Rows come some at a time, signatures word by word, as no value may exceed SQLite's limit."""
     monkeypatch.setattr(columns, "AT_ONCE", at_once)
     monkeypatch.setattr(columns, "MOST_BYTES", 1000)
     index = make_index(tmp_path / "a.db", sentences(300))
     before = {query: rankings(index, query) for query in QUERIES}
     tidied(index)
 
+    assert counted(index, "posting") > 50
     with index.snapshot():
         names = {name for (name,) in index.rows("SELECT name FROM packed")}
     assert {name for name in names if name.startswith("bits")} == {
@@ -91,6 +80,17 @@ def test_a_large_index_is_packed_and_read_in_parts(small, monkeypatch, tmp_path,
         assert writer.check() is None
     for query in QUERIES:
         assert before[query] == rankings(index, query) == rankings(SqliteIndex(index.path, "project"), query)
+
+
+def test_nothing_is_packed_again_without_need(small, tmp_path):
+    index = make_index(tmp_path / "a.db", sentences(300))
+    packs = []
+    for documents in ({}, {"new.md": "one more"}):
+        make_index(index.path, documents)
+        tidied(index)
+        with index.snapshot():
+            packs.append(index.meta("pack"))
+    assert packs[0] == packs[1]
 
 
 def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
@@ -106,7 +106,7 @@ def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
     assert counted(index, "chunk") == 300
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_comes_and_goes_after_packing_is_found_as_in_an_index_made_anew(small, tmp_path, seed):
     """Every edit after a packing shows at once: what is new, what is gone, and the weights of all terms."""
     choose = random.Random(seed)
@@ -136,18 +136,6 @@ def test_what_comes_and_goes_after_packing_is_found_as_in_an_index_made_anew(sma
     with index.snapshot():
         assert index.columns().packed == len(documents) == index.columns().chunks
     assert counted(index, "gone") == 0
-
-
-def test_nothing_is_packed_again_without_need(small, tmp_path):
-    """A small change leaves what is packed as it is."""
-    index = make_index(tmp_path / "a.db", sentences(300))
-    tidied(index)
-    with index.snapshot():
-        first = index.meta("pack")
-    make_index(index.path, {"new.md": "one more"})
-    tidied(index)
-    with index.snapshot():
-        assert first == index.meta("pack")
 
 
 def test_signatures_of_another_embedder_are_not_used(small, tmp_path):
@@ -210,7 +198,6 @@ def test_damage_to_what_is_packed_is_said(small, tmp_path, damage):
 
 @given(st.lists(st.integers(0, 3000)))
 def test_numbers_are_read_as_they_were_written(steps):
-    """Rising numbers come back, whatever lies between them."""
     numbers = np.cumsum(np.array(steps, np.int64), dtype=np.int64)
 
     assert growing(written(numbers)).tolist() == numbers.tolist()

@@ -31,7 +31,6 @@ def test_equal_scores_go_by_path_then_line_then_base():
 
 
 def test_bm25_prefers_more_occurrences_and_shorter_chunks():
-    """The formula behaves as its name promises."""
     weight = inverse_document_frequency(100, 3)
     term = Postings(np.array([0, 1, 2]), np.array([2.0, 1.0, 1.0]))
     positions, (often, once, short), covered = scores([(term, weight)], np.array([100, 100, 50, 100]), 100.0)
@@ -51,12 +50,10 @@ def test_the_best_are_kept_with_those_that_are_as_good_as_the_last():
 
 @pytest.mark.parametrize(("each", "chosen"), [(1, [0, 4, 5]), (2, [0, 1, 4, 5]), (None, [0, 1, 2])])
 def test_a_long_document_leaves_room_for_others(each, chosen):
-    """The best of each document, however many better ones another has."""
     documents, values = np.array([7, 7, 7, 7, 8, 9]), np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
 
     assert sorted(spread(documents, values, 3, each)) == chosen
 
 
 def test_a_term_in_most_chunks_weighs_next_to_nothing_but_never_negative():
-    """Common terms order chunks only where nothing else does."""
     assert 0 < inverse_document_frequency(10, 9) < 0.001

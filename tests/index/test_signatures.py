@@ -39,30 +39,10 @@ def nearest(signatures: Signatures, vector, least, allowed) -> np.ndarray:
     return found
 
 
-def test_candidates_hold_the_nearest():
-    """Of the ten nearest of 20,000 vectors, nearly all are among those that are compared, one in 20."""
-    stored, asked = vectors(20_000), vectors(50, seed=2)
-    signatures = sign(None, np.arange(20_000), reader(stored))
-    found = 0
-    for vector in asked:
-        candidates = set(nearest(signatures, vector, 100, everywhere(signatures)).tolist())
-        assert len(candidates) <= MOST
-        found += len(candidates & set(np.argsort(-(stored @ vector))[:10].tolist()))
-
-    assert found / 500 >= 0.97
-
-
-def test_a_small_base_is_compared_whole():
-    """Where all vectors are candidates, nothing can be missed."""
-    signatures = sign(None, np.arange(MOST), reader(vectors(MOST)))
-
-    assert len(nearest(signatures, vectors(1)[0], 10, everywhere(signatures))) == MOST
-
-
 @pytest.mark.parametrize("apart", [False, True], ids=["at random", "by what they are about"])
 def test_bases_share_what_is_compared(apart):
     """The ten nearest are found wherever they are, and eight bases cost little more than one."""
-    stored, asked = vectors(20_000), vectors(50, seed=2)
+    stored, asked = vectors(20_000), vectors(20, seed=2)
     order = np.argsort(stored @ stored[0]) if apart else np.random.default_rng(4).permutation(20_000)
     bases = np.array_split(order, 8)
     signed = [sign(None, np.arange(len(base)), reader(stored[base])) for base in bases]
@@ -73,11 +53,10 @@ def test_bases_share_what_is_compared(apart):
         assert len(compared) <= 2 * MOST
         found += len(np.intersect1d(compared, np.argsort(-(stored @ vector))[:10]))
 
-    assert found / 500 >= 0.97
+    assert found / 200 >= 0.97
 
 
 def test_a_selection_is_never_starved():
-    """Three selected vectors among 20,000 are found however far away they are."""
     stored = vectors(20_000)
     signatures = sign(None, np.arange(20_000), reader(stored))
 
@@ -100,24 +79,24 @@ def test_a_small_base_gives_nothing_that_may_not_be_found():
     assert near.tolist() == np.flatnonzero(allowed).tolist()
 
 
-@pytest.mark.parametrize("share", [0.1, 0.6])
+@pytest.mark.parametrize("share", [0.1, 0.6, 1])
 def test_what_may_not_be_found_takes_no_place(share):
     """Among some of 20,000 vectors, nearly all of the ten nearest of those are candidates, and nothing else is."""
-    stored, asked = vectors(20_000), vectors(50, seed=2)
+    stored, asked = vectors(20_000), vectors(20, seed=2)
     signatures = sign(None, np.arange(20_000), reader(stored))
     chosen = np.random.default_rng(3).random(20_000) < share
     inside, found = np.flatnonzero(chosen), 0
     for vector in asked:
         candidates = set(nearest(signatures, vector, 100, chosen).tolist())
         assert candidates <= set(inside.tolist())
+        assert len(candidates) <= MOST
         found += len(candidates & set(inside[np.argsort(-(stored[inside] @ vector))[:10]].tolist()))
 
-    assert found / 500 >= 0.97
+    assert found / 200 >= 0.97
 
 
 @pytest.mark.parametrize("first", [1000, 4500])
 def test_signatures_follow_changes(first):
-    """Vectors that came later are candidates as they are after a build from nothing, or nearly."""
     stored = vectors(6_000)
     ids = np.arange(5_000)
     some = sign(None, ids[:first], lambda wanted: reader(stored)(wanted[wanted % 7 > 0]))
@@ -155,7 +134,6 @@ def test_a_change_of_a_large_base_copies_no_signatures():
 
 
 def test_no_vectors_are_no_candidates():
-    """An index without vectors finds nothing and does not fail."""
     for chunks in (0, 10):
         signatures = sign(None, np.arange(chunks), lambda ids: [])
 
@@ -178,7 +156,6 @@ def test_the_extension_and_numpy_agree(tmp_path):
 
 
 def test_rounding_changes_similarities_by_less_than_a_hundredth():
-    """int8 keeps what ranks."""
     stored, asked = vectors(500), vectors(1, seed=3)[0]
     exact = stored @ asked
     rounded = similarity([row.tobytes() for row in quantise(stored)], quantise(asked))

@@ -42,40 +42,45 @@ def used(bases, query: str) -> dict[str, str]:
     return {one.typed: one.used for one in corrections(bases, parse_query(query).terms)}
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("deploymnt", "deployment"),
-        ("Depolyment?", "deployment"),
-        ("edployment", "deployment"),
-        ("relase", "release"),
-        ("replicaton", "replication"),
-        ("authentcaiton", "authentication"),
-        ("serch", "search"),
-        ("saerch", "search"),
-        ("kuberntes", "kubernetes"),
-        ("mreged", "merged"),
-        ("observabilty", "observability"),
-        ("instalationsanleitung", "installationsanleitung"),
-        ("überwachng", "überwachung"),
-    ],
-)
-def test_a_slip_is_put_right(bases, typed, meant):
-    """A slip anywhere in a word, in its ending too, leads to the word as it stands in a text of some base."""
-    (found,) = corrections(bases, parse_query(typed).terms)
-
-    assert found.used == meant
-    assert sum(len(index.postings(found.term)) for index in bases) > 0
+def test_a_slip_is_put_right(bases):
+    """Anywhere in a word, in its ending too, it leads to the word as it stands in a text of some base."""
+    for slips, meant in {
+        "deploymnt Depolyment? edployment": "deployment",
+        "relase": "release",
+        "replicaton": "replication",
+        "authentcaiton": "authentication",
+        "serch saerch": "search",
+        "kuberntes": "kubernetes",
+        "mreged": "merged",
+        "observabilty": "observability",
+        "instalationsanleitung": "installationsanleitung",
+        "überwachng": "überwachung",
+    }.items():
+        for slip in slips.split():
+            (found,) = corrections(bases, parse_query(slip).terms)
+            assert found.used == meant
+            assert sum(len(index.postings(found.term)) for index in bases) > 0
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["next2", "relase_x", "--serch", "SERCH", '"deploymnt"', "saerchIt", "nxt", "nect", "sext", "検策", "deploym3nt",
-     "x" * 5000, "entirely", "help", "resale", "oprtrs", ""],
-)  # fmt: skip
-def test_what_is_no_slip_stays(bases, query):
+def test_what_is_no_slip_stays(bases):
     """Identifiers, numbers, capitals, quoted, very short and real words are never changed, nor what is too far."""
-    assert used(bases, query) == {}
+    for query in (
+        *(
+            "next2",
+            "relase_x",
+            "--serch",
+            "SERCH",
+            '"deploymnt"',
+            "saerchIt",
+            "nxt",
+            "nect",
+            "sext",
+            "検策",
+            "deploym3nt",
+        ),
+        *("x" * 5000, "entirely", "help", "resale", "oprtrs", ""),
+    ):
+        assert used(bases, query) == {}, query
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,6 @@ def test_a_word_in_another_script_is_no_name_for_its_sound(tmp_path, typed):
 
 
 def test_only_so_many_words_are_put_right(bases):
-    """A page in another language is not looked up word by word."""
     slips = " ".join(f"deploym{letter}nt" for letter in "abcdfghijklmnopqrstuvwxyz")
 
     assert len(used(bases, slips)) == 8
@@ -143,13 +147,11 @@ WORDS = st.text(alphabet="abc", max_size=7)
 
 @given(WORDS, WORDS, st.integers(0, 8))
 def test_slips_are_counted_as_in_the_textbook(left, right, most):
-    """The distance is the optimal string alignment distance, up to the limit."""
     assert distance(left, right, most) == min(reference(left, right), most + 1)
 
 
 @given(st.text())
 def test_what_is_corrected_is_one_word_of_letters(text):
-    """Only a word of letters is ever compared."""
     for term in parse_query(text).terms:
         word = correctable(term)
         assert not word or (len(term.tokens) == 1 and not any(letter.isdigit() for letter in word))

