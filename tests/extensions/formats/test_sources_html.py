@@ -177,11 +177,9 @@ WORST = (
 @pytest.mark.parametrize("piece", WORST)
 def test_repeated_markup_grows_no_faster_than_its_size(piece):
     """A page of one piece over and over comes out in the time limit of a test, at most some times as long."""
-    count = 200_000 // len(piece)
-
-    assert len(markdown_of(piece * count)) < 1_000_000
-    assert len(markdown_of(f"<table><tr><td>{piece * count}>")) < 1_000_000
-    assert len(markdown_of(f"<script>{piece * count}")) < 1_000_000
+    count = 50_000 // len(piece)
+    for start in ("", "<table><tr><td>", "<script>"):
+        assert len(markdown_of(f"{start}{piece * count}{start and '>'}")) < 250_000
 
 
 @pytest.mark.slow

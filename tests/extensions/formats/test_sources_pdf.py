@@ -73,15 +73,13 @@ def test_what_is_read_is_the_same_from_index_and_file(hub, environment):
     assert read(hub, "manual.pdf#Maintenance").text == read(hub, "copy.pdf#Maintenance").text
 
 
-@pytest.mark.parametrize("name", ["manual.pdf", "copy.pdf"])
-def test_a_page_is_read_by_its_name(hub, environment, name):
+def test_a_page_is_read_by_its_name(hub, environment):
     """A page or chapter serves as heading in a ref, indexed or not."""
     environment.write("knowledge/copy.pdf", MANUAL)
-
-    assert "## Page 2\nValve torque is 12 Nm." == read(hub, f"{name}#Page 2").text.strip()
-    assert ["## Page 2", "## Page 4"] == [
-        line for line in read(hub, f"{name}#Maintenance").text.split("\n") if line.startswith("##")
-    ]
+    for name in ("manual.pdf", "copy.pdf"):
+        assert "## Page 2\nValve torque is 12 Nm." == read(hub, f"{name}#Page 2").text.strip()
+        chapter = read(hub, f"{name}#Maintenance").text.split("\n")
+        assert ["## Page 2", "## Page 4"] == [line for line in chapter if line.startswith("##")]
 
 
 def test_a_page_without_text_is_left_out(hub):
@@ -101,48 +99,40 @@ def test_its_day_is_that_of_its_metadata(environment):
     assert 29 == hub.search(Query(text="valve torque")).hits[0].age_days
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (encrypted(MANUAL, "secret"), "It is encrypted"),
-        (a_pdf("", ""), "None of its 2 pages has text"),
-        (MANUAL[: len(MANUAL) // 2], "It is no PDF that can be read"),
-        (b"no pdf at all", "It is no PDF that can be read"),
-        (b"", "It is no PDF that can be read"),
-        (a_pdf("x", content=b"q " * 600_000), "Pages that cannot be read are left out: 1."),
-    ],
-    ids=["encrypted", "scan", "cut", "other", "empty", "too much"],
-)
-def test_a_file_that_cannot_be_read_is_reported(environment, data, says):
-    """Nothing fails, the file is named with its reason, and the others are found."""
-    environment.write("knowledge/bad.pdf", data)
+BAD = {
+    "encrypted": (encrypted(MANUAL, "secret"), "It is encrypted"),
+    "scan": (a_pdf("", ""), "None of its 2 pages has text"),
+    "cut": (MANUAL[: len(MANUAL) // 2], "It is no PDF that can be read"),
+    "other": (b"no pdf at all", "It is no PDF that can be read"),
+    "empty": (b"", "It is no PDF that can be read"),
+    "too-much": (a_pdf("x", content=b"q " * 600_000), "Pages that cannot be read are left out: 1."),
+}
+
+
+def test_a_file_that_cannot_be_read_is_reported(environment):
+    """Nothing fails, each file is named with its reason, and the others are found."""
+    for name, (data, _) in BAD.items():
+        environment.write(f"knowledge/{name}.pdf", data)
     environment.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
     hub = environment.hub()
     hub.sync()
 
-    assert says in problems(hub)["bad.pdf"]
     assert ["note.md"] == [hit.ref for hit in hub.search(Query(text="onions", mode="keyword")).hits]
-    assert says in hub.read("bad.pdf").unread[0].message
+    for name, (_, says) in BAD.items():
+        assert says in problems(hub)[f"{name}.pdf"]
+        assert says in hub.read(f"{name}.pdf").unread[0].message
 
 
-def test_a_file_that_anybody_may_open_is_read(environment):
-    """Encrypted with an empty password is what printing restrictions look like."""
+def test_a_file_that_anybody_may_open_or_that_can_be_mended_is_read(environment):
+    """Encrypted with an empty password, as printing restrictions are; with a table of objects that lies."""
     environment.write("knowledge/open.pdf", encrypted(MANUAL, ""))
+    environment.write("knowledge/bent.pdf", MANUAL[: MANUAL.index(b"startxref")] + b"startxref\n7\n%%EOF\n")
     hub = environment.hub()
     hub.sync()
 
-    assert {} == problems(hub)
-    assert "Valve torque" in read(hub, "open.pdf").text
-
-
-def test_a_damaged_table_of_objects_is_mended(environment):
-    """A file whose xref lies is still read."""
-    at = MANUAL.index(b"startxref")
-    environment.write("knowledge/bent.pdf", MANUAL[:at] + b"startxref\n7\n%%EOF\n")
-    hub = environment.hub()
-    hub.sync()
-
-    assert "Valve torque" in read(hub, "bent.pdf").text
+    assert "open.pdf" not in problems(hub)
+    for name in ("open.pdf", "bent.pdf"):
+        assert "Valve torque" in read(hub, name).text
 
 
 def test_time_is_bounded(monkeypatch):

@@ -200,9 +200,11 @@ def test_a_folder_that_is_no_data_set_is_named_in_full(tmp_path, monkeypatch):
         assert str(refused.value).startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("row", "fault"),
-    [
+def test_a_wrong_line_of_a_vault_is_named(vault):
+    """An answer that is not there would only look like a bad search."""
+    file = vault / "queries.jsonl"
+    right = file.read_text("utf-8")
+    for row, fault in (
         ({"query": "x", "expected": "nowhere.md"}, "there is no document 'nowhere.md'"),
         ({"query": "x", "expected": "guide.md::Rolling back"}, "there is no section 'Rolling back' in 'guide.md'"),
         ({"query": "x"}, "has no `expected`"),
@@ -210,15 +212,10 @@ def test_a_folder_that_is_no_data_set_is_named_in_full(tmp_path, monkeypatch):
         ({"query": "x", "expected": "guide.md", "also_valid": ["a"]}, "`also_valid` is not an object"),
         ({"query": "x", "expected": "guide.md", "stratum": "all"}, "the stratum 'all'"),
         ({"id": "s1", "query": "x", "expected": "guide.md"}, "the query id 's1' occurs twice"),
-    ],
-)
-def test_a_wrong_line_of_a_vault_is_named(vault, row, fault):
-    """An answer that is not there would only look like a bad search."""
-    file = vault / "queries.jsonl"
-    file.write_text(f"{file.read_text('utf-8')}{json.dumps(row)}\n", "utf-8")
-
-    with pytest.raises(DatasetError, match=rf"queries\.jsonl, line 5: .*{fault}"):
-        load_dataset(vault)
+    ):
+        file.write_text(f"{right}{json.dumps(row)}\n", "utf-8")
+        with pytest.raises(DatasetError, match=rf"queries\.jsonl, line 5: .*{fault}"):
+            load_dataset(vault)
 
 
 def test_what_is_no_data_set_is_said(tmp_path, evaluate):

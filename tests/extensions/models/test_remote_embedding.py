@@ -71,9 +71,9 @@ def test_queries_and_documents_are_told_apart_to_the_model(server, embedder):
     assert sent(server) == ["title: none | text: a document", "task: search result | query: a question"]
 
 
-@pytest.mark.parametrize(
-    ("model", "query", "document"),
-    [
+def test_models_have_their_formats():
+    """By their name, wherever they come from; unknown ones get the text as it is."""
+    for model, query, document in (
         ("embeddinggemma:300m-qat-q4_0", "task: search result | query: ", "title: none | text: "),
         ("nomic-embed-text", "search_query: ", "search_document: "),
         ("text-embedding-nomic-embed-text-v1.5", "search_query: ", "search_document: "),
@@ -81,21 +81,11 @@ def test_queries_and_documents_are_told_apart_to_the_model(server, embedder):
         ("mxbai-embed-large", "Represent this sentence", ""),
         ("snowflake-arctic-embed2:latest", "query: ", ""),
         ("snowflake-arctic-embed:22m", "Represent this sentence", ""),
-        ("bge-m3", "", ""),
-        ("all-minilm", "", ""),
-        ("text-embedding-3-small", "", ""),
-    ],
-)
-def test_models_have_their_formats(model, query, document):
-    """By their name, wherever they come from; unknown ones get the text as it is."""
-    found = format_of(model)
-
-    assert found.query.startswith(query)
-    assert bool(found.query) == bool(query)
-    assert found.document == document
-
-
-def test_every_format_is_reached():
+        *((name, "", "") for name in ("bge-m3", "all-minilm", "text-embedding-3-small")),
+    ):
+        found = format_of(model)
+        assert found.query.startswith(query)
+        assert (bool(found.query), found.document) == (bool(query), document)
     assert all(format_of(f"{name}x") == wanted for name, wanted in FORMATS.items())
 
 
@@ -258,26 +248,15 @@ def test_a_query_waits_only_so_long(server, embedder, monkeypatch, way):
     assert time.monotonic() - started < 5
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"[]",
-        b"{}",
-        b'{"embeddings": []}',
-        b'{"embeddings": [[]]}',
-        b'{"embeddings": [[1, 2], [1]]}',
-        b'{"embeddings": [["a"]]}',
-        b'{"embeddings": [[NaN, 1]]}',
-        b'{"embeddings": 3}',
-        b"\xff",
-    ],
-)
-def test_nonsense_is_an_error(server, embedder, raw):
+def test_nonsense_is_an_error(server, embedder):
     assert embedder.fingerprint
-    server.raw = raw
-    with pytest.raises(EmbedderError):
-        embedder.embed(["x", "y"])
+    for raw in (
+        *(b"", b"[]", b"{}", b'{"embeddings": []}', b'{"embeddings": [[]]}', b'{"embeddings": [[1, 2], [1]]}'),
+        *(b'{"embeddings": [["a"]]}', b'{"embeddings": [[NaN, 1]]}', b'{"embeddings": 3}', b"\xff"),
+    ):
+        server.raw = raw
+        with pytest.raises(EmbedderError):
+            embedder.embed(["x", "y"])
 
 
 def test_vectors_of_another_length_are_an_error(server, embedder):
