@@ -128,8 +128,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 245,
-    "lines": 63073,
-    "code lines": 43483,
+    "lines": 63005,
+    "code lines": 43448,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -195,7 +195,11 @@ def page(text: str, *, pager: bool = True) -> None:
     width = terminal_width()
     if width is not None:
         text = fitted(text, width)
-    command = _pager() if pager and _is_longer_than_screen(text) else None
+    size, command = shutil.get_terminal_size(), None
+    # Standard input must be a terminal, too: a pager would block a script that pipes into kbhub.
+    if pager and sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        rows = sum(1 + max(0, len(line) - 1) // max(1, size.columns) for line in text.splitlines())
+        command = _pager() if rows >= size.lines else None
     if command is None:
         show(text)
         return
@@ -218,15 +222,6 @@ def _feed(process: subprocess.Popen[bytes], text: str) -> None:
         except KeyboardInterrupt:
             continue
         return
-
-
-def _is_longer_than_screen(text: str) -> bool:
-    # Standard input must be a terminal, too: a pager would block a script that pipes into kbhub.
-    if not (sys.stdout.isatty() and sys.stdin.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
-        return False
-    size = shutil.get_terminal_size()
-    rows = sum(1 + max(0, len(line) - 1) // max(1, size.columns) for line in text.splitlines())
-    return rows >= size.lines
 
 
 def _pager() -> list[str] | None:

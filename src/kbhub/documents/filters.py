@@ -114,15 +114,6 @@ class Layer:
         return next((rule for rule in reversed(self.rules) if rule.matches(relative, directory=directory)), None)
 
 
-def deciding_rule(layers: Sequence[Layer], path: str, *, directory: bool) -> Rule | None:
-    """Return the rule that decides about a path of the base, or None; layers are outermost first, the last wins."""
-    for layer in reversed(layers):
-        rule = layer.rule_for(path, directory=directory)
-        if rule is not None:
-            return rule
-    return None
-
-
 def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
     """Parse the lines of an ignore file, the `source`; patterns that git cannot match either are dropped."""
     if not (lines := tuple(lines)):
@@ -333,8 +324,9 @@ class Filters:
     def rule_reason(self, path: str, layers: Sequence[Layer], *, directory: bool) -> str | None:
         """Return a message with the rule that leaves a file or folder out, or None if there is none."""
         rule = self.exclude.rule_for(path, directory=directory)
-        if rule is None or rule.negated:
-            rule = deciding_rule(layers, path, directory=directory)
+        if rule is None or rule.negated:  # else the innermost rule that matches decides
+            found = (layer.rule_for(path, directory=directory) for layer in reversed(layers))
+            rule = next(filter(None, found), None)
         if rule is None or rule.negated:
             return None
         return f"{path!r} is excluded by {rule.text!r} in {rule.source}"

@@ -99,8 +99,14 @@ def _compose(text: str) -> Node | None:
         node: Node | None = loader.get_single_node()
     finally:
         loader.dispose()
-    if node is not None:
-        _check_growth(node)
+    # A graph may have too many values or levels when its aliases are expanded.
+    count, pending = 0, [] if node is None else [(node, 1)]
+    while pending:
+        current, depth = pending.pop()
+        count += 1
+        if count > MAX_NODES or depth > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_NODES} values or {MAX_DEPTH} levels with its aliases written out")
+        pending += [(child, depth + 1) for child in _children(current)]
     return node
 
 
@@ -123,18 +129,6 @@ def _children(node: Node) -> Iterator[Node]:
             yield value
     elif isinstance(node, SequenceNode):
         yield from node.value
-
-
-def _check_growth(node: Node) -> None:
-    """Refuse a graph with too many values or levels after its aliases are expanded."""
-    count = 0
-    pending = [(node, 1)]
-    while pending:
-        current, depth = pending.pop()
-        count += 1
-        if count > MAX_NODES or depth > MAX_DEPTH:
-            raise ValueError(f"more than {MAX_NODES} values or {MAX_DEPTH} levels with its aliases written out")
-        pending.extend((child, depth + 1) for child in _children(current))
 
 
 def _from_node(node: Node | None, closing: int) -> FrontMatter:
@@ -181,7 +175,7 @@ def _split_tags(text: str) -> list[str]:
 
 
 def _mapping(node: MappingNode, constructor: Any) -> dict[str, Any]:
-    constructor.flatten_mapping(node)  # expands `<<` merges; `_check_growth` has bounded their size
+    constructor.flatten_mapping(node)  # expands `<<` merges; `_compose` has bounded their size
     return {_key(key): _value(value, constructor) for key, value in node.value}
 
 

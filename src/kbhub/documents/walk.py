@@ -378,7 +378,9 @@ class Traversal:
 
     def _unjudged(self, folder: PendingFolder, place: int | str) -> list[os.DirEntry[str]]:
         """Collect a folder's plain files, and return the entries that must be judged one by one."""
-        if self._may_be_plain(folder):
+        only = self.base.only
+        whole = not only or (folder.path != "" and belongs(folder.path, only))
+        if whole and self.wanted is None and self.base.kind != "session":
             plain = FileListing(_prefix(folder))
             with os.scandir(place) as entries:
                 others, passed = self._split(entries, plain)
@@ -428,12 +430,6 @@ class Traversal:
             if self.full:
                 break
         return folders
-
-    def _may_be_plain(self, folder: PendingFolder) -> bool:
-        """Whether a text file in a folder belongs to the base unless a rule or its size excludes it."""
-        only = self.base.only
-        whole = not only or (folder.path != "" and belongs(folder.path, only))
-        return whole and self.wanted is None and self.base.kind != "session"
 
     def _split(
         self, entries: Iterable[os.DirEntry[str]], plain: FileListing

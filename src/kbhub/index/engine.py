@@ -376,8 +376,19 @@ class Index(ABC):
 
     def signed(self, selection: Selection | None, dimensions: int) -> tuple[Signatures, NDArray[np.bool_]]:
         """Return the signatures of vectors with these dimensions, and a mask of the selected chunks (None: all)."""
-        columns = self.columns()
-        signatures = self._signatures()
+        seen, columns = self._local.seen, self.columns()
+        if seen.signatures is None:
+            embedder, known = self.meta("embedder"), self._signed
+            if not (known and known[0] is columns and known[1] == embedder):
+                # Recompute all of a small index: its mean would otherwise depend on when it was first read.
+                small = len(columns.ids) < PACKED_FROM
+                on = known and not small and known[1] == embedder and columns.goes_on_from(known[0])
+                before = known[2] if known and on else None
+                with self.sound():
+                    known = (columns, embedder, self._read_signatures(before, columns))
+                self._signed = known
+            seen.signatures = known[2]
+        signatures = seen.signatures
         if signatures.meant and len(signatures.mean) != dimensions:
             raise self.damaged(f"its vectors have {len(signatures.mean)} dimensions, not {dimensions}")
         return signatures, columns.alive if selection is None else columns.selected(selection.chunks)
@@ -475,22 +486,6 @@ class Index(ABC):
             "SELECT path, message FROM problem UNION ALL "
             "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
         )
-
-    def _signatures(self) -> Signatures:
-        """Return the signatures of the vectors in this snapshot, updated from cached ones."""
-        seen = self._local.seen
-        if seen.signatures is None:
-            columns, embedder, known = self.columns(), self.meta("embedder"), self._signed
-            if not (known and known[0] is columns and known[1] == embedder):
-                # Recompute all of a small index: its mean would otherwise depend on when it was first read.
-                small = len(columns.ids) < PACKED_FROM
-                on = known and not small and known[1] == embedder and columns.goes_on_from(known[0])
-                before = known[2] if known and on else None
-                with self.sound():
-                    known = (columns, embedder, self._read_signatures(before, columns))
-                self._signed = known
-            seen.signatures = known[2]
-        return seen.signatures
 
     @contextmanager
     def sound(self) -> Iterator[None]:

@@ -291,19 +291,15 @@ def spread(
     """
     count = limit
     while True:
-        kept = _largest(values, count)
+        kept = np.arange(len(values))
+        if len(values) > count:
+            last = np.partition(values, -count)[-count]
+            kept = np.concatenate([np.flatnonzero(values > last), np.flatnonzero(values == last)[:TIED]])
         if each is not None and len(kept) > each:
             kept = kept[first_of_each(documents[kept], values[kept], each)]
         if len(kept) >= limit or count >= len(values):
             return kept
         count *= 4
-
-
-def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    if len(values) <= count:
-        return np.arange(len(values))
-    last = np.partition(values, -count)[-count]
-    return np.concatenate([np.flatnonzero(values > last), np.flatnonzero(values == last)[:TIED]])
 
 
 def first_of_each(documents: NDArray[np.signedinteger], values: NDArray[np.float64], each: int) -> NDArray[np.int64]:

@@ -252,20 +252,15 @@ class StaticVectors:
                 vectors[row] = unit(mean)
         return vectors
 
-    def _spelled_as_unknown(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Replace the letters of a word that neither tokenizer nor lexicon has by one unknown token."""
-        later = self._later[tokens]
-        if self.model.unk_token_id is None or not np.count_nonzero(later):  # any() takes five times as long
-            return tokens
-        first = np.append(later[1:], False)
-        return np.where(first, self.model.unk_token_id, tokens)[~later]
-
     def _mean(self, tokens: NDArray[np.int64]) -> NDArray[np.float32] | None:
         """Return the unscaled mean of a text's token vectors; None if the model knows too few of them."""
         model, words = self.model, tokens[:0]
         if model.lexicon:
             tokens, words = model.lexicon.apart(tokens)
-            tokens = self._spelled_as_unknown(tokens)
+            later = self._later[tokens]
+            # The letters of a word that neither tokenizer nor lexicon has become one unknown token.
+            if model.unk_token_id is not None and np.count_nonzero(later):  # any() takes five times as long
+                tokens = np.where(np.append(later[1:], False), model.unk_token_id, tokens)[~later]
         if not speaks_of_something(self._known[tokens], self._meaning[tokens], len(words)):
             return None
         if model.unk_token_id is not None:

@@ -211,31 +211,35 @@ def _calls(
     result: SearchResult, query: Query, shown: int, cursor: Callable[[int], str], *, full: bool
 ) -> Sequence[Text]:
     """Return what a model does next."""
-    asked, status = _reworded("search", {"query": query.text}, ""), "`status` lists the bases and what is indexed."
     if result.hits and (full or not _empty_handed(result)):
         calls: list[Text] = []
         if shown > 1 and not full:
-            call = Call("read", {"refs": _item(result.hits[1], 0, None, scored=False).ref})
+            other = result.hits[1]
+            call = Call("read", {"refs": Ref(other.ref, other.docid, f":{other.start_line}-{other.end_line}")})
             calls.append(say("To open another hit: {}; same for every ref above.", call))
         if query.offset + shown < result.total:
-            calls.append(say("Next page: {}", _search_call(query, cursor(query.offset + shown), full=full)))
-        weak = result.verdict == "weak" and not query.queries and not query.offset
-        return [*calls, asked] if weak else calls
+            options = query.model_dump(mode="json", include=set(SEARCH_OPTIONS), exclude_defaults=True)
+            some = {**options, "full": full, "hyde": query.passage}
+            given = {
+                "queries": query.queries,
+                "bases": ",".join(query.bases),
+                "mode": query.mode,
+                "options": {name: value for name, value in some.items() if value},
+            }
+            arguments = {"query": query.text, **{name: value for name, value in given.items() if value}}
+            call = Call("search", {**arguments, "cursor": cursor(query.offset + shown)})
+            calls.append(say("Next page: {}", call))
+        if result.verdict == "weak" and not query.queries and not query.offset:
+            calls.append(_reworded("search", {"query": query.text}, ""))
+        return calls
     if not result.searched:
         return ["`status` shows indexing progress and problems."]
     if query.offset:
         return [f"There are {_total(result)} hits in total; search without `cursor` for the first."]
     if is_unfinished(result.notes):
         return ["Search again in a moment; `status` shows how far indexing is."]
-    return [asked, status] if rewording_helps(result.notes) else [status]
-
-
-def _search_call(query: Query, cursor: str, *, full: bool) -> Call:
-    options = query.model_dump(mode="json", include=set(SEARCH_OPTIONS), exclude_defaults=True)
-    options = {name: value for name, value in {**options, "full": full, "hyde": query.passage}.items() if value}
-    given = {"query": query.text, "queries": query.queries, "bases": ",".join(query.bases), "mode": query.mode}
-    arguments = {name: value for name, value in {**given, "options": options}.items() if value or name == "query"}
-    return Call("search", {**arguments, "cursor": cursor})
+    asked = [_reworded("search", {"query": query.text}, "")] if rewording_helps(result.notes) else []
+    return [*asked, "`status` lists the bases and what is indexed."]
 
 
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:

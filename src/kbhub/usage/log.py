@@ -127,16 +127,16 @@ def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) ->
 def flush() -> None:
     """Write the queued entries; those that cannot be written stay queued."""
     with _writing:
-        notes: list[_Note] = []
+        batches: dict[Hub, list[_Note]] = {}
         while _waiting:
-            notes.append(_waiting.popleft())
-        batches: dict[Path, list[_Note]] = {}
-        paths = {hub: _path_if_wanted(hub) for hub in {note.hub for note in notes}}
-        for note in notes:
-            if path := paths[note.hub]:
-                batches.setdefault(path, []).append(note)
-        for path, batch in batches.items():
-            if not _write(path, [_with_subject(note.entry) for note in batch]):
+            note = _waiting.popleft()
+            batches.setdefault(note.hub, []).append(note)
+        for hub, batch in batches.items():
+            try:
+                path = log_path(hub) if hub.config().settings.log.queries else None
+            except KbhubError:  # unknown whether the user wants a log
+                continue
+            if path and not _write(path, batch):
                 _waiting.extendleft(reversed(batch))
 
 
@@ -168,21 +168,14 @@ def _write_later() -> None:
     flush()
 
 
-def _path_if_wanted(hub: Hub) -> Path | None:
-    try:
-        return log_path(hub) if hub.config().settings.log.queries else None
-    except KbhubError:  # unknown whether the user wants a log
-        return None
-
-
-def _with_subject(entry: Asked | Opening) -> Asked | Opening:
-    if isinstance(entry, Opening):
-        return entry
-    subject = " ".join(parse_query(entry.text).text.split())
-    return replace(entry, subject=subject, key=key_of(subject))
-
-
-def _write(path: Path, entries: list[Asked | Opening]) -> bool:
+def _write(path: Path, notes: Iterable[_Note]) -> bool:
+    entries = list[Asked | Opening]()
+    for note in notes:
+        entry = note.entry
+        if isinstance(entry, Asked):
+            subject = " ".join(parse_query(entry.text).text.split())
+            entry = replace(entry, subject=subject, key=key_of(subject))
+        entries.append(entry)
     for _ in range(2):  # the first attempt sets a damaged file aside
         try:
             QueryLog(path).write(entries)

@@ -107,7 +107,13 @@ def search(
         granularity=granularity,
         explain=explain,
     )
-    result, took = _found(hub, asked, hits)
+    for _ in range(2):  # once more if it met a damaged index
+        bring_in_step(hub, bases)
+        began = time.perf_counter()
+        result = search_with(hub, asked, hits)
+        took = time.perf_counter() - began
+        if not any(noted_damage(hub.index(base).path) for base in hub.select(bases)):
+            break
     complain_all(_said_first(result, form))
     record(hub, result, asked, took=took)
     flush()
@@ -130,18 +136,6 @@ def search(
         notes=notes,
         code=0 if result.searched else 1,
     )
-
-
-def _found(hub: Hub, query: Query, hits: Hits) -> tuple[SearchResult, float]:
-    """Bring small bases in step and search, once more if the search met a damaged index; with the seconds it took."""
-    bring_in_step(hub, query.bases)
-    began = time.perf_counter()
-    result = search_with(hub, query, hits)
-    if any(noted_damage(hub.index(base).path) for base in hub.select(query.bases)):
-        bring_in_step(hub, query.bases)
-        began = time.perf_counter()
-        result = search_with(hub, query, hits)
-    return result, time.perf_counter() - began
 
 
 def _said_first(result: SearchResult, form: str) -> list[str]:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 WORDS = 16_384
 """Words whose stems are cached, some 2 MB."""
 
-QUERIES = 64
-"""Queries whose word beginnings are cached: each query reads at least 20 texts."""
-
 CHANGED_ENDINGS = "eil"
 """Last letters of a stem that its word may lack: stemming adds an `e` (`filing`, `file`), turns `y` into `i` (`policy`)
 and `-bility` into `-bl`. The word starts with everything before them (Porter: "An algorithm for suffix stripping",
@@ -41,8 +38,9 @@ def plain(text: str) -> str | None:
     """
     if text.isascii():
         return text.lower()
-    if not all(map(_separates, set(_FOREIGN.findall(text)))):
-        return None
+    for character in set(_FOREIGN.findall(text)):
+        if any(one.isalnum() or unicodedata.category(one)[0] in "MC" for one in normalise(character)):
+            return None
     return text.encode("ascii", "replace").decode("ascii").lower()
 
 
@@ -58,7 +56,7 @@ def occurrences(
         pairs: pairs of wanted stems. Neighbouring parts that are one count as words, unless the whole word is wanted.
     """
     matches: dict[int, tuple[int, int, str]] = {}
-    for beginning in _beginnings(wanted):
+    for beginning in {stem[: -1 if len(stem) > 1 and stem[-1] in CHANGED_ENDINGS else None] for stem in wanted}:
         at = text.find(beginning)
         while at >= 0:
             end = at + len(beginning)
@@ -96,18 +94,6 @@ def _paired_parts(
 def stem_of(word: str) -> str:
     """Return the stem of one word, cached."""
     return "".join(stems(word))
-
-
-@lru_cache(maxsize=QUERIES)
-def _beginnings(stems: frozenset[str]) -> frozenset[str]:
-    return frozenset(
-        stem[:-1] if len(stem) > 1 and stem[-1] in CHANGED_ENDINGS else stem for stem in stems if stem.isascii()
-    )
-
-
-@lru_cache(maxsize=1024)
-def _separates(character: str) -> bool:
-    return not any(char.isalnum() or unicodedata.category(char)[0] in "MC" for char in normalise(character))
 
 
 def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:

@@ -545,7 +545,12 @@ def _excluded(word: str) -> str | None:
 def _terms(text: str, *, phrase: bool) -> list[Term]:
     """Make the terms of one piece of a query: one per Latin part, one per pair of Han or Kana."""
     if phrase:
-        words, rest = _open_end(text)
+        # A run at the end of a phrase may continue in the text.
+        words, end, rest = paired(text).rstrip(), text.rstrip()[-2:], ""
+        if RUN.fullmatch(end) and len(end) == 2:
+            words = words[:-1].rstrip()
+        elif RUN.fullmatch(end[-1:]):
+            rest = " *"
         word_stems = stems(words)
         return [Term(text, _quoted(words) + rest, word_stems, quoted=True)] if word_stems else []
     terms: list[Term] = []
@@ -569,14 +574,6 @@ def _apart(text: str) -> Term | None:
     """Return the phrase of the words of a mixed-case identifier, or None if it is not one."""
     parts = " ".join(cased_parts(_OUTER_MARKS.sub("", text)))
     return Term(text.strip(), _quoted(parts), stems(parts)) if parts else None
-
-
-def _open_end(text: str) -> tuple[str, str]:
-    """Return the indexed form of a phrase and a prefix mark, since a run at its end may continue in the text."""
-    words, end = paired(text).rstrip(), text.rstrip()[-2:]
-    if not RUN.fullmatch(end[-1:]):
-        return words, ""
-    return (words[:-1].rstrip(), "") if RUN.fullmatch(end) and len(end) == 2 else (words, " *")
 
 
 def _quoted(text: str) -> str:

@@ -43,7 +43,13 @@ def columns(before: Columns | None, rows: Rows) -> Columns:
     """Update columns of an earlier state of the same file, or None, to the current state of the index."""
     ((pack,),) = rows("SELECT value FROM meta WHERE key = 'pack'")
     if before is None or before.pack != pack:
-        before = _packed(pack, rows)
+        stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('ids', 'documents', 'lengths')"))
+        ids = growing(stored["ids"]) if stored else np.zeros(0, np.int64)
+        ends = growing(stored["lengths"]) if stored else ids
+        documents = np.frombuffer(stored["documents"] if stored else b"", np.int32)
+        if not len(ids) == len(ends) == len(documents):
+            raise ValueError("its packed columns differ in length")
+        before = made(pack, len(ids), ids, documents, np.diff(ends, prepend=0).astype(np.int32))
     last = int(before.ids[-1]) if len(before.ids) else -1
     ids, lengths = _new(last, rows)
     documents = np.concatenate([before.documents, _documents(ids, last, rows)])
@@ -83,17 +89,6 @@ def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int3
     if not np.array_equal(by_chunk[:, 0], ids):
         raise ValueError("chunks and what is searched of them differ")
     return by_chunk[:, 1].astype(np.int32)
-
-
-def _packed(pack: int, rows: Rows) -> Columns:
-    stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('ids', 'documents', 'lengths')"))
-    if not stored:
-        return made(pack, 0, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-    ids, lengths = growing(stored["ids"]), np.diff(growing(stored["lengths"]), prepend=0).astype(np.int32)
-    documents = np.frombuffer(stored["documents"], np.int32)
-    if not len(ids) == len(lengths) == len(documents):
-        raise ValueError("its packed columns differ in length")
-    return made(pack, len(ids), ids, documents, lengths)
 
 
 def signatures(before: Signatures | None, known: Columns, rows: Rows, read: Read) -> Signatures:
