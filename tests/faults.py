@@ -44,9 +44,6 @@ class Disk(apsw.VFS):
     """The file system of every database of this process; says beforehand what is done to which file.
 
     Register it in child processes only: it stays until they end.
-
-    Args:
-        change: called with what is about to be done, such as `wal write`; what it raises, SQLite gets as the outcome.
     """
 
     def __init__(self, change: Callable[[str], None]) -> None:
@@ -140,14 +137,7 @@ def environment() -> dict[str, str]:
 
 
 def in_child(name: str, *arguments, wrapper: tuple[str, ...] = (), **options):
-    """Call a function of this module in a process of its own.
-
-    Args:
-        name: the function.
-        arguments: what it gets; JSON, paths as strings.
-        wrapper: a command in front, which runs what follows it.
-        options: of `subprocess.run`.
-    """
+    """Call a function of this module in a process of its own."""
     done = subprocess.run(
         [*wrapper, *command(name, *arguments)],
         env=environment(), capture_output=True, text=True, timeout=CHILD_SECONDS, check=False, **options,
@@ -211,13 +201,7 @@ class Children:
 
 
 def with_mount(kind: str, folder: Path, options: str) -> tuple[str, ...]:
-    """Give a wrapper that mounts something over a folder, for the child alone; skips the test where none may.
-
-    Args:
-        kind: `tmpfs` (empty) or `bind` (the folder itself).
-        folder: what is mounted over.
-        options: of the mount.
-    """
+    """Give a wrapper that mounts something over a folder, for the child alone; skips the test where none may."""
     if sys.platform != "linux" or not shutil.which("unshare"):
         pytest.skip("needs mount namespaces")
     own = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
@@ -243,12 +227,7 @@ def bound_by_modes() -> tuple[str, ...]:
 
 @contextmanager
 def held(lock: str, code: str) -> Iterator[None]:
-    """Let another process hold something: it says `held` when it does, and lets go when it is told.
-
-    Args:
-        lock: what, as the code's first argument.
-        code: what to run; it ends with `print('held', flush=True); sys.stdin.read()` to hold on.
-    """
+    """Let another process hold something: it says `held` when it does, and lets go when it is told."""
     process = subprocess.Popen(
         [sys.executable, "-c", code, lock],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
@@ -297,17 +276,7 @@ def fork_for_each_line() -> None:
 
 
 def index_until(base: str, index: str, phase: str, moment: int) -> dict[str, int]:
-    """Bring an index in step in small batches; die at a moment of a phase, just before it changes a file.
-
-    Args:
-        base: its folder.
-        index: its file.
-        phase: `indexing`, `optimising`, `checkpointing`; `outside` to die never and to say so of each change instead.
-        moment: the change of that phase to die at, from 0.
-
-    Returns:
-        Changes per phase, if it lived.
-    """
+    """Bring an index in step in small batches; die at a moment of a phase, just before it changes a file."""
     now, counts = ["indexing"], Counter[str]()
 
     def change(_: str) -> None:
@@ -433,16 +402,7 @@ def fill_mount(places: dict, words: str, mount: str) -> list[dict]:
 
 
 def edit_until(places: dict, act: str, step: int) -> int:
-    """Change a document; die just before a step of it, if it has so many.
-
-    Args:
-        places: the environment, as for `sync_and_ask`.
-        act: `create`, `update`, `delete`, `restore` or `rename`.
-        step: how many files or folders were opened for writing, made, renamed, linked or removed before.
-
-    Returns:
-        The steps that it has, if it lived.
-    """
+    """Change a document; die just before a step of it, if it has so many."""
     from kbhub import editing
 
     hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))

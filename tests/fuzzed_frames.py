@@ -32,12 +32,7 @@ class Fuzzed:
 
 
 class Fuzz:
-    """Makes frames.
-
-    Args:
-        seed: the same frames for the same seed.
-        modern: whether requests are of the era without a handshake.
-    """
+    """Makes frames."""
 
     def __init__(self, seed: int, *, modern: bool) -> None:
         self.random, self.modern, self.made = random.Random(seed), modern, 0

@@ -49,18 +49,7 @@ READS = {
 
 
 def payload(client, name, cwd, *, session=SESSION, transcript=None, source="startup", prompt="", tool=None):
-    """Give the JSON value that a client sends.
-
-    Args:
-        client: its name.
-        name: ours of the event.
-        cwd: the session's directory.
-        session: its id.
-        transcript: its log.
-        source: why it starts.
-        prompt: what the person wrote.
-        tool: name and arguments of a tool.
-    """
+    """Give the JSON value that a client sends."""
     sent = {
         "session_id": session,
         "transcript_path": str(transcript) if transcript else None,

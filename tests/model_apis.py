@@ -88,11 +88,7 @@ FORMS = {
 
 
 class ModelServer:
-    """A server for all of them, on a port of this machine.
-
-    Args:
-        tool: name and arguments of the tool that the model calls first.
-    """
+    """A server for all of them, on a port of this machine."""
 
     def __init__(self, tool):
         self.requests: list[str] = []

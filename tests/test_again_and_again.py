@@ -78,7 +78,7 @@ def test_two_embedders_on_one_cache_leave_each_other_alone(shop, tmp_path):
     assert index_of(shop.hub()) == index_of(shop.hub(config=none)) != index_of(shop.hub(config=second))
 
 
-@pytest.mark.parametrize("count", [1, FRESH_PATHS + 5])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), FRESH_PATHS + 5])
 def test_a_document_that_is_taken_later_knows_its_commit(folder, count):
     folder.write(".kbhubignore", "late*\n")
     for number in range(count):

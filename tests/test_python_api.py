@@ -24,13 +24,8 @@ HEAVY = {"anyio", "apsw", "cyclopts", "mcp", "numpy", "pydantic", "typing", "imp
 
 
 @pytest.fixture
-def user(environment, monkeypatch):
+def user(environment, kbhub):
     """The environment of a script's process: an empty home, and two documents in the project."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
     environment.write("knowledge/rollback.md", "# Rolling back\n\nRun `shop rollback`.\n")
     environment.write("knowledge/food.md", "# Lunch\n\nOn Mondays there is soup.\n")
     return environment

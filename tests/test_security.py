@@ -513,7 +513,7 @@ def test_nothing_is_asked_of_the_network(environment):
         "downloading = {'model2vec', 'huggingface_hub', 'hf_xet', 'fsspec', 'joblib', 'safetensors', 'tqdm', 'ollama',"
         " 'httpx'}\n"
         "loaded = {'kbhub', 'tokenizers', *downloading} & set(sys.modules)\n"
-        "if main(['doctor']): sys.exit(1)\n"  # which asks for the version of every library that it has a check for
+        "if main(['doctor']): sys.exit(1)\n"  # whose check of Ollama loads its client
         "print('loaded:', loaded)\n"
     )
     done = subprocess.run(

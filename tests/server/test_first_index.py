@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import contextmanager
 
 import pytest
 from filelock import FileLock
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 import kbhub.sync.freshness
 import kbhub.sync.unindexed
-from daemons import CONNECT, PATIENCE, settings, windows
+from daemons import PATIENCE
 from kbhub.server.server import create_server
 from kbhub.sync.freshness import Patience
 from kbhub.types import Query
@@ -39,13 +38,6 @@ def lock_of(hub):
     return f"{path}.lock"
 
 
-def client_of(environment, arguments, mode):
-    server = StdioServerParameters(
-        command=sys.executable, args=[*arguments], env=settings(environment, KBHUB_TOOLS="all"), cwd=environment.project
-    )
-    return Client(server, mode=mode, read_timeout_seconds=PATIENCE)
-
-
 @contextmanager
 def indexing(environment, go_on):
     """Let another process, which this one is to a server, make the first index, batch after batch as `go_on` says."""
@@ -66,20 +58,17 @@ def indexing(environment, go_on):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "arguments",
-    [("-m", "kbhub", "serve"), pytest.param(CONNECT, marks=pytest.mark.slow)],
-    ids=["own process", "daemon"],
-)
-async def test_a_search_waits_for_the_first_index_that_another_process_makes(cold, mode, arguments):
+@pytest.mark.usefixtures("patient")
+async def test_a_search_waits_for_the_first_index_that_another_process_makes(cold, mode):
+    """It reports how far that process is, and then answers from all files."""
     go_on, heard = threading.Event(), []
 
     async def progress(done, total, _message):
         heard.append((done, total))
         go_on.set()
 
-    with windows(cold), indexing(cold, go_on):
-        async with client_of(cold, arguments, mode) as client:
+    with indexing(cold, go_on):
+        async with Client(create_server(cold.hub()), mode=mode) as client:
             found = await client.call_tool("search", {"query": "tune the xylophone"}, progress_callback=progress)
 
     text = found.content[0].text

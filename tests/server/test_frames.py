@@ -253,7 +253,7 @@ def http_poster(environment, url, modern):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 @pytest.mark.parametrize(
-    ("modern", "seed", "count"), [(True, 1, 20), *(pytest.param(*one, marks=pytest.mark.slow) for one in OVER_HTTP)]
+    ("modern", "seed", "count"), [(True, 1, 10), *(pytest.param(*one, marks=pytest.mark.slow) for one in OVER_HTTP)]
 )
 def test_every_frame_is_answered_over_http(environment, modern, seed, count):
     furnish(environment, "canary")

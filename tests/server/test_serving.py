@@ -72,7 +72,10 @@ def test_a_handshake_loads_nothing_that_only_calls_or_the_command_line_need(envi
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"KBHUB_BASES": "no-path"}, "KBHUB_BASES"), ({"KBHUB_PROTOCOL": "newest"}, "KBHUB_PROTOCOL is 'newest'")],
+    [
+        pytest.param({"KBHUB_BASES": "no-path"}, "KBHUB_BASES", marks=pytest.mark.slow),
+        ({"KBHUB_PROTOCOL": "newest"}, "KBHUB_PROTOCOL is 'newest'"),
+    ],
 )
 def test_what_is_wrong_from_the_start_is_one_line_and_the_code_for_wrong_usage(environment, changes, said):
     done = serve(environment, **changes)
