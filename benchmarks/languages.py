@@ -1,6 +1,6 @@
 """Sets to measure questions in other languages with: `python benchmarks/languages.py ROOT OUT [--distractors CORPUS.jsonl]`.
 
-ROOT is that of lexicon_sources.py, with the LibreOffice help of Debian (libreoffice-help-{en-us,de,es,vi,ru,zh-cn}) and
+ROOT is that of lexicon_sources.py, with the LibreOffice help of Debian (libreoffice-help-{en-us,de,es,vi,ru,zh-cn,hi,el}) and
 debian-handbook, each unpacked in a folder of that name. OUT gets folders for `kbhub eval`, SET-LANGUAGE: questions in
 that language, English documents; and same-LANGUAGE: headings, and the sections below them in the same language.
 
@@ -24,7 +24,17 @@ from pathlib import Path
 
 from lexicon_sources import SECTION, held_out
 
-LANGUAGES = {"de": "de-DE", "es": "es-ES", "vi": "vi-VN", "ru": "ru-RU", "zh": "zh-CN"}
+LANGUAGES = {
+    "de": "de-DE",
+    "es": "es-ES",
+    "vi": "vi-VN",
+    "ru": "ru-RU",
+    "zh": "zh-CN",
+    "ar": "ar-MA",
+    "hi": "hi-IN",
+    "th": "th-TH",
+    "el": "el-GR",
+}
 MOST = 150
 Questions = list[tuple[str, int]]
 
@@ -120,6 +130,8 @@ def lohelp(root: Path, out: Path) -> None:
             long = [text for before, text in own if len(before) > 40]
             if len(own) >= 3 and long:
                 asked.append((long[0], number[page]))
+        if not asked:
+            continue
         write(
             out / f"lohelp-{language}", [" ".join(parts.values())[:3000] for parts in english.values()], sample(asked)
         )
@@ -146,7 +158,8 @@ def handbook(root: Path, out: Path) -> None:
                 untranslated = part == original or sum(word in known for word in words) > 0.6 * len(words) > 0
                 if (page, at) in number and not (untranslated and part.isascii()) and part != original:
                     asked.append((first_sentence(part), number[page, at]))
-        write(out / f"handbook-{language}", [english[page][at] for page, at in keys], sample(asked))
+        if asked:
+            write(out / f"handbook-{language}", [english[page][at] for page, at in keys], sample(asked))
 
 
 def general(out: Path, distractors: Path) -> None:

@@ -1,7 +1,10 @@
 """Make the packaged model's words of other languages: `python benchmarks/lexicon.py PAIRS.jsonl MODEL.safetensors`.
 
-PAIRS.jsonl is what lexicon_sources.py writes; MODEL.safetensors becomes the packaged model. Needs torch 2.13 and scipy
-besides kbhub; 12 minutes and 5 GB on two cores. Nothing of an evaluation set is in it.
+PAIRS.jsonl is what lexicon_sources.py writes; MODEL.safetensors becomes the packaged model. Needs scipy besides kbhub,
+and torch 2.13 without `--add`; 12 minutes and 5 GB on two cores. Nothing of an evaluation set is in it.
+
+`--add WORDS.txt` adds Arabic, Hindi, Thai and Greek to the packaged model, whose other words stay as they are; the file
+has Thai words, a line each.
 
 The teacher is the packaged model itself on the English side, so English vectors stay as they are. A translation's vector
 is the sum of its words' rows and of the English pieces of all other words; Adam makes its cosine to the teacher's large.
@@ -24,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-import torch
 
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.models.static_model import (
@@ -40,20 +42,22 @@ from kbhub.models.static_model import (
     characters,
     is_foreign_letter,
     is_run,
+    is_thai,
     load_model,
+    longest,
     read_tensors,
     stems,
     units,
     word_hash,
 )
-from lexicon_sources import held_out
+from lexicon_sources import LANGUAGES, NEW, held_out
 
 FULL = ("de", "es", "vi", "ru", "zh")
 """Languages all of whose words are kept; of the others the `MOST_WORDS` most frequent."""
 
 MOST_WORDS = 6000
-LEAST_COUNT, LEAST_PAIRS = 2, 5
-"""How often a word, and a pair of Han or Kana, must occur."""
+LEAST_COUNT, LEAST_ADDED, LEAST_PAIRS = 2, 3, 5
+"""How often a word, one that `--add` adds, and a pair of Han or Kana, must occur."""
 
 ENGLISH_SHARE = 0.1
 """A word of ASCII letters that occurs this often as frequently on the English side is left to its English pieces."""
@@ -78,17 +82,26 @@ DENSITY = 0.335
 Quantizing for Minimum Distortion, 1960)."""
 
 HANGUL = re.compile("[\uac00-\ud7af]")
-CYRILLIC = re.compile("[\u0400-\u052f]")
+INFLECTED = re.compile("[\u0370-\u052f\u0900-\u0963]")
+"""Cyrillic, Greek, Devanagari."""
+
+ADDED = re.compile("[\u0370-\u03ff\u0600-\u06ff\u0900-\u097f\u0e01-\u0e4e]+")
+"""Scripts of the languages that `--add` adds."""
 
 
-def words_of(text: str) -> list[str]:
-    return [unit for word in re.findall(WORD_OR_MARK, text) for unit in units(word)]
+def words_of(text: str, thai: frozenset[str]) -> list[str]:
+    every = (unit for word in re.findall(WORD_OR_MARK, text) for unit in units(word))
+    return [part for unit in every for part in (longest(unit, thai) if is_thai(unit) else (unit,))]
+
+
+def is_pairs(word: str) -> bool:
+    return is_run(word) and not is_thai(word)
 
 
 def keys_of(words: Iterable[str]) -> Iterator[str]:
     for word in words:
         yield from (
-            characters(word) if is_run(word) else [word, *(stem for stem in stems(word) if len(stem) <= len(word))]
+            characters(word) if is_pairs(word) else [word, *(stem for stem in stems(word) if len(stem) <= len(word))]
         )
 
 
@@ -121,16 +134,17 @@ class Teacher:
 class Texts:
     """All pairs, as numbers."""
 
-    def __init__(self, file: Path, teacher: Teacher) -> None:
-        pairs = [pair for pair in map(json.loads, file.open(encoding="utf-8")) if not held_out(pair[1], pair[2])]
+    def __init__(self, file: Path, teacher: Teacher, languages: tuple[str, ...], thai: frozenset[str]) -> None:
+        rows = (pair for pair in map(json.loads, file.open(encoding="utf-8")) if pair[0] in languages)
+        pairs = [pair for pair in rows if not held_out(pair[1], pair[2])]
         english = {text: number for number, text in enumerate(sorted({pair[3] for pair in pairs}))}
-        originals = [words_of(text) for text in english]
+        originals = [words_of(text, thai) for text in english]
         self.english = Counter(chain.from_iterable(originals))
         targets = np.array([teacher.vector(words) for words in originals], np.float32)
         pairs = [pair for pair in pairs if targets[english[pair[3]]].any()]
         self.targets, self.target = targets, np.array([english[pair[3]] for pair in pairs])
         self.languages, self.sources = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        self.words = [words_of(pair[4]) for pair in pairs]
+        self.words = [words_of(pair[4], thai) for pair in pairs]
         self.counts: dict[str, Counter[str]] = defaultdict(Counter)
         for language, words in zip(self.languages, self.words, strict=True):
             self.counts[language].update(keys_of(words))
@@ -146,7 +160,7 @@ def vocabulary(texts: Texts, teacher: Teacher) -> dict[str, int]:
     """Key → how often it occurs."""
 
     def enough(key: str, count: int) -> bool:
-        if is_run(key):
+        if is_pairs(key):
             return len(key) == 1 or count >= LEAST_PAIRS
         return count >= LEAST_COUNT and 1 < len(key) < 30 and not is_english(key, count, texts, teacher)
 
@@ -175,7 +189,7 @@ class Student:
     def split(self, words: list[str], teacher: Teacher) -> tuple[list[int], list[int]]:
         own, pieces = [], []
         for word in words:
-            if is_run(word):
+            if is_pairs(word):
                 own += [self.number[key] for key in characters(word) if key in self.number]
                 continue
             stem = self.number.get(next(iter(stems(word)), ""))
@@ -200,6 +214,8 @@ class Student:
         return (4 * rows * (1e-3 / (1e-3 + frequency))[:, None]).astype(np.float32)
 
     def train(self, texts: Texts) -> np.ndarray:
+        import torch
+
         rows = torch.nn.Parameter(torch.from_numpy(self.rows))
         adam = torch.optim.Adam([rows], lr=RATE, betas=(0.9, 0.99))
         lengths, targets = np.diff(self.ends), torch.from_numpy(texts.targets)
@@ -230,13 +246,42 @@ class Student:
             print(f"epoch {epoch} loss {np.mean(losses):.4f} {time.time() - started:.0f}s", flush=True)
         return rows.detach().numpy()
 
+    def train_few(self, texts: Texts) -> np.ndarray:
+        """The same for fewer texts, in smaller batches."""
+        lengths = np.diff(self.ends)
+        matrix = scipy.sparse.csr_matrix(
+            (np.ones(len(self.found), np.float32), self.found, self.ends), shape=(len(lengths), len(self.number))
+        )
+        usable, rows = np.nonzero(lengths)[0], self.rows
+        size, epochs = BATCH // 4, 2 * EPOCHS
+        count = epochs * (len(usable) // size)
+        mean, square, step = np.zeros_like(rows), np.zeros_like(rows), 0
+        for epoch in range(epochs):
+            order, losses = self.random.permutation(usable), []
+            for start in range(0, len(order) - size + 1, size):
+                chosen = order[start : start + size]
+                sums = matrix[chosen] @ rows + self.rest[chosen].astype(np.float32)
+                norms = np.linalg.norm(sums, axis=1, keepdims=True) + 1e-6
+                vectors, targets = sums / norms, texts.targets[texts.target[chosen]]
+                cosines = (vectors * targets).sum(1, keepdims=True)
+                weights = self.weights[chosen][:, None]
+                losses.append(float(((1 - cosines) * weights).mean()))
+                slope = matrix[chosen].T @ (weights * (vectors * cosines - targets) / norms / size)
+                step += 1
+                mean += 0.1 * (slope - mean)
+                square += 0.01 * (slope * slope - square)
+                rate = RATE * min(1, step / 30) * (1 - step / (count + 1)) + 1e-4
+                rows -= rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
+            print(f"epoch {epoch} loss {np.mean(losses):.4f}", flush=True)
+        return rows
+
 
 def rare_words(texts: Texts, teacher: Teacher, student: Student, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Words that occur once, in a short text: half of what its other words leave of the teacher's vector."""
     found: dict[str, np.ndarray] = {}
     length = float(np.median(np.linalg.norm(rows, axis=1)))
     for language, source, target, words in zip(texts.languages, texts.sources, texts.target, texts.words, strict=True):
-        if language not in FULL or source in LIGHT or len(words) > SHORT or any(map(is_run, words)):
+        if language not in FULL or source in LIGHT or len(words) > SHORT or any(map(is_pairs, words)):
             continue
         new = [
             word
@@ -258,7 +303,7 @@ def merged(keys: list[str], counts: list[int], rows: np.ndarray) -> tuple[dict[s
     """Key → row, and the rows: forms of a word share one."""
     groups: dict[str, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
-        groups[key if is_run(key) else key[: 2 if HANGUL.search(key) else PREFIX]].append(number)
+        groups[key if is_pairs(key) else key[: 2 if HANGUL.search(key) else PREFIX]].append(number)
     directions = rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 1e-9)
     row_of: dict[str, int] = {}
     made: list[np.ndarray] = []
@@ -282,10 +327,10 @@ def merged(keys: list[str], counts: list[int], rows: np.ndarray) -> tuple[dict[s
 
 
 def completed(row_of: dict[str, int], counts: dict[str, int], texts: Texts, teacher: Teacher) -> dict[str, int]:
-    """With Cyrillic words without their last letters, and English words, which keep their pieces."""
+    """With inflected words without their last letters, and English words, which keep their pieces."""
     listed = dict(row_of)
     for key in sorted(row_of, key=lambda one: -counts.get(one, 1)):
-        if CYRILLIC.search(key) and not key.endswith("*"):
+        if INFLECTED.search(key) and not key.endswith("*"):
             for end in (len(key) - 1, len(key) - 2):
                 if end >= SHORTEST:
                     listed.setdefault(key[:end], row_of[key])
@@ -298,19 +343,27 @@ def completed(row_of: dict[str, int], counts: dict[str, int], texts: Texts, teac
     return listed
 
 
-def packed(listed: dict[str, int], rows: np.ndarray, folder: Path) -> bytes:
-    """The bytes of a safetensors file, with the English rows as they are."""
+def packed(listed: dict[str, int], rows: np.ndarray, folder: Path, *, add: bool) -> bytes:
+    """The bytes of a safetensors file, with the English rows as they are, and all others too if some are added."""
     scaled = rows * UNIT
     steps = np.clip(np.rint(DENSITY * scaled.std(1)), 1, 255).astype(np.uint8)
     levels = np.clip(np.rint(scaled / steps[:, None] + MIDDLE), 0, 2 * MIDDLE).astype(np.uint8)
     hashes = np.frombuffer(b"".join(map(word_hash, listed)), "<u8")
     order = np.argsort(hashes)
-    english = (read_tensors(folder / "model.safetensors") or {})[MATRIX]
+    order_rows = np.array(list(listed.values()), np.int32)
+    packed_levels = levels[:, ::2] | levels[:, 1::2] << 4
+    old = read_tensors(folder / "model.safetensors") or {}
+    if add:
+        new = ~np.isin(hashes, old[WORDS])
+        hashes = np.concatenate([old[WORDS], hashes[new]])
+        order_rows = np.concatenate([old[ROWS], (order_rows + len(old[STEPS]))[new]])
+        packed_levels, steps = np.concatenate([old[LEVELS], packed_levels]), np.concatenate([old[STEPS], steps])
+        order = np.argsort(hashes)
     tensors: dict[str, tuple[str, Any]] = {
-        MATRIX: ("I8", english),
+        MATRIX: ("I8", old[MATRIX]),
         WORDS: ("U64", hashes[order]),
-        ROWS: ("I32", np.array(list(listed.values()), np.int32)[order]),
-        LEVELS: ("U8", levels[:, ::2] | levels[:, 1::2] << 4),
+        ROWS: ("I32", order_rows[order]),
+        LEVELS: ("U8", packed_levels),
         STEPS: ("U8", steps),
     }
     header, data = {}, b""
@@ -327,28 +380,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pairs", type=Path)
     parser.add_argument("model", type=Path)
+    parser.add_argument("--add", type=Path)
     arguments = parser.parse_args()
     teacher = Teacher(PACKAGED_MODEL)
-    texts = Texts(arguments.pairs, teacher)
+    thai = frozenset(arguments.add.read_text("utf-8").split() if arguments.add else ())
+    full = NEW if thai else FULL
+    texts = Texts(arguments.pairs, teacher, NEW if thai else tuple(code for code in LANGUAGES if code not in NEW), thai)
     counts = vocabulary(texts, teacher)
+    if thai:
+        counts = {key: count for key, count in counts.items() if ADDED.fullmatch(key.rstrip("*"))}
     student = Student(texts, teacher, counts)
     print(f"{len(texts.words)} pairs, {len(counts)} words", flush=True)
-    rows = student.train(texts)
-    most = [{key for key, _ in texts.counts[language].most_common() if key in counts} for language in FULL]
+    rows = student.train_few(texts) if thai else student.train(texts)
+    most = [{key for key, _ in texts.counts[language].most_common() if key in counts} for language in full]
     most += [
         set([key for key, _ in of.most_common() if key in counts][:MOST_WORDS])
         for language, of in texts.counts.items()
-        if language not in FULL
+        if language not in full
     ]
-    kept = set().union(*most)
-    rare = rare_words(texts, teacher, student, rows)
+    kept = {key for key in set().union(*most) if not thai or counts[key] >= LEAST_ADDED}
+    rare = {} if thai else rare_words(texts, teacher, student, rows)
     keys = [key for key in counts if key in kept] + list(rare)
     vectors = np.concatenate(
-        [rows[[student.number[key] for key in counts if key in kept]], np.array(list(rare.values()), np.float32)]
+        [
+            rows[[student.number[key] for key in counts if key in kept]],
+            np.array(list(rare.values()), np.float32).reshape(-1, rows.shape[1]),
+        ]
     )
     row_of, made = merged(keys, [counts.get(key, 1) for key in keys], vectors)
     listed = completed(row_of, counts, texts, teacher)
-    data = packed(listed, made, PACKAGED_MODEL)
+    if thai:
+        listed = {key: row for key, row in listed.items() if row != ENGLISH}
+    data = packed(listed, made, PACKAGED_MODEL, add=bool(thai))
     arguments.model.write_bytes(data)
     print(
         f"{len(keys)} words, {len(listed)} keys, {len(made)} rows, {len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()}"

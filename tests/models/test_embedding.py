@@ -144,7 +144,7 @@ def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
 
 
 def test_what_the_model_does_not_know_has_no_vector(embedder):
-    texts = ["", "+++", "😀", "วิธีรีสตาร์ทเซิร์ฟเวอร์", "كيفية إعادة تشغيل الخادم", "ჟღბ ჩშც", "ъъыщ щщэъ"]
+    texts = ["", "+++", "😀", "როგორ გადავტვირთო სერვერი", "சேவையகத்தை மறுதொடக்கம்", "ჟღბ ჩშც", "ъъыщ щщэъ"]
     assert not embedder.embed(texts).any()
 
 
@@ -279,3 +279,11 @@ def test_a_tokenizer_with_other_rules_is_given_whole_texts():
 
         assert word_pattern(tokenizer) is None
         assert [tokens.tolist() for block in WordTokens(tokenizer).blocks(texts) for tokens in block] == wholes
+
+
+def test_words_of_other_scripts_mean_what_the_english_ones_do(embedder):
+    texts = ["إعدادات الطابعة", "प्रिंटर सेटिंग", "การตั้งค่าเครื่องพิมพ์", "Ρυθμίσεις εκτυπωτή"]
+    meant, other = embedder.embed(["printer settings", "a wolf hunts in the forest"])
+
+    for asked in embedder.embed(texts):
+        assert asked @ meant > 0.3 > asked @ other

@@ -31,7 +31,7 @@ MINILM_INSTALL = (
 
 PACKAGED_MODEL = Path(__file__).parent / "packaged"
 PACKAGED_NAME = "kbhub-static-256"
-PACKAGED_SHA256 = "e7f381d31285cf80e416f9db7a4e93af767f4cca1316fb018c8dff291ce85d52"
+PACKAGED_SHA256 = "78923d161c89228e15f54b3043453af555e60a529aaa382b206fdd4c40597a71"
 """Hash of the packaged model.safetensors, so that the file need not be read to identify it."""
 
 NO_EMBEDDER = "none"

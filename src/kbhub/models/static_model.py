@@ -8,7 +8,7 @@ import math
 import re
 import string
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,12 +44,27 @@ WORD_OR_MARK = rf"[{_MARKS}]|[^ \t\n\r{_MARKS}]+"
 """Pattern of the words that `Lexicon.tokens` takes, and of the marks that separate them."""
 
 _HAN_KANA = r"\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_UNITS = rf"[{_HAN_KANA}]+|[^\W_{_HAN_KANA}]+"
-"""Compiled at first use, which takes some ms: most queries are ASCII."""
+_THAI = r"\u0e01-\u0e4e"
+_LETTERS = rf"[^\W_{_HAN_KANA}{_THAI}]"
+_UNITS = rf"[{_HAN_KANA}]+|[{_THAI}]+|{_LETTERS}+(?:[\u0900-\u0963]{_LETTERS}*)*"
+"""Runs without spaces, and words, with the vowel signs of Devanagari. Compiled at first use, which takes some ms: most
+queries are ASCII."""
 
-_STEMS = (("\u0400", "\u052f", 6), ("\uac00", "\ud7af", 2))
-"""First and last letter of the scripts whose words have no English pieces, Cyrillic and Hangul, and how many letters at
-the beginning of a word stand for all words that share them."""
+LONGEST_THAI = 12
+"""Letters of the longest Thai word that is looked for in a run."""
+
+_ACCENTED = "[\u0370-\u03ff\u0600-\u06ff\u1f00-\u1fff]+"
+"""Greek and Arabic, whose marks come and go."""
+
+_SPELLINGS = str.maketrans("ςىة", "σيه", "ـ")
+
+_AFFIXES = r"\b(?:[وف]?(?:[بك]?ال|لل)|و)(?=\w{3})|(?<=\w{3})(?:ها|ان|ات|ون|ين|يه|[هي])\b"
+"""Articles with conjunctions and prepositions, and ends of plurals and pronouns (Larkey, Ballesteros, Connell: "Light
+Stemming for Arabic Information Retrieval", 2007)."""
+
+_STEMS = (("\u0400", "\u052f", 6), ("\uac00", "\ud7af", 2), ("\u0370", "\u03ff", 6), ("\u0900", "\u0963", 5))
+"""First and last letter of the scripts whose words have no English pieces, Cyrillic, Hangul, Greek and Devanagari, and
+how many letters at the beginning of a word stand for all words that share them."""
 
 
 class Lexicon:
@@ -97,7 +112,7 @@ class Lexicon:
             if (some := [left for left in lefts if rows.get(left, ENGLISH) != ENGLISH])
         }
         rows |= self._find(right for pairs in halves.values() for _, rights in pairs for right in rights)
-        known = {unit: found for unit, keys in runs.items() if (found := [rows[key] for key in keys if key in rows])}
+        known = {unit: found for unit, keys in runs.items() if (found := _found(unit, keys, rows))}
         for unit in every.difference(runs):
             row = rows[unit] if unit in rows else _first(forms.get(unit, ()), rows)
             found = _two(halves.get(unit, ()), rows) if row is None else [row] if row != ENGLISH else []
@@ -132,17 +147,46 @@ def units(word: str) -> list[str]:
 
 
 def _normal(word: str) -> str:
-    return unicodedata.normalize("NFKC", word).lower()
+    return re.sub(_ACCENTED, _without_marks, unicodedata.normalize("NFKC", word).lower())
+
+
+def _without_marks(match: re.Match[str]) -> str:
+    """Return Greek without accents, or Arabic without vowel signs and affixes."""
+    letters = unicodedata.normalize("NFKD", match.group()).translate(_SPELLINGS)
+    return re.sub(_AFFIXES, "", "".join(letter for letter in letters if not unicodedata.combining(letter)))
 
 
 def is_run(unit: str) -> bool:
-    """Return whether a unit is a run of Han or Kana."""
-    return not unit.isascii() and re.match(f"[{_HAN_KANA}]", unit) is not None
+    """Return whether a unit is a run of Han or Kana, or of Thai."""
+    return not unit.isascii() and re.match(f"[{_HAN_KANA}{_THAI}]", unit) is not None
+
+
+def is_thai(unit: str) -> bool:
+    """Return whether a unit is a run of Thai."""
+    return "\u0e01" <= unit[:1] <= "\u0e4e"
 
 
 def characters(run: str) -> list[str]:
-    """Return the characters of a run of Han and Kana, and the pairs of neighbours, as they are listed."""
+    """Return what a run may have in the list: its characters and pairs of neighbours, or all that may be Thai words."""
+    if is_thai(run):
+        return [run[at : at + size] for at in range(len(run)) for size in range(2, LONGEST_THAI + 1)]
     return [*run, *map("".join, pairwise(run))]
+
+
+def _found(run: str, keys: Sequence[str], rows: Mapping[str, int]) -> list[int]:
+    """Return the rows of a run: of its characters and pairs, or of the longest Thai words from left to right."""
+    return [rows[key] for key in (longest(run, rows) if is_thai(run) else keys) if key in rows]
+
+
+def longest(run: str, words: Container[str]) -> Iterator[str]:
+    """Yield the longest words at each place of a run of Thai, from left to right; what is no word is skipped."""
+    at = 0
+    while at < len(run):
+        ends = range(min(len(run), at + LONGEST_THAI), at + 1, -1)
+        end = next((end for end in ends if run[at:end] in words), at)
+        if end > at:
+            yield run[at:end]
+        at = max(end, at + 1)
 
 
 def _forms(word: str) -> list[str]:
@@ -185,6 +229,8 @@ def _rest(word: str, taken: Mapping[str, list[int]], rows: Mapping[str, int]) ->
         unit = match.group()
         if unit not in taken:
             return unit
+        if is_thai(unit):
+            return " "
         return "".join(f" {letter} " for letter in unit if letter not in rows) if is_run(unit) else " "
 
     return re.sub(_UNITS, left, _normal(word)).strip()
