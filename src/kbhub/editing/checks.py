@@ -7,9 +7,10 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from kbhub.errors import IndexUnavailable
+from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names, front_matter_of, link_rows, tag_counts_without
 from kbhub.index.engine import Index
 from kbhub.index.references import ref_of
@@ -18,10 +19,6 @@ from kbhub.reading.links import LinkKind, PathTable, folded
 from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-
 
 MAX_WARNINGS = 20
 """Limit of warnings per answer."""

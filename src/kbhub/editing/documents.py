@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -40,14 +40,12 @@ from kbhub.editing.paths import (
 )
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.sync.comparison import writing
 from kbhub.types import Heading
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 WriteMode = Literal["create", "update", "append"]
 Action = Literal["created", "updated", "appended", "unchanged"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from kbhub.editing import write_document
 from kbhub.editing.paths import PATH_BYTES, name_fault, why_not_writable
 from kbhub.errors import KbhubError, PathNotContained, UsageError
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.index.engine import Index
 from kbhub.models.embedding import MINILM
 from kbhub.search.search import search
@@ -30,9 +31,6 @@ from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import format_of, is_session
 from kbhub.workspace.memory_folders import COMPLETIONS_ID, completions_folder
 from kbhub.workspace.project import PROJECT_ID
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 FOLDER = "llm-completions"
 """Folder for the answers in a base, with one subfolder per model."""

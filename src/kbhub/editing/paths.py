@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kbhub.documents.edits import Text, text_of
 from kbhub.documents.filters import Filters, belongs
@@ -22,6 +22,7 @@ from kbhub.errors import (
     UsageError,
     WriteRefused,
 )
+from kbhub.hub import Hub
 from kbhub.index.references import check_length, document_id, named_base, ref_of, short_docid, unknown_base, why_no_base
 from kbhub.reading.lists import typed_into
 from kbhub.sync.comparison import writing
@@ -34,9 +35,6 @@ from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
 from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
 from kbhub.workspace.project import PROJECT_ID
 from kbhub.workspace.settings import nearest
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 T = TypeVar("T")
 

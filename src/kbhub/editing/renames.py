@@ -7,7 +7,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pydantic import Field
@@ -35,6 +34,7 @@ from kbhub.editing.paths import (
 )
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of
 from kbhub.reading.links import PATH_KINDS, LinkKind, PathTable, folded, places, stem
@@ -44,9 +44,6 @@ from kbhub.types import Base, Problem
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import Content, open_folder
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 Rewrite = Callable[[str, "LinkKind"], str | None]
 """Maps (target, kind) to the new target, None to leave it, or "" if it must change but no spelling works. Targets are

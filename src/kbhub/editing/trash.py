@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -25,14 +24,12 @@ from kbhub.editing.paths import (
 )
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.index.references import ref_of
 from kbhub.sync.comparison import writing
 from kbhub.types import Base
 from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.trash import Trash, TrashEntry
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 MAX_LINKS = 20
 """Limit of broken links named in an answer."""

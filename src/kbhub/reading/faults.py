@@ -8,17 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kbhub.errors import IndexUnavailable
+from kbhub.hub import Hub
 from kbhub.reading.graph import Edge, Graph, Node, found_document, graph_of, in_project, inside_of, places_on_disk
 from kbhub.reading.links import PATH_KINDS, LinkKind, folded
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 MOST_FILES = 50_000
 """Files of a base considered for attachments linked by name alone, as in Obsidian; that takes 50 ms, and files beyond

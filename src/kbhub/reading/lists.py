@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -16,6 +15,7 @@ from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import inside_of
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable, UsageError
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.references import DOCID_DIGITS, ref_of
 from kbhub.index.sqlite.index import NOT_THERE
@@ -25,9 +25,6 @@ from kbhub.sync.freshness import Freshness, passed_over
 from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.workspace.discovery import covers, matching, plain
 from kbhub.workspace.files import is_directory
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 _WILD = frozenset("*?[")
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import difflib
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kbhub.errors import UsageError
+from kbhub.hub import Hub
 from kbhub.reading.faults import Faults
 from kbhub.reading.graph import Edge, Graph, Node, TagTable, found_document, graph_of, key_of, unread
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TagCount, TaggedDocument, Tags
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 MOST_HOPS = 3
 """Most hops: further away, everything is connected."""

@@ -9,10 +9,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
 
 from kbhub.documents.markdown import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError, PartNotFound, UsageError
+from kbhub.hub import Hub
 from kbhub.index.engine import DocumentRow
 from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pattern, outdated, split_refs
 from kbhub.reading.reports import Reading, ReadResult, Unread
@@ -21,9 +21,6 @@ from kbhub.types import Base, Document, Query
 from kbhub.values import counted, struct
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.git import Commit, history
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 _FINGERPRINT = 10
 """Hex digits of the request's hash; 40 bits distinguish the queries of one conversation."""

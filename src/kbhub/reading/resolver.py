@@ -10,11 +10,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import open_contained
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
+from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names
 from kbhub.index.engine import Index
 from kbhub.index.references import (
@@ -35,9 +35,6 @@ from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import markdown_paths
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 NEAR = 3
 """Number of suggested refs."""

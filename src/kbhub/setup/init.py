@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -15,10 +14,7 @@ from kbhub.types import Base, Discovery
 from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.files import expand, is_directory
-from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, trust_pointer
-
-if TYPE_CHECKING:
-    from kbhub.workspace.project import TrustStore
+from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, TrustStore, trust_pointer
 
 STARTER = """\
 ---

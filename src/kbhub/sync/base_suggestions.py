@@ -10,18 +10,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, Layer, belongs
 from kbhub.errors import IndexUnavailable
+from kbhub.hub import Hub
 from kbhub.types import Base, Discovery
 from kbhub.values import counted, struct
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import IGNORE_NAMES, is_markdown
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, VAULT_FOLDER, has_documents, owned_by_user
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 MOST_ENTRIES = 5_000
 """Files and folders examined, nearest first: some 10 ms, and all of most repositories."""

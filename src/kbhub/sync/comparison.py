@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from kbhub.documents.walk import Limits, Scan, Traversal, digest_of, is_relative
 from kbhub.errors import IndexUnavailable, WriteRefused
+from kbhub.hub import Hub
 from kbhub.index.catalogue import differing
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex, noted_damage
@@ -21,9 +21,6 @@ from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.types import Base, FileEntry, Problem
 from kbhub.values import Value, struct
 from kbhub.workspace.files import private_directory
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 INDEX_LOCK_SECONDS = 0.1
 """Timeout for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""

@@ -16,18 +16,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbhub.documents.filters import Filters, included, parse_rules
 from kbhub.documents.walk import KEPT, Scan, listing_of
 from kbhub.errors import KbhubError, UsageError
+from kbhub.hub import Hub
 from kbhub.types import Base, Document, FileEntry, Kind
 from kbhub.values import counted, struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory, read_regular
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 ABOUT = "base.json"
 """Describes a folder: its base and the patterns added on the command line."""

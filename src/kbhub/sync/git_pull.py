@@ -12,16 +12,14 @@ import signal
 import subprocess
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.types import Base
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.types import Base
 
 FETCH_SECONDS = 120
 """Timeout of a fetch: a thousand commits over a slow line."""

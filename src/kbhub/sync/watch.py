@@ -10,19 +10,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchfiles import watch
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from kbhub.errors import KbhubError
+from kbhub.hub import Hub
+from kbhub.types import Base, Discovery
 from kbhub.values import struct
+from kbhub.workspace.config import LoadedConfig
 from kbhub.workspace.formats import IGNORE_NAMES, SKIPPED_FOLDERS, may_be_taken
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.types import Base, Discovery
-    from kbhub.workspace.config import LoadedConfig
 
 log = logging.getLogger(__name__)
 

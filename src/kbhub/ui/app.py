@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sys
 import webbrowser
 from collections.abc import Awaitable, Callable, Mapping
@@ -37,8 +38,6 @@ from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
-    import socket
-
     from starlette.requests import Request
     from starlette.responses import Response
 

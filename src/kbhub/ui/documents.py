@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
+from kbhub.hub import Hub
 from kbhub.index.references import STALE_DAYS
 from kbhub.memory.catalog import all_known, described
 from kbhub.memory.results import Memory
@@ -28,8 +29,6 @@ from kbhub.workspace.settings import Editor
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-    from kbhub.hub import Hub
 
 EDITORS: Mapping[Editor, str] = {
     "vscode": "vscode://file{path}:{line}",

@@ -10,6 +10,7 @@ import numpy as np
 from starlette.responses import JSONResponse
 
 from kbhub.errors import UsageError
+from kbhub.hub import Hub
 from kbhub.reading.faults import Faults
 from kbhub.reading.graph import Graph, Node, found_document, graph_of
 from kbhub.reading.nearness import NEAR_FLOOR, Means, means_in, vector_of
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.hub import Hub
 
 NEAR_EACH = 3
 """Documents nearest in meaning to which each is joined."""

@@ -13,6 +13,7 @@ import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
 from kbhub.errors import ConfigError, WriteRefused
+from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.reading.reports import Status
 from kbhub.render.html import WIDTH
@@ -24,8 +25,6 @@ from kbhub.workspace.extensions import extensions, load
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.hub import Hub
 
 log = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -21,8 +22,6 @@ from kbhub.errors import UsageError
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    import asyncio
-
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope
 

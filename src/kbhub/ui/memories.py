@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse
 from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import UsageError, WriteRefused
+from kbhub.hub import Hub
 from kbhub.memory.catalog import active_shelves, all_known, described, located, matching, subjects_changed
 from kbhub.memory.catalog import ref as ref_of_known
 from kbhub.memory.changes import NEAR_SHOWN, NEAR_SIMILARITY, forget, nearest, remember
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.hub import Hub
 
 PAGE = 50
 """Memories of one page."""

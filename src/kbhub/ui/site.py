@@ -15,6 +15,7 @@ from kbhub import __version__
 from kbhub.editing.audit import audit, fix
 from kbhub.editing.findings import AuditReport
 from kbhub.errors import IndexUnavailable, KbhubError
+from kbhub.hub import Hub
 from kbhub.render.html import environment, rendered
 from kbhub.sync.background import Background
 from kbhub.types import Base
@@ -23,8 +24,6 @@ from kbhub.usage.gaps import maintain
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-    from kbhub.hub import Hub
 
 FINDINGS = 100
 """Findings of the audit that are shown."""

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbhub.index.side_files import Distinct
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from kbhub.index.side_files import Distinct
 
 SIMILARITY = 0.85
 """Cosine above which two queries ask the same: issue "Memories"."""

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from kbhub.errors import EmbedderError, MemoriesUnavailable, QueryLogUnavailable, UsageError, WriteRefused
+from kbhub.hub import Hub
 from kbhub.index.side_files import ONCE_SECONDS, QueryLog, Topic
 from kbhub.models.embedding import PACKAGED_SHA256, Embedder, packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
@@ -20,7 +21,6 @@ from kbhub.usage.reports import Gaps, Maintained, Unanswered
 from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
     from kbhub.usage.clusters import Cluster
 
 MOST_OPEN = 200

@@ -10,18 +10,15 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbhub.errors import KbhubError, QueryLogUnavailable
+from kbhub.hub import Hub
 from kbhub.index.query.parser import normalise, parse_query
 from kbhub.index.references import parse_reference
 from kbhub.index.side_files import Asked, Opening, QueryLog
 from kbhub.types import Discovery, Query, SearchResult
 from kbhub.values import struct
 from kbhub.workspace.memory_folders import identify
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 FOLDER = "queries"
 """Folder of the logs in the data directory, with one file per project."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
+from kbhub.hub import Hub
 from kbhub.index.side_files import QueryLog, State, Topic
 from kbhub.memory.catalog import active_shelves, known
 from kbhub.memory.changes import forget, remember, rewrite
@@ -31,7 +32,6 @@ from kbhub.usage.questions import (
 )
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
     from kbhub.usage.clusters import Cluster
 
 MOST_PROMOTED = 50

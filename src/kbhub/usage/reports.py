@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pydantic import Field
 
 from kbhub.errors import QueryLogUnavailable
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.index.side_files import Asked, QueryLog
 from kbhub.reading.reports import Gap
 from kbhub.search.memory_boost import timestamp
 from kbhub.types import Mode, Verdict
 from kbhub.usage.log import flush, log_of, logs_folder
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 SHOWN = 20
 """Default number of queries in a list."""

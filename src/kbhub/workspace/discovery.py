@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
@@ -28,6 +27,7 @@ from kbhub.workspace.git import git_root
 from kbhub.workspace.project import (
     PROJECT_ID,
     Project,
+    TrustStore,
     clean,
     docs_base,
     find_project,
@@ -36,10 +36,6 @@ from kbhub.workspace.project import (
     trust_pointer,
 )
 from kbhub.workspace.settings import BaseEntry
-
-if TYPE_CHECKING:
-    from kbhub.workspace.project import TrustStore
-
 
 FROM_ROOTS = "the client's root"
 """Source of a workspace given by the client's roots."""

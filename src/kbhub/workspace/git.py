@@ -8,15 +8,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
 
+from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.files import probe, read_regular
 from kbhub.workspace.formats import is_text
-
-if TYPE_CHECKING:
-    from kbhub.types import Base
-
 
 _MAX_LINE_BYTES = 8192
 """Largest `.git`, `gitdir` or `commondir` file in bytes; it has one path, which no system allows beyond 4096."""

@@ -8,7 +8,7 @@ import os
 import re
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import UsageError
@@ -17,9 +17,7 @@ from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import is_directory, private_directory, probe, probe_in_vain, read_regular, real_path
 from kbhub.workspace.git import main_worktree, root_commit
-
-if TYPE_CHECKING:
-    from kbhub.workspace.settings import GlobalConfig, Settings
+from kbhub.workspace.settings import GlobalConfig, Settings
 
 MAX_CONFIG_BYTES = 1 << 20
 """Largest git configuration in bytes; with a thousand branches it has 100 kB."""

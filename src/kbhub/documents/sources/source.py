@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
 import threading
-from typing import IO, TYPE_CHECKING, BinaryIO, Self
+from typing import IO, BinaryIO, Self
 
 from kbhub.documents import chunking
 from kbhub.documents.plain_data import MOST_BYTES, unpacked, unreadable
@@ -14,9 +15,6 @@ from kbhub.documents.sources import converted, sessions, text_formats
 from kbhub.types import Base, Chunk, Document, Kind
 from kbhub.workspace.child_processes import end, greeting, start
 from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted, kind_of
-
-if TYPE_CHECKING:
-    import subprocess
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,10 @@ import os
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
+from kbhub.hub import Hub
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
@@ -17,11 +18,7 @@ from kbhub.sync.comparison import behind_of, compare, is_being_indexed
 from kbhub.types import Base, Discovery, Problem
 from kbhub.values import counted
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.project import PROJECT_ID
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.workspace.project import Grant, TrustStore
+from kbhub.workspace.project import PROJECT_ID, Grant, TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")
 """Splits a problem's message into what happened and what to do about it."""
