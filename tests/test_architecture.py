@@ -128,8 +128,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 245,
-    "lines": 63051,
-    "code lines": 43473,
+    "lines": 62978,
+    "code lines": 43435,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
