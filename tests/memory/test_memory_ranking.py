@@ -60,9 +60,67 @@ def test_use_lifts_a_memory_above_its_equal(environment):
     hub = environment.hub(clock=clock)
     first = remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
     remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
+    clock.now += 60
+    remember(hub, id=first.memory.id)  # both hold
     search(hub, "staging")
     for _ in range(7):
         count_refs(hub, [first.memory.ref])
     result = search(hub, "when does the staging cluster restart")
 
     assert place(result, "alpha") < place(result, "gamma")
+
+
+OLD = "The cleanup cron job runs at 2 am."
+NEW = "Cleanup runs at 04:30 to stay clear of the backup."
+QUESTION = "when does the cron job run?"
+
+
+def pair(hub, clock, **options):
+    """An older memory that has the words of the question, and a newer one that has not."""
+    old = remember(hub, OLD)
+    clock.now += 60
+    return old.memory, remember(hub, NEW, **options)
+
+
+def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed(environment):
+    clock = Clock(NOW)
+    hub = environment.hub(clock=clock)
+    old, new = pair(hub, clock)
+
+    assert [one.id for one in new.near] == [old.id]
+    assert new.memory.may_supersede == (old.id,)
+    first, second = search(hub, QUESTION).hits
+    assert (first.ref, second.ref) == (new.memory.ref, old.ref)
+    assert second.outdated.startswith(f"a newer memory may replace this: {first.ref}:")
+
+    clock.now += 60
+    remember(hub, id=old.id)
+    first, second = search(hub, QUESTION).hits
+    assert (first.ref, first.outdated, second.outdated) == (old.ref, None, None)
+
+
+def test_one_call_supersedes_without_a_new_text(environment):
+    clock = Clock(NOW)
+    hub = environment.hub(clock=clock)
+    old, new = pair(hub, clock)
+    settled = remember(hub, id=new.memory.id, supersedes=[old.id]).memory
+
+    assert (settled.supersedes, settled.may_supersede) == ((old.id,), ())
+    assert [hit.outdated for hit in search(hub, QUESTION).hits] == [None, f"superseded by {settled.id}"]
+
+
+def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_supersedes(environment):
+    clock = Clock(NOW)
+    hub = environment.hub(clock=clock)
+    old = remember(hub, "The mascot of the team is a heron.").memory
+    new = remember(hub, "Ahab, the whale.", supersedes=[old.id]).memory
+    last = remember(hub, "Qubert.", supersedes=[new.id]).memory
+    for number in range(120):
+        remember(hub, f"The team of station{number} has no mascot.")
+
+    for mode in ("keyword", "hybrid", "semantic"):
+        hub.sync()
+        hits = hub.search(Query(text="mascot heron", mode=mode)).hits
+        refs = [hit.ref for hit in hits if hit.ref in (old.ref, new.ref, last.ref)]
+        assert refs == [last.ref, new.ref, old.ref]
+        assert hits[0].ref == last.ref

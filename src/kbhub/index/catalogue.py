@@ -109,6 +109,27 @@ def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = No
         ]
 
 
+def successors(index: Index) -> Mapping[str, Sequence[tuple[int, bool]]]:
+    """Return superseded id → the documents that supersede it, and for each whether that is certain; cached."""
+
+    def read() -> Mapping[str, Sequence[tuple[int, bool]]]:
+        found = defaultdict[str, list[tuple[int, bool]]](list)
+        for older, key, document in index.rows(
+            "SELECT value, key, document_id FROM property WHERE key IN @texts ORDER BY document_id",
+            ["supersedes", "may_supersede"],
+        ):
+            found[str(older)].append((document, key == "supersedes"))
+        return found
+
+    return index.remembered("successors", read)
+
+
+def first_chunks(index: Index, documents: Sequence[int]) -> list[int]:
+    """Return the first chunk of each document that has one."""
+    rows = index.rows("SELECT min(id) FROM chunk WHERE document_id IN @ids GROUP BY document_id", numbers(documents))
+    return [chunk for (chunk,) in rows]
+
+
 def tag_counts_without(index: Index, *, without: str) -> Counter[str]:
     """Count the documents per tag as written, ignoring the document at one path."""
     counts: Counter[str] = Counter()

@@ -23,6 +23,7 @@ from kbhub.errors import (
     UsageError,
     WriteRefused,
 )
+from kbhub.index.catalogue import successors
 from kbhub.index.query.parser import normalise, stems
 from kbhub.index.references import embedded_text
 from kbhub.memory.catalog import (
@@ -58,6 +59,7 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
 from kbhub.search.memory_boost import Facts, Source, timestamp, uses_of
+from kbhub.search.updates import SAME_SUBJECT, Statement, likeness
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
 from kbhub.workspace.git import head_commit
@@ -78,8 +80,10 @@ _ALL = "`everything`, or `--all` on the command line"
 """How to ask for all memories of a scope."""
 
 NEAR_SIMILARITY = 0.65
-"""Cosine from which a memory is reported as near: of the pairs above it finds 19 of 20 with the same meaning, 18 of 20
-that contradict each other, and 1 of 16 about another aspect of the same thing (.23 to .57, one .77)."""
+"""Cosine from which a memory is reported as near, whatever its words. Others are near from `SAME_SUBJECT` on."""
+
+LEAST_SIMILARITY = 0.3
+"""Cosine below which none is looked at."""
 
 NEAR_SHOWN = 3
 """Limit of near memories that are reported."""
@@ -101,7 +105,7 @@ _LIST_MARK = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d+[.)])\s+", re.MULTILINE)
 COMPARED_CHUNKS = 8
 """Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
 
-NEIGHBOURS = 20
+NEIGHBOURS = 40
 """Chunks considered in each base; more than `NEAR_SHOWN`, as several may belong to one memory or to documents."""
 
 
@@ -136,12 +140,14 @@ def _word(part: str) -> str:
 
 
 def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float]]:
-    """Return the stored memories near to a new file, with cosine similarity, best first and without superseded ones."""
+    """Return stored memories near to a new file, with their cosines, likeliest first; superseded ones are left out."""
     document = parse_document(name, text.encode())
-    texts = [
-        embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunk_document(document)
-    ]
-    matches: dict[tuple[str, str], tuple[MemoryFile, float]] = {}
+    chunks = chunk_document(document)
+    texts = [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunks]
+    said, matches = (
+        Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks)),
+        list[tuple[float, MemoryFile, float]](),
+    )
     try:
         embedder = hub.embedder()
         if embedder is None or not texts:
@@ -150,10 +156,13 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
             for path, similarity in sorted(_near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items()):
                 with suppress(PathNotContained):
                     if (stored := read(shelf, path)) and not stored.facts.superseded_by:
-                        matches[stored.key] = stored, similarity
+                        subject = likeness(Statement(stored.body), said)
+                        if subject >= SAME_SUBJECT or similarity >= NEAR_SIMILARITY:
+                            matches.append((subject, stored, similarity))
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []
-    return sorted(matches.values(), key=lambda match: -match[1])
+    matches.sort(key=lambda match: (-match[0], match[1].key))
+    return [(stored, similarity) for _, stored, similarity in matches]
 
 
 def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
@@ -167,7 +176,7 @@ def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[s
                 near = {
                     chunk: similarity
                     for chunk, similarity in index.semantic(vector, NEIGHBOURS)
-                    if vector.any() and similarity >= NEAR_SIMILARITY
+                    if vector.any() and similarity >= LEAST_SIMILARITY
                 }
                 rows = index.chunks(list(near))
                 documents = index.documents([row.document_id for row in rows.values()])
@@ -273,6 +282,8 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         if PurePath(wanted["project"]).is_absolute():  # a folder of this machine says nothing to others
             fields["project"] = ""
     near = nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
+    if not older:
+        fields["may_supersede"] = tuple(memory.facts.id for memory, _ in near[:NEAR_SHOWN])
     words = wording(text)
     for other in shelves:
         if same := filed(other, text):
@@ -304,7 +315,8 @@ def _stored(
         others = ", ".join(other.id for other in offered)
         advice = (
             f'Similar but different: {others}. If it replaces one of them: remember(id="{name}", '
-            f'options={{"supersedes": ["{offered[0].id}"]}}); if it only repeats it: forget(ids=["{name}"]).',
+            f'options={{"supersedes": ["{offered[0].id}"]}}); if both hold: remember(id="{offered[0].id}"); if it only '
+            f'repeats it: forget(ids=["{name}"]).',
         )
     return Remembered(
         memory=as_it_is(hub, stored.shelf, stored.path),
@@ -351,7 +363,25 @@ def change(hub: Hub, old: MemoryFile, text: str, wanted: Mapping[str, Any], olde
     changed = bool(fields(old.facts) or text)
     if changed:
         rewrite(hub, old, fields, text)
-    return _counted(hub, old, older, "updated" if changed else "confirmed", changed=changed)
+        return _counted(hub, old, older, "updated", changed=True)
+    doubted, notes = _is_doubted(hub, old), tuple[str, ...]()
+    if doubted:  # it holds, although a similar memory was written later
+        try:
+            rewrite(hub, old, fields)
+        except WriteRefused as error:
+            notes = (str(error),)
+    return _counted(hub, old, older, "confirmed", changed=doubted, notes=notes)
+
+
+def _is_doubted(hub: Hub, memory: MemoryFile) -> bool:
+    """Return whether a newer memory may replace one."""
+    for shelf in active_shelves(hub):
+        with suppress(IndexUnavailable):  # not indexed yet
+            index = hub.index(shelf.base)
+            with index.snapshot():
+                if memory.facts.id in successors(index):
+                    return True
+    return False
 
 
 def strengthen(hub: Hub, memory: MemoryFile, wanted: Mapping[str, Any], older: Sequence[MemoryFile]) -> Remembered:
@@ -377,7 +407,11 @@ def strengthen(hub: Hub, memory: MemoryFile, wanted: Mapping[str, Any], older: S
 
 
 def _superseding(facts: Facts, older: Sequence[MemoryFile]) -> dict[str, Any]:
-    return {"supersedes": _joined(facts.supersedes, (other.facts.id for other in older))} if older else {}
+    if not older:
+        return {}
+    names = [other.facts.id for other in older]
+    left = tuple(name for name in facts.may_supersede if name not in names)
+    return {"supersedes": _joined(facts.supersedes, names), "may_supersede": left}
 
 
 def _counted(

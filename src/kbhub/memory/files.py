@@ -103,6 +103,9 @@ class MemoryFrontMatter(Model):
     refers: str = Field("", description="Ref of the document it was promoted from.")
     supersedes: str | list[str] = Field([], description="Ids of older memories it replaces.")
     superseded_by: str | list[str] = Field([], description="Ids of memories that replace it; it ranks lower then.")
+    may_supersede: str | list[str] = Field(
+        [], description="Ids of similar memories it may replace, until one of them is confirmed; it ranks above them."
+    )
 
 
 FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fields.items())

@@ -41,6 +41,7 @@ class Memory(Model):
     refers: str = Field("", description="Document that it follows, if it was promoted from one.")
     supersedes: tuple[str, ...] = Field((), description="Ids of older memories it replaces.")
     superseded_by: tuple[str, ...] = Field((), description="Ids of newer memories that replace it.")
+    may_supersede: tuple[str, ...] = Field((), description="Ids of similar memories it may replace.")
     score: float | None = Field(None, description="Score in a search, 0 to 1.")
 
 
@@ -133,6 +134,7 @@ class Record(Model):
     refers: str = Field("", description="Document that it follows.")
     supersedes: tuple[str, ...] = Field((), description="Ids.")
     superseded_by: tuple[str, ...] = Field((), description="Ids.")
+    may_supersede: tuple[str, ...] = Field((), description="Ids.")
     uses: int = Field(0, ge=0, description="How often it was used.")
     last_use: str | None = Field(None, description="ISO 8601.")
 

@@ -336,7 +336,7 @@ def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[s
     """Update `supersedes` and `superseded_by` of memories, as (folder, path), by a mapping of old to new ids."""
 
     def fields(stored: MemoryFile) -> dict[str, Any]:
-        links = {"supersedes": stored.facts.supersedes, "superseded_by": stored.facts.superseded_by}
+        links = {key: getattr(stored.facts, key) for key in ("supersedes", "superseded_by", "may_supersede")}
         return {
             field: tuple(names.get(name, name) for name in old)
             for field, old in links.items()

@@ -139,12 +139,15 @@ def remembered_report(done: Remembered) -> Report:
             {"id": ours, "options": {"supersedes": [theirs]}},
             f"kbhub remember --id {ours} --supersedes {theirs}",
         )
+        keep = Call("remember", {"id": theirs}, f"kbhub remember --id {theirs}")
         drop = Call("forget", {"ids": [ours]}, f"kbhub forget {ours}")
         near = [
             Item(label=Bare(one.id), score=f"{one.similarity:.2f}", title=Name(one.text, LINE_BYTES))
             for one in done.near
         ]
-        advice = say("If it replaces one of them: {}; if it only repeats it: {}.", replace, drop)
+        advice = say(
+            "If it replaces one of them: {}; if both hold: {}; if it only repeats it: {}.", replace, keep, drop
+        )
         parts += ["Similar but different:", *near, advice]
     # With similar memories, the first note is this advice, too.
     parts += [Line(note, NOTE_BYTES) for note in done.notes[bool(done.near) :]]

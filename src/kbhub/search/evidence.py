@@ -8,6 +8,8 @@ from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
@@ -26,6 +28,8 @@ from kbhub.search.plan import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kbhub.models.static_model import QueryVectors
 
 
@@ -84,12 +88,12 @@ def cohesion(words: Iterable[str]) -> float:
     return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
 
 
-def likeness(one: str, other: str) -> float:
-    """Return the cosine of two sentences by the packaged model, 0 if it is missing."""
+def embedded(text: str) -> NDArray[np.float32]:
+    """Return the vector of a sentence by the packaged model; all zero if it is missing."""
     try:
-        return float(packaged().embed_query(one) @ packaged().embed_query(other))
+        return packaged().embed_query(text)
     except EmbedderError:
-        return 0.0
+        return np.zeros(1, np.float32)
 
 
 @cache

@@ -182,7 +182,8 @@ def described(
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         others = sorted([chunks[other.key] for other in best.more[:also]], key=attrgetter("start_line"))
         if not outdated_by and best.replaced_by:
-            outdated_by = f"apparently replaced by {place(best.replaced_by)}"
+            seems = "a newer memory may replace this:" if home.kind == "memory" else "apparently replaced by"
+            outdated_by = f"{seems} {place(best.replaced_by)}"
         hits.append(
             Hit(
                 ref=ref_of(home, document.path, active),

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.index.catalogue import memory_rows
-from kbhub.index.engine import Index
+from kbhub.index.engine import Key
 from kbhub.index.references import age_days
 from kbhub.index.side_files import Use, UseCounts
-from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal
-from kbhub.types import Base, Query
+from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, by_base
+from kbhub.types import Query
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.memory_folders import memories_folder, place_of
 
@@ -103,6 +103,8 @@ class Facts:
     refers: str = ""
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
+    may_supersede: tuple[str, ...] = ()
+    """Ids of similar memories that it may replace."""
 
 
 def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts:
@@ -129,6 +131,7 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         refers=_text(values.get("refers")),
         supersedes=_texts(values.get("supersedes")),
         superseded_by=_texts(values.get("superseded_by")),
+        may_supersede=_texts(values.get("may_supersede")),
     )
 
 
@@ -160,21 +163,15 @@ def uses_of(hub: Hub) -> UseCounts:
     return UseCounts(memories_folder(hub.data) / USES_NAME)
 
 
-def factors_of(index: Index, base: Base, uses: UseCounts, paths: Sequence[str], now: float) -> dict[str, float]:
-    """Return path → factor on the scores of memories, see `strength_factor`; other documents are left out.
-
-    It reads the index, within a snapshot, and the use counts once each. `now` is in seconds since the epoch.
-    """
-    counted: Mapping[str, Use] = uses.all(place_of(base))
-    result = {}
-    for row in memory_rows(index, paths=paths):
-        facts = facts_of(row.path, row.front_matter, row.tags)
-        use = counted.get(facts.id)
-        moments = (use.last if use else None, facts.updated, facts.created)
-        last = max((moment for moment in moments if moment is not None), default=row.mtime_ns / 1e9)
-        value = strength(facts.source, use.uses if use else 0, last, now)
-        result[row.path] = strength_factor(value, superseded=bool(facts.superseded_by))
-    return result
+def facts_in(bases: OpenBases, keys: Sequence[Key]) -> dict[Key, Facts]:
+    """Return the front matter of documents of bases of memories; others are left out. Cached in `bases`."""
+    wanted = [key for key in keys if bases.open[key[0]].base.kind == "memory"]
+    for number, ids in by_base(set(wanted) - bases.facts.keys()).items():
+        rows = bases.documents([(number, document) for document in ids])
+        keys_of = {row.path: key for key, row in rows.items()}
+        for row in memory_rows(bases.open[number].index, paths=list(keys_of)):
+            bases.facts[keys_of[row.path]] = facts_of(row.path, row.front_matter, row.tags)
+    return {key: bases.facts[key] for key in wanted if key in bases.facts}
 
 
 def recency(age: float, weight: float) -> float:
@@ -198,16 +195,28 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     weights, without = [base.base.weight for base in bases.open], plan.query.without
     for hit in () if "weight" in without else hits:
         hit.multiply("weight", weights[hit.key[0]] / max(weights))
-    for number, base in enumerate(() if "strength" in without else bases.open):
-        mine = [hit for hit in hits if hit.key[0] == number] if base.base.kind == "memory" else []
-        if paths := bases.paths([hit.document_key for hit in mine]):
-            factors = factors_of(base.index, base.base, uses_of(bases.hub), list(paths.values()), bases.now)
-            for hit in mine:
-                hit.multiply("strength", factors.get(paths.get(hit.document_key, ""), 1.0))
+    if "strength" not in without:
+        _strengthen(bases, hits)
     if plan.query.recency and "recency" not in without:
         rows = bases.documents([hit.document_key for hit in hits])
         for hit in hits:
             hit.multiply("recency", recency(age_days(rows[hit.document_key], bases.now), plan.query.recency))
+
+
+def _strengthen(bases: OpenBases, hits: list[Candidate]) -> None:
+    memories = facts_in(bases, [hit.document_key for hit in hits])
+    rows, counted = bases.documents(memories), dict[int, Mapping[str, Use]]()
+    for hit in hits:
+        if facts := memories.get(hit.document_key):
+            number = hit.key[0]
+            if number not in counted:
+                counted[number] = uses_of(bases.hub).all(place_of(bases.open[number].base))
+            use = counted[number].get(facts.id)
+            moments = (use.last if use else None, facts.updated, facts.created)
+            written = abs(rows[hit.document_key].mtime_ns) / 1e9
+            last = max((moment for moment in moments if moment is not None), default=written)
+            value = strength(facts.source, use.uses if use else 0, last, bases.now)
+            hit.multiply("strength", strength_factor(value, superseded=bool(facts.superseded_by)))
 
 
 SIGNAL = RankingSignal(("weight", "strength", "recency"), lambda _: True, weigh)

@@ -16,6 +16,7 @@ from kbhub.values import DAY_SECONDS, struct
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.models.embedding import Embedder
+    from kbhub.search.memory_boost import Facts
     from kbhub.sync.unindexed import UnindexedScan
 
 T = TypeVar("T")
@@ -240,6 +241,8 @@ class OpenBases:
     skipped: list[Skipped] = field(default_factory=list)
     scans: dict[str, UnindexedScan] = field(default_factory=dict)
     """Base → the scan of files that its first index lacks."""
+    facts: dict[Key, Facts] = field(default_factory=dict)
+    """Front matter of memories that were read."""
     _chunks: dict[Key, ChunkRow] = field(default_factory=dict)
     _documents: dict[Key, DocumentRow] = field(default_factory=dict)
 
@@ -258,7 +261,7 @@ class OpenBases:
         broken = next(base for base in self.open if base.base.id == failure.base)
         self.open.remove(broken)
         self.skipped.append(Skipped(base=failure.base, reason=str(failure)))
-        self._chunks, self._documents = {}, {}
+        self.facts, self._chunks, self._documents = {}, {}, {}
         return broken
 
     def chunks(self, keys: Iterable[Key]) -> dict[Key, ChunkRow]:
