@@ -58,8 +58,8 @@ from kbhub.memory.files import (
     with_ids,
 )
 from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
+from kbhub.search.conversations import SAME_SUBJECT, Statement, likeness
 from kbhub.search.memory_boost import Facts, Source, timestamp, uses_of
-from kbhub.search.updates import SAME_SUBJECT, Statement, likeness
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
 from kbhub.workspace.git import head_commit
@@ -80,7 +80,10 @@ _ALL = "`everything`, or `--all` on the command line"
 """How to ask for all memories of a scope."""
 
 NEAR_SIMILARITY = 0.65
-"""Cosine from which a memory is reported as near, whatever its words. Others are near from `SAME_SUBJECT` on."""
+"""Cosine from which a memory is reported as near, whatever its words."""
+
+NEAR_SUBJECT = 0.78
+"""`likeness` from which others are: docs/explanation/memory-retrieval.md."""
 
 LEAST_SIMILARITY = 0.3
 """Cosine below which none is looked at."""
@@ -139,14 +142,14 @@ def _word(part: str) -> str:
     return " ".join(stems(word)) if word.isalpha() and word.isascii() else word
 
 
-def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float]]:
-    """Return stored memories near to a new file, with their cosines, likeliest first; superseded ones are left out."""
+def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float, float]]:
+    """Return stored memories near to a new file, likeliest first, with cosine and `likeness`; no superseded ones."""
     document = parse_document(name, text.encode())
     chunks = chunk_document(document)
     texts = [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunks]
     said, matches = (
         Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks)),
-        list[tuple[float, MemoryFile, float]](),
+        list[tuple[MemoryFile, float, float]](),
     )
     try:
         embedder = hub.embedder()
@@ -157,12 +160,11 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
                 with suppress(PathNotContained):
                     if (stored := read(shelf, path)) and not stored.facts.superseded_by:
                         subject = likeness(Statement(stored.body), said)
-                        if subject >= SAME_SUBJECT or similarity >= NEAR_SIMILARITY:
-                            matches.append((subject, stored, similarity))
+                        if subject >= NEAR_SUBJECT or similarity >= NEAR_SIMILARITY:
+                            matches.append((stored, similarity, subject))
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []
-    matches.sort(key=lambda match: (-match[0], match[1].key))
-    return [(stored, similarity) for _, stored, similarity in matches]
+    return sorted(matches, key=lambda match: (-match[2], match[0].key))
 
 
 def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
@@ -283,12 +285,14 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
             fields["project"] = ""
     near = nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
     if not older:
-        fields["may_supersede"] = tuple(memory.facts.id for memory, _ in near[:NEAR_SHOWN])
+        fields["may_supersede"] = tuple(
+            one.facts.id for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT
+        )
     words = wording(text)
     for other in shelves:
         if same := filed(other, text):
             return strengthen(hub, same, wanted, older)
-        indexed = (memory for memory, _ in near if memory.shelf.place == other.place)
+        indexed = (memory for memory, _, _ in near if memory.shelf.place == other.place)
         for memory in chain(indexed, unindexed(hub, other)):
             if wording(memory.body) == words:
                 return strengthen(hub, memory, wanted, older)
@@ -298,7 +302,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
 
 
 def _stored(
-    hub: Hub, stored: MemoryFile, older: Sequence[MemoryFile], near: Sequence[tuple[MemoryFile, float]]
+    hub: Hub, stored: MemoryFile, older: Sequence[MemoryFile], near: Sequence[tuple[MemoryFile, float, float]]
 ) -> Remembered:
     """Build the result for a new memory, with the near memories that it may replace."""
     name = stored.facts.id
@@ -307,7 +311,7 @@ def _stored(
     replaced = {memory.key for memory in older}
     offered = [
         Near(id=one.facts.id, ref=ref(hub, one), text=shortened(one.body), similarity=round(similarity, 3))
-        for one, similarity in near
+        for one, similarity, _ in near
         if one.key not in replaced
     ]
     advice: tuple[str, ...] = ()

@@ -1,14 +1,29 @@
-"""Signals of conversations: words in one turn, and the turns and sessions beside it."""
+"""Signals for sessions and memories: words in one turn, and newer statements above the older ones they replace."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
+from math import prod
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
+from kbhub.index.catalogue import first_chunks, successors
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
+from kbhub.index.query.excerpts import occurrences, plain
+from kbhub.index.query.parser import paired, parse_query, stems
 from kbhub.search.dates import own_time
+from kbhub.search.evidence import embedded, rarity
+from kbhub.search.memory_boost import Facts, facts_in
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
+from kbhub.types import Kind
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 AMOUNTS = {"together": 0.6, "meaning": 0.6, "next": 0.1, "adjacent": 0.05}
 """The most each signal adds if all that was examined are conversations: docs/explanation/memory-retrieval.md."""
@@ -16,7 +31,7 @@ AMOUNTS = {"together": 0.6, "meaning": 0.6, "next": 0.1, "adjacent": 0.05}
 LEAST_SHARE = 0.5
 """Share of conversations among the examined chunks from which the signals count; they grow up to a share of 1."""
 
-LEASTTURNS = 3
+LEAST_TURNS = 3
 """Lines with a speaker from which a text is a conversation."""
 
 TURN_SHARE = 0.5
@@ -34,12 +49,12 @@ def is_conversation(chunk: ChunkRow, document: DocumentRow) -> bool:
     if document.kind == "session":
         return True
     prose = chunk.text[chunk.prose :]
-    if prose.count(":") < LEASTTURNS:  # most texts, and the pattern takes a tenth of a millisecond
+    if prose.count(":") < LEAST_TURNS:  # most texts, and the pattern takes a tenth of a millisecond
         return False
     lines = [line for line in prose.split("\n") if line.strip() and not line.startswith("#")]
     speakers = [match[1] for line in lines if ":" in line and (match := TURN.match(line))]
     # In a list of terms with their meanings, every line has another name.
-    return LEASTTURNS <= len(speakers) >= TURN_SHARE * len(lines) and len(set(speakers)) < len(speakers)
+    return LEAST_TURNS <= len(speakers) >= TURN_SHARE * len(lines) and len(set(speakers)) < len(speakers)
 
 
 def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
@@ -91,4 +106,270 @@ def _larger(values: dict[str, float], signal: str, value: float) -> None:
     values[signal] = max(values.get(signal, 0.0), min(1.0, value))
 
 
-SIGNAL = RankingSignal(tuple(AMOUNTS), lambda plan: plan.query.mode != "semantic", _add_spoken)
+SPOKEN = RankingSignal(tuple(AMOUNTS), lambda plan: plan.query.mode != "semantic", _add_spoken)
+
+
+NEWER = "newer"
+
+SAME_SUBJECT = 0.84
+"""Least `likeness` of two statements about the same subject: docs/explanation/memory-retrieval.md has the figures."""
+
+WORDS, CHANGE, VALUES = 0.5, 0.15, 0.15
+"""What common words add to the cosine, a word of change in the later statement, and values in both."""
+
+FEWEST_WORDS, FEWEST_COMMON = 3, 2
+"""Words with a meaning in something said, and those that two have in common; "Thanks, Nate!" states nothing."""
+
+MOST_CHARACTERS = 600
+"""Characters of a statement that are compared: a long paragraph."""
+
+_CHANGE = re.compile(
+    r"\b(?:now|nowadays|no longer|any ?more|instead|actually|correction|since|as of|used to|rather than|"
+    r"from (?:now|then|today|next|this)|(?:re)?moved?|migrated?|switch(?:ed)?|replace[ds]?|changed?|dropped|raised|"
+    r"lowered|increased|reduced|renamed|scaled|upgraded|downgraded|retired|deprecated|took over|has left|"
+    r"turned? o(?:n|ff))\b",
+    re.IGNORECASE,
+)
+"""Words that tell of a change."""
+
+_VALUE = re.compile(
+    r"\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
+    r"twenty|thirty|forty|fifty|sixty|ninety|hundred)\b",
+    re.IGNORECASE,
+)
+"""Numbers and weekdays."""
+
+
+class Statement:
+    """A text as far as it is compared with others."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text[:MOST_CHARACTERS]
+
+    @cached_property
+    def words(self) -> Mapping[str, float]:
+        """Stem of each word with a meaning → its rarity."""
+        return {stem: rarity(term.text) for term in parse_query(self.text).terms for stem in stems(paired(term.text))}
+
+    @cached_property
+    def vector(self) -> NDArray[np.float32]:
+        """The vector of the packaged model; all zero if that is missing."""
+        return embedded(self.text)
+
+    @cached_property
+    def changes(self) -> bool:
+        """Whether it tells of a change."""
+        return _CHANGE.search(self.text) is not None
+
+    @cached_property
+    def has_value(self) -> bool:
+        """Whether it has a number or a weekday."""
+        return _VALUE.search(self.text) is not None
+
+
+def likeness(older: Statement, newer: Statement) -> float:
+    """Return how much two statements are about the same subject: from 0 to 1.8, see `SAME_SUBJECT`.
+
+    It is their cosine, and parts of the share of common words by rarity (Dice's coefficient), a word of change in the
+    newer one, and values in both.
+    """
+    shared = older.words.keys() & newer.words.keys()
+    common = sum(older.words[stem] for stem in shared)
+    both = sum(older.words.values()) + sum(newer.words.values())
+    value = WORDS * 2 * common / both if both else 0.0
+    value += CHANGE * newer.changes + VALUES * (older.has_value and newer.has_value)
+    # Above all, the vectors cost: where nothing else speaks for it, no two statements are near enough.
+    return value + float(older.vector @ newer.vector) if value else 0.0
+
+
+COMPARED = 40
+"""Best hits that are compared."""
+
+LEAST_COVERAGE: Mapping[Kind, float] = {"session": 0.25, "memory": 0.25}
+"""Least share of the query's words, by rarity, in one of two statements, by the kind of its document. A chunk of a
+session is one turn; of the many turns in a chunk of any other conversation, one has the words by chance."""
+
+OTHER_COVERAGE, OTHER_SUBJECT = 0.375, 0.9
+"""The same for other conversations, and the least `likeness` there."""
+
+LEAST_SCORE, LEAST_DECLARED = 0.3, 0.2
+"""Least score of a newer hit, as a share of the older one's; and where it was found similar when it was written."""
+
+ABOVE = 1e-6
+"""By how much the newer hit's score exceeds the older one's."""
+
+_PAST = re.compile(
+    r"\b(?:ago|original(?:ly)?|initial(?:ly)?|at first|earlier|earliest|previous(?:ly)?|former(?:ly)?|used to|"
+    r"back then|changed|did|was|were|had)\b",
+    re.IGNORECASE,
+)
+"""Words of a question about how things were, where the older statement answers as well."""
+
+_END = re.compile(r"(?<=[.!?])\s+")
+"""The end of a sentence."""
+
+_UNSAID = re.compile(r"^\s*\[.*\]\s*$|\?\s*$")
+"""A caption or a question, which states nothing."""
+
+Pair = tuple[Candidate, Candidate]
+"""An older hit, and the newer one that replaces it."""
+
+Moment = tuple[float, int, int]
+"""A time, and what orders statements of the same time."""
+
+
+@struct
+class _Dated:
+    """What a hit says about the query, and since when."""
+
+    hit: Candidate
+    kind: Kind
+    statement: Statement
+    share: float
+    """Of the query's words, by rarity, as a part of what a statement needs."""
+    first: Moment
+    """When it was written."""
+    last: Moment
+    """When it was last changed or confirmed."""
+
+
+def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Lift newer statements right above the older ones that they replace."""
+    pairs = dict(_declared(plan, bases, hits))
+    if plan.query.mode != "semantic" and plan.asked is None and plan.weighted and not _PAST.search(plan.query.text):
+        pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
+    for (older, newer), certain in pairs.items():
+        if not certain:
+            newer.replaces, older.replaced_by = (*newer.replaces, older.key), newer.key
+    lifted = {hit.key: hit.score for pair in pairs for hit in pair}
+    for _ in range(len(pairs)):
+        before = dict(lifted)
+        for older, newer in pairs:
+            lifted[newer.key] = max(lifted[newer.key], lifted[older.key] + ABOVE)
+        if lifted == before:
+            break
+    for hit in dict.fromkeys(hit for pair in pairs for hit in pair):
+        if lifted[hit.key] > hit.score:
+            amount = (lifted[hit.key] - hit.score) / prod(factor for _, factor in hit.factors)
+            hit.add([SignalPart(NEWER, 1.0, amount)])
+
+
+def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[tuple[Pair, bool]]:
+    """Yield memories with those that replace them, or may, by their front matter, and whether that is certain.
+
+    Certain successors that were not found are added to the hits.
+    """
+    memories: dict[Key, Candidate] = {}
+    for hit in hits:
+        if bases.open[hit.key[0]].base.kind == "memory":
+            memories.setdefault(hit.document_key, hit)
+    if not memories:
+        return
+    after = {number: successors(base.index) for number, base in enumerate(bases.open) if base.base.kind == "memory"}
+    waiting = list(memories.values())
+    for older in waiting:
+        facts = facts_in(bases, [older.document_key])[older.document_key]
+        for number, successors_of in after.items():
+            for document, certain in successors_of.get(facts.id, ()):
+                key = number, document
+                if key == older.document_key:
+                    continue
+                newer = memories.get(key)
+                if newer is None and certain and (chunk := _first_chunk(plan, bases, key)) is not None:
+                    newer = memories[key] = Candidate((number, chunk), document)
+                    hits.append(newer)
+                    waiting.append(newer)
+                if newer and (certain or _may_replace(older, newer, facts, facts_in(bases, [key])[key])):
+                    yield (older, newer), certain
+
+
+def _may_replace(older: Candidate, newer: Candidate, old: Facts, new: Facts) -> bool:
+    """Return whether a similar memory answers nearly as well, and the older one was not changed or confirmed since."""
+    changed = old.updated or old.created or 0.0
+    return newer.score >= LEAST_DECLARED * older.score and (new.created or 0.0) >= changed
+
+
+def _first_chunk(plan: Plan, bases: OpenBases, key: Key) -> int | None:
+    """Return the first chunk of a document, or None if the query excludes it."""
+    number, document = key
+    chunks = first_chunks(bases.open[number].index, [document])
+    selection = plan.selections[number]
+    return next((chunk for chunk in chunks if selection is None or chunk in selection.chunks), None)
+
+
+def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:
+    """Yield hits with those that say something newer about the same subject."""
+    wanted = {stem: rarity(term.text) / len(term.stems) for term in plan.weighted for stem in term.stems}
+    texts = [
+        text
+        for text in bases.texts(hits[:COMPARED])
+        if text[0].spoken or bases.open[text[0].key[0]].base.kind == "memory" or is_conversation(*text[1:])
+    ]
+    if len(texts) < 2:
+        return
+    facts = facts_in(bases, [hit.document_key for hit, _, _ in texts])
+    dated = [one for text in texts if (one := _dated(*text, wanted, facts.get(text[0].document_key)))]
+    dated.sort(key=lambda one: (one.first, one.hit.key))
+    for number, newer in enumerate(dated):
+        for older in dated[:number]:
+            if (
+                older.last < newer.first
+                and max(older.share, newer.share) >= 1
+                and newer.hit.score >= LEAST_SCORE * older.hit.score
+                and _same_subject(older, newer)
+            ):
+                yield older.hit, newer.hit
+
+
+def _same_subject(older: _Dated, newer: _Dated) -> bool:
+    """Return whether two statements are about the same subject, more strictly the less they are made to be kept."""
+    one, other = older.statement, newer.statement
+    if "memory" not in (older.kind, newer.kind) and (
+        min(len(one.words), len(other.words)) < FEWEST_WORDS
+        or len(one.words.keys() & other.words.keys()) < FEWEST_COMMON
+    ):
+        return False
+    if "document" not in (older.kind, newer.kind):
+        return likeness(one, other) >= SAME_SUBJECT
+    # Friends come back to what they did without changing their minds.
+    changes = other.changes or (one.has_value and other.has_value)
+    return changes and likeness(one, other) >= OTHER_SUBJECT
+
+
+def _dated(
+    hit: Candidate, chunk: ChunkRow, document: DocumentRow, wanted: Mapping[str, float], facts: Facts | None
+) -> _Dated | None:
+    """Return the sentence of a chunk that has most of the query, with its time; None without a time or such a word."""
+    when = own_time(chunk, document)
+    if when is None:
+        return None
+    prose = chunk.text[chunk.prose :]
+    weight, sentence = max(
+        ((sum(map(wanted.__getitem__, found)), text) for text, found in _sentences(prose, frozenset(wanted))),
+        default=(0.0, ""),
+        key=itemgetter(0),
+    )
+    if not weight:
+        return None
+    share = weight / (LEAST_COVERAGE.get(document.kind, OTHER_COVERAGE) * sum(wanted.values()))
+    order = document.dated or 0, abs(document.mtime_ns) if document.kind == "memory" else chunk.start_line
+    first = facts.created if facts and facts.created is not None else when
+    return _Dated(hit, document.kind, Statement(sentence), share, (first, *order), (when, *order))
+
+
+def _sentences(text: str, wanted: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield each sentence of a text that has words of the query, with them; the name of its speaker is one."""
+    for line in text.split("\n"):
+        turn = TURN.match(line)
+        said = line[turn.end() - 1 :] if turn else line
+        speaker = wanted.intersection(stems(paired(turn[1]))) if turn else frozenset()
+        for sentence in _END.split(said):
+            letters = plain(sentence)
+            words = (
+                stems(paired(sentence)) if letters is None else [stem for _, _, stem in occurrences(letters, wanted)]
+            )
+            if (found := wanted.intersection(words)) and not _UNSAID.search(sentence):
+                yield sentence.strip(), found | speaker
+
+
+UPDATES = RankingSignal((NEWER,), lambda plan: NEWER not in plan.query.without, _add_newer)

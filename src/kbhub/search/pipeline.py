@@ -23,7 +23,7 @@ from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
 from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.models.embedding import Embedder
-from kbhub.search import conversations, dates, evidence, memory_boost, names, retrieval, updates
+from kbhub.search import conversations, dates, evidence, memory_boost, names, retrieval
 from kbhub.search.hits import Remaining, described, grouped
 from kbhub.search.judge import (
     ABSENT_NAME,
@@ -64,8 +64,8 @@ RANKING_SIGNALS: tuple[RankingSignal, ...] = (
     dates.SIGNAL,
     memory_boost.SIGNAL,
     evidence.SIGNAL,
-    conversations.SIGNAL,
-    updates.SIGNAL,
+    conversations.SPOKEN,
+    conversations.UPDATES,
     *imported((name for extension in extensions() for name in extension.signals), RankingSignal),
 )
 """What changes the fused ranking, in this order."""

@@ -103,7 +103,7 @@ def memory_page(request: Request) -> Response:
     shelves = active_shelves(hub)
     near = [
         (described(hub, other), similarity)
-        for found, similarity in (nearest(hub, shelves, memory.path, text)[:NEAR_SHOWN] if stored else [])
+        for found, similarity, _ in (nearest(hub, shelves, memory.path, text)[:NEAR_SHOWN] if stored else [])
         for other in every
         if (other.shelf.place, other.path) == (found.shelf.place, found.path) and other.facts.id != memory.facts.id
         if not (other.facts.superseded_by or memory.facts.superseded_by)
