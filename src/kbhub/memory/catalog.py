@@ -9,23 +9,51 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document, section
 from kbhub.documents.walk import open_contained, scan
-from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, MemoryNotFound, UsageError, WriteRefused
+from kbhub.errors import (
+    BaseUnavailable,
+    EmbedderError,
+    IndexUnavailable,
+    KbhubError,
+    MemoryNotFound,
+    PathNotContained,
+    UsageError,
+    WriteRefused,
+)
 from kbhub.index.catalogue import memory_rows
-from kbhub.index.references import ref_of
+from kbhub.index.references import embedded_text, ref_of
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, in_namespace, read
 from kbhub.memory.results import ChangedSubject, Memory
+from kbhub.search.conversations import Statement, likeness
 from kbhub.search.memory_boost import Facts, facts_of, timestamp, uses_of
 from kbhub.types import Base
 from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, Scope, project_text, shelf_for_writing, shelves
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
+    from kbhub.models.embedding import Embedder
     from kbhub.reading.reports import ReadResult
+
+NEAR_SIMILARITY = 0.65
+"""Cosine from which a memory is reported as near, whatever its words."""
+
+NEAR_SUBJECT = 0.78
+"""`likeness` from which others are: docs/explanation/memory-retrieval.md."""
+
+LEAST_SIMILARITY = 0.3
+"""Cosine below which none is looked at."""
+
+COMPARED_CHUNKS = 8
+"""Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
+
+NEIGHBOURS = 40
+"""Chunks considered in each base; more than are shown, as several may belong to one memory or to documents."""
 
 SHOWN_CHARACTERS = 400
 """Length of a memory's text in a list; `read` returns all of it."""
@@ -376,3 +404,52 @@ def _hash(text: str) -> str:
     """Hash a text, ignoring trailing white space of lines and around the text."""
     plain = "\n".join(line.rstrip() for line in text.strip().split("\n"))
     return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:HASH_DIGITS]
+
+
+def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float, float]]:
+    """Return stored memories near to a new file, likeliest first, with cosine and `likeness`; no superseded ones."""
+    document = parse_document(name, text.encode())
+    chunks = chunk_document(document)
+    texts = [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunks]
+    said, matches = (
+        Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks)),
+        list[tuple[MemoryFile, float, float]](),
+    )
+    try:
+        embedder = hub.embedder()
+        if embedder is None or not texts:
+            return []
+        for shelf in shelves:
+            for path, similarity in sorted(_near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items()):
+                with suppress(PathNotContained):
+                    if (stored := read(shelf, path)) and not stored.facts.superseded_by:
+                        subject = likeness(Statement(stored.body), said)
+                        if subject >= NEAR_SUBJECT or similarity >= NEAR_SIMILARITY:
+                            matches.append((stored, similarity, subject))
+    except EmbedderError:  # remembering works without a model; searches report what is wrong with it
+        return []
+    return sorted(matches, key=lambda match: (-match[2], match[0].key))
+
+
+def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
+    index = hub.index(shelf.base)
+    best: dict[str, float] = {}
+    try:
+        with index.snapshot():
+            if index.meta("embedder") != embedder.fingerprint:
+                return {}
+            for vector in embedder.embed(texts):
+                near = {
+                    chunk: similarity
+                    for chunk, similarity in index.semantic(vector, NEIGHBOURS)
+                    if vector.any() and similarity >= LEAST_SIMILARITY
+                }
+                rows = index.chunks(list(near))
+                documents = index.documents([row.document_id for row in rows.values()])
+                for chunk, row in rows.items():
+                    path = documents[row.document_id].path
+                    if path.startswith(shelf.prefix):
+                        best[path] = max(best.get(path, 0.0), near[chunk])
+    except IndexUnavailable:  # not indexed yet
+        return {}
+    return best

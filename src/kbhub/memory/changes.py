@@ -11,21 +11,16 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.documents.chunking import chunk_document
-from kbhub.documents.markdown import parse_document
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.errors import (
-    EmbedderError,
     IndexUnavailable,
     KbhubError,
     MemoriesUnavailable,
-    PathNotContained,
     UsageError,
     WriteRefused,
 )
 from kbhub.index.catalogue import successors
 from kbhub.index.query.parser import normalise, stems
-from kbhub.index.references import embedded_text
 from kbhub.memory.catalog import (
     active_shelves,
     all_known,
@@ -35,6 +30,7 @@ from kbhub.memory.catalog import (
     hashes_of,
     located,
     matching,
+    nearest,
     ref,
     shelf_to_write,
     shortened,
@@ -58,7 +54,7 @@ from kbhub.memory.files import (
     with_ids,
 )
 from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
-from kbhub.search.conversations import SAME_SUBJECT, Statement, likeness
+from kbhub.search.conversations import SAME_SUBJECT
 from kbhub.search.memory_boost import Facts, Source, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
@@ -68,7 +64,6 @@ from kbhub.workspace.trash import Trash
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.models.embedding import Embedder
 
 PROVENANCE = ("by", "source", "session", "project")
 """Fields that say on whose word the text of a memory rests."""
@@ -78,15 +73,6 @@ UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
 
 _ALL = "`everything`, or `--all` on the command line"
 """How to ask for all memories of a scope."""
-
-NEAR_SIMILARITY = 0.65
-"""Cosine from which a memory is reported as near, whatever its words."""
-
-NEAR_SUBJECT = 0.78
-"""`likeness` from which others are: docs/explanation/memory-retrieval.md."""
-
-LEAST_SIMILARITY = 0.3
-"""Cosine below which none is looked at."""
 
 NEAR_SHOWN = 3
 """Limit of near memories that are reported."""
@@ -103,13 +89,6 @@ _SILENT = frozenset({"a", "an", "the", "is", "are", "was", "were", "be", "been",
 _AROUND = "*\"'“”‘’`()"
 _AFTER = ".,;:!?"
 _LIST_MARK = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d+[.)])\s+", re.MULTILINE)
-
-
-COMPARED_CHUNKS = 8
-"""Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
-
-NEIGHBOURS = 40
-"""Chunks considered in each base; more than `NEAR_SHOWN`, as several may belong to one memory or to documents."""
 
 
 def wording(text: str) -> str:
@@ -140,55 +119,6 @@ def _word(part: str) -> str:
     word = part.strip(_AROUND).rstrip(_AFTER).strip(_AROUND)
     # Identifiers, paths, numbers and operators must match exactly.
     return " ".join(stems(word)) if word.isalpha() and word.isascii() else word
-
-
-def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float, float]]:
-    """Return stored memories near to a new file, likeliest first, with cosine and `likeness`; no superseded ones."""
-    document = parse_document(name, text.encode())
-    chunks = chunk_document(document)
-    texts = [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunks]
-    said, matches = (
-        Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks)),
-        list[tuple[MemoryFile, float, float]](),
-    )
-    try:
-        embedder = hub.embedder()
-        if embedder is None or not texts:
-            return []
-        for shelf in shelves:
-            for path, similarity in sorted(_near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items()):
-                with suppress(PathNotContained):
-                    if (stored := read(shelf, path)) and not stored.facts.superseded_by:
-                        subject = likeness(Statement(stored.body), said)
-                        if subject >= NEAR_SUBJECT or similarity >= NEAR_SIMILARITY:
-                            matches.append((stored, similarity, subject))
-    except EmbedderError:  # remembering works without a model; searches report what is wrong with it
-        return []
-    return sorted(matches, key=lambda match: (-match[2], match[0].key))
-
-
-def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
-    index = hub.index(shelf.base)
-    best: dict[str, float] = {}
-    try:
-        with index.snapshot():
-            if index.meta("embedder") != embedder.fingerprint:
-                return {}
-            for vector in embedder.embed(texts):
-                near = {
-                    chunk: similarity
-                    for chunk, similarity in index.semantic(vector, NEIGHBOURS)
-                    if vector.any() and similarity >= LEAST_SIMILARITY
-                }
-                rows = index.chunks(list(near))
-                documents = index.documents([row.document_id for row in rows.values()])
-                for chunk, row in rows.items():
-                    path = documents[row.document_id].path
-                    if path.startswith(shelf.prefix):
-                        best[path] = max(best.get(path, 0.0), near[chunk])
-    except IndexUnavailable:  # not indexed yet
-        return {}
-    return best
 
 
 def remember(

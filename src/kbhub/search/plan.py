@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import ChunkRow, DocumentRow, Index, Key, Selection
@@ -16,7 +16,6 @@ from kbhub.values import DAY_SECONDS, struct
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.models.embedding import Embedder
-    from kbhub.search.memory_boost import Facts
     from kbhub.sync.unindexed import UnindexedScan
 
 T = TypeVar("T")
@@ -241,8 +240,8 @@ class OpenBases:
     skipped: list[Skipped] = field(default_factory=list)
     scans: dict[str, UnindexedScan] = field(default_factory=dict)
     """Base → the scan of files that its first index lacks."""
-    facts: dict[Key, Facts] = field(default_factory=dict)
-    """Front matter of memories that were read."""
+    facts: dict[Key, Any] = field(default_factory=dict)
+    """Front matter of memories: `memory_boost.facts_in`."""
     _chunks: dict[Key, ChunkRow] = field(default_factory=dict)
     _documents: dict[Key, DocumentRow] = field(default_factory=dict)
 

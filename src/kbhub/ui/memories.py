@@ -16,9 +16,18 @@ from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.hub import Hub
-from kbhub.memory.catalog import active_shelves, all_known, described, located, matching, subjects_changed
+from kbhub.memory.catalog import (
+    NEAR_SIMILARITY,
+    active_shelves,
+    all_known,
+    described,
+    located,
+    matching,
+    nearest,
+    subjects_changed,
+)
 from kbhub.memory.catalog import ref as ref_of_known
-from kbhub.memory.changes import NEAR_SHOWN, NEAR_SIMILARITY, forget, nearest, remember
+from kbhub.memory.changes import NEAR_SHOWN, forget, remember
 from kbhub.memory.files import MemoryFile, read, slug
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.results import ChangedSubject
