@@ -13,7 +13,7 @@ from ask_documents import QUESTION, write_documents
 from kbhub.answers import AskOptions, Prepared, answer_without_client, ask, prepare
 from kbhub.answers.answer import estimated_tokens
 from kbhub.answers.citations import request_of
-from kbhub.answers.question import NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
+from kbhub.answers.question import NEAREST_TEXT, NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
@@ -337,3 +337,18 @@ def test_the_json_of_an_answer_says_all_of_it(hub):
 def test_what_was_prepared_is_answered_without_a_model(hub):
     """The two steps of an answer are those of `ask`."""
     assert answer_without_client(hub, prepare(hub, QUESTION)) == ask(hub, QUESTION)
+
+
+def test_an_uncertain_answer_says_so_first_and_quotes_three_passages(environment):
+    for number in range(6):
+        environment.write(
+            f"knowledge/n{number}.md", f"# Wave {number}\n\nRelease wave {number} goes out on day {number}.\n"
+        )
+    hub = environment.hub()
+    hub.sync()
+    answer = ask(hub, "who signs a release before the first wave of an audit", options=AskOptions(threshold=0.0))
+
+    assert (answer.verdict, answer.outcome) == ("weak", "written")
+    assert answer.text.startswith(f"{NEAREST_TEXT}\n\n")
+    assert len(answer.references) > len({one.number for one in answer.support}) <= 3
+    assert NEAREST_TEXT not in ask(hub, "release wave 3 goes out on day 3").text

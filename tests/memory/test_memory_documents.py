@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import UsageError, WriteRefused
-from kbhub.memory.changes import NEAR_SIMILARITY, ids_of, wording
+from kbhub.memory.catalog import NEAR_SIMILARITY
+from kbhub.memory.changes import ids_of, wording
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TEXT_BYTES,

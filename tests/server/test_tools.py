@@ -256,7 +256,7 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
         first = await told(client, "remember", text="The gateway times out after 30 seconds.", tags="ops, gateway")
         (old,) = re.findall(r" · id (\w+) · ", first)
         second = await told(client, "remember", text="The gateway times out after 60 seconds.", about=["deploy.md"])
-        (call,) = re.findall(r"remember\((.*?)\);", second)
+        call, keep = re.findall(r"remember\((.*?)\);", second)
         new, options = re.fullmatch(r'id="(\w+)", options=(\{.*\})', call).groups()
         replaced = await told(client, "remember", id=new, options=json.loads(options))
         listed = await told(client, "memories")
@@ -271,6 +271,7 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
     assert first.startswith("Remembered: memory@")
     assert "Similar but different:\n- " in second
     assert json.loads(options) == {"supersedes": [old]}
+    assert keep == f'id="{old}"'
     assert f"It replaces {old}." in replaced
     assert listed.startswith("Memories 1-2 of 2.")
     assert f"superseded by {new}" in listed

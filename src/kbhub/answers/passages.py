@@ -194,10 +194,8 @@ EXPANDED, NEIGHBOURS = 3, 3
 NEIGHBOURS_LOOKED_AT = 10
 """Limit of neighbours of each kind that are considered per hit."""
 
-NEAREST, NEAREST_TOKENS = 3, 160
-"""Number of hits shown if nothing covers the question, and estimated tokens shown of the first: a paragraph or a small
-table.
-"""
+NEAREST_TOKENS = 160
+"""Estimated tokens shown of the first hit if nothing covers the question: a paragraph or a small table."""
 
 
 FRAME_TOKENS = 60
@@ -246,7 +244,7 @@ def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], l
 def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
     """Return the nearest passages to a question that nothing covers."""
     texts = Texts(hub)
-    return numbered(passage_of(hit, texts.part(hit), "nearest", "nearest available") for hit in result.hits[:NEAREST])
+    return numbered(passage_of(hit, texts.part(hit), "nearest", "nearest available") for hit in result.hits[:HITS])
 
 
 def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:

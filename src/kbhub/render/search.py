@@ -41,9 +41,6 @@ EXCERPT_BYTES = 2_600
 GLANCE_BYTES = 480
 """UTF-8 bytes of the line for each other hit."""
 
-NEAREST = 3
-"""Refs shown if no hit covers the query."""
-
 OTHERS = 3
 """Maximum of uncited sources that are listed."""
 
@@ -94,7 +91,7 @@ def search_report(
     leading = [note for note in result.notes if note in LEADING_NOTES]
     nearest = _empty_handed(result) and not full
     if nearest:  # without excerpts, which a model would take for an answer
-        hits = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits[:NEAREST])
+        hits = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits)
         result = result.model_copy(update={"hits": hits})
     terms, items = terms_of(result.terms), list[Item]()
     for number, hit in enumerate(result.hits):

@@ -152,8 +152,8 @@ class Statement:
         return {stem: rarity(term.text) for term in parse_query(self.text).terms for stem in stems(paired(term.text))}
 
     @cached_property
-    def vector(self) -> NDArray[np.float32]:
-        """The vector of the packaged model; all zero if that is missing."""
+    def vector(self) -> NDArray[np.float32] | None:
+        """The vector of the packaged model, or None if that is missing."""
         return embedded(self.text)
 
     @cached_property
@@ -178,8 +178,10 @@ def likeness(older: Statement, newer: Statement) -> float:
     both = sum(older.words.values()) + sum(newer.words.values())
     value = WORDS * 2 * common / both if both else 0.0
     value += CHANGE * newer.changes + VALUES * (older.has_value and newer.has_value)
-    # Above all, the vectors cost: where nothing else speaks for it, no two statements are near enough.
-    return value + float(older.vector @ newer.vector) if value else 0.0
+    # The vectors cost most, and without anything else no two statements are near enough.
+    if not value or older.vector is None or newer.vector is None:
+        return value
+    return value + float(older.vector @ newer.vector)
 
 
 COMPARED = 40

@@ -8,8 +8,6 @@ from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
@@ -28,6 +26,7 @@ from kbhub.search.plan import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from kbhub.models.static_model import QueryVectors
@@ -88,12 +87,12 @@ def cohesion(words: Iterable[str]) -> float:
     return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
 
 
-def embedded(text: str) -> NDArray[np.float32]:
-    """Return the vector of a sentence by the packaged model; all zero if it is missing."""
+def embedded(text: str) -> NDArray[np.float32] | None:
+    """Return the vector of a sentence by the packaged model, or None if it is missing."""
     try:
         return packaged().embed_query(text)
     except EmbedderError:
-        return np.zeros(1, np.float32)
+        return None
 
 
 @cache
