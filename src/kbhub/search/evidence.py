@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
-from kbhub.index.query.parser import cased_words, normalise, paired, stems, tokens
+from kbhub.index.query.parser import RUN, cased_words, normalise, paired, stems, tokens
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.search.names import is_identifier, words_of
 from kbhub.search.plan import (
@@ -124,7 +124,8 @@ class QueryTerms:
         """Names that are searched as one word and as several (`maxRetries`, `max_retries`): either is all of it."""
         self._rarity = sum([rare for _, rare in (*self._terms, *self._spellings)]) or 1.0
         self._shares = _shares(self._terms)
-        self._weights = [(term.stems, term.weight) for term in terms]
+        # A title shares pairs of Han or Kana with a question by chance.
+        self._weights = [(term.stems, term.weight) for term in terms if not RUN.match(term.text)]
         self._total = sum([term.weight for term in terms]) or 1.0
         patterns = [
             (verbatim(term.text), term.weight, rarity(term.text) / len(forms[term.text]))
