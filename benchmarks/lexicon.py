@@ -74,7 +74,7 @@ UNIT = 100
 EPOCHS, BATCH, RATE, TO_STEM = 3, 8192, 0.02, 0.15
 """TO_STEM: share of words that are taken for their stem, so that stems are trained, too."""
 
-MERGED, PREFIX = 0.6, 5
+MERGED, MERGED_ADDED, PREFIX = 0.6, 0.5, 5
 """Words with the same first letters (two of Hangul) and this cosine share a row: they are forms of one word."""
 
 DENSITY = 0.335
@@ -299,7 +299,7 @@ def rare_words(texts: Texts, teacher: Teacher, student: Student, rows: np.ndarra
     return found
 
 
-def merged(keys: list[str], counts: list[int], rows: np.ndarray) -> tuple[dict[str, int], np.ndarray]:
+def merged(keys: list[str], counts: list[int], rows: np.ndarray, least: float) -> tuple[dict[str, int], np.ndarray]:
     """Key → row, and the rows: forms of a word share one."""
     groups: dict[str, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
@@ -314,7 +314,7 @@ def merged(keys: list[str], counts: list[int], rows: np.ndarray) -> tuple[dict[s
         for number in sorted(group, key=lambda one: -counts[one]):
             cosines = directions[leaders] @ directions[number] if leaders else np.zeros(1)
             at, weight = int(cosines.argmax()), math.sqrt(counts[number])
-            if cosines[at] <= MERGED:
+            if cosines[at] <= least:
                 at = len(leaders)
                 leaders.append(number)
                 sums.append(np.zeros_like(rows[0]))
@@ -407,7 +407,7 @@ def main() -> None:
             np.array(list(rare.values()), np.float32).reshape(-1, rows.shape[1]),
         ]
     )
-    row_of, made = merged(keys, [counts.get(key, 1) for key in keys], vectors)
+    row_of, made = merged(keys, [counts.get(key, 1) for key in keys], vectors, MERGED_ADDED if thai else MERGED)
     listed = completed(row_of, counts, texts, teacher)
     if thai:
         listed = {key: row for key, row in listed.items() if row != ENGLISH}

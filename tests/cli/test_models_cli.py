@@ -76,6 +76,6 @@ def test_standard_input_is_one_text(kbhub):
 
 
 def test_without_an_embedder_there_is_no_vector(kbhub, monkeypatch):
-    assert "knows none of its words" in kbhub("dev", "embed", "كتاب").err
+    assert "knows none of its words" in kbhub("dev", "embed", "წიგნი").err
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
     assert "No embedder" in kbhub("dev", "embed", "x", code=2).err

@@ -287,3 +287,9 @@ def test_words_of_other_scripts_mean_what_the_english_ones_do(embedder):
 
     for asked in embedder.embed(texts):
         assert asked @ meant > 0.3 > asked @ other
+
+
+def test_an_unknown_word_counts_once_however_it_is_spelt_and_marks_do_not(embedder):
+    asked = embedder.embed(["ماذا اخترع نيكولا تسلا؟", "निकोला ने क्या आविष्कार किया?"])
+
+    assert all(row.any() for row in asked)

@@ -146,6 +146,11 @@ def units(word: str) -> list[str]:
     return re.findall(_UNITS, _normal(word))
 
 
+def known_marks(text: str) -> str:
+    """Return a text with Arabic marks as the tokenizer knows them; it would count others as unknown words."""
+    return text if text.isascii() else text.replace("؟", "?").replace("،", ",").replace("؛", ";")
+
+
 def _normal(word: str) -> str:
     return re.sub(_ACCENTED, _without_marks, unicodedata.normalize("NFKC", word).lower())
 
@@ -497,7 +502,7 @@ class QueryVectors:
             return None
         numbers: list[int] = []
         left = LOOK_UPS
-        for word in _WORDS.findall(text):
+        for word in _WORDS.findall(known_marks(text)):
             if (tokens := self._kept.get(word)) is None:
                 own, rest = self._lexicon.tokens([word]).get(word, ([], word)) if self._lexicon else ([], word)
                 if not rest.isascii():

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 import numpy as np
 from tokenizers.models import WordPiece
@@ -21,6 +22,7 @@ from kbhub.models.static_model import (
     Lexicon,
     StaticModel,
     is_foreign_letter,
+    known_marks,
     load_model,
     mean_of,
     norms,
@@ -247,6 +249,8 @@ class StaticVectors:
         """Return one vector per text; see `Embedder.embed`."""
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]  # lone surrogates are no UTF-8
+        if self.model.lexicon:
+            valid = list(map(known_marks, valid))
         for row, tokens in enumerate(chain.from_iterable(self._tokens.blocks(valid))):
             if (mean := self._mean(tokens)) is not None:
                 vectors[row] = unit(mean)
@@ -286,12 +290,14 @@ def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.
 
 
 def _later_letters(model: StaticModel) -> NDArray[np.bool_]:
-    """Return which tokens are letters after the first of a word that the tokenizer can only spell."""
+    """Return which tokens are letters or vowel signs after the first of a word that the tokenizer can only spell."""
     vocabulary = model.tokenizer.get_vocab()
+    continued = {
+        name.removeprefix(CONTINUED): number for name, number in vocabulary.items() if name.startswith(CONTINUED)
+    }
+    signs = [number for sign, number in continued.items() if len(sign) == 1 and category(sign) in {"Mc", "Mn"}]
     later = np.zeros(len(vocabulary), np.bool_)
-    later[[number for name, number in vocabulary.items() if name.startswith(CONTINUED) and is_foreign_letter(name)]] = (
-        True
-    )
+    later[[*signs, *[number for letter, number in continued.items() if is_foreign_letter(letter)]]] = True
     return later
 
 

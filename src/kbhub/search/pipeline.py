@@ -332,7 +332,7 @@ def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
     if vector.any():
         return vector
     if parse_query(plan.text).terms:  # a query without words has a note of its own
-        bases.notes.append("Keyword search only: the embedding model knows none of the words of this query.")
+        bases.notes.append("Keyword search only: the embedding model knows too few of the words of this query.")
     return None
 
 
