@@ -4,7 +4,7 @@ PAIRS.jsonl is what lexicon_sources.py writes; MODEL.safetensors becomes the pac
 and torch 2.13 without `--add`; 12 minutes and 5 GB on two cores. Nothing of an evaluation set is in it.
 
 `--add WORDS.txt` adds Arabic, Hindi, Thai and Greek to the packaged model, whose other words stay as they are; the file
-has Thai words, a line each.
+has Thai words, a line each. The packaged model was made by a call without it, and one with it on the result.
 
 The teacher is the packaged model itself on the English side, so English vectors stay as they are. A translation's vector
 is the sum of its words' rows and of the English pieces of all other words; Adam makes its cosine to the teacher's large.
