@@ -63,8 +63,8 @@ def evaluate(
 ) -> Reply:
     """Measure search on data sets with known answers.
 
-    A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), or a folder of Markdown with a queries.jsonl
-    whose answers are files or sections. The bases of the project and your own bases are not used.
+    A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), a folder of Markdown with a queries.jsonl
+    whose answers are files or sections, or LongMemEval's file. The bases of the project and your own bases are not used.
 
     Example: kbhub eval ~/beir/scifact --mode keyword --mode hybrid
 
