@@ -352,3 +352,11 @@ def test_an_uncertain_answer_says_so_first_and_quotes_three_passages(environment
     assert answer.text.startswith(f"{NEAREST_TEXT}\n\n")
     assert len(answer.references) > len({one.number for one in answer.support}) <= 3
     assert NEAREST_TEXT not in ask(hub, "release wave 3 goes out on day 3").text
+
+
+def test_a_correction_is_quoted_and_not_what_it_corrects(environment):
+    hub = environment.hub()
+    remember(hub, "Anna owns the billing service.")
+    remember(hub, "Billing belongs to Marek since Anna moved to the platform team.")
+
+    assert ask(hub, "who owns the billing service?").text.startswith("Billing belongs to Marek")

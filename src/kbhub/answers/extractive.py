@@ -58,6 +58,9 @@ LEAST_SHARE = 0.7
 passage in .845 / .837 / .812 of the answers, and .61 / .64 / .65 of all citations are right.
 """
 
+OUTDATED = 0.5
+"""Factor on the worth of a sentence that may no longer hold: it is quoted if nothing newer comes near."""
+
 MOST_SENTENCES = 8
 """Limit of sentences, items or blocks in an answer."""
 
@@ -349,7 +352,8 @@ def _chosen(choices: Sequence[Choice], weights: Sequence[Weight], room: int) -> 
 def _worth(choice: Choice, weights: Sequence[Weight], covered: set[str]) -> float:
     total = sum(weight.weight for weight in weights) or 1.0
     coverage = sum(weight.weight * _share(weight, choice, covered) for weight in weights) / total
-    return COVERAGE * coverage + NEARNESS * choice.near + RANK * (choice.passage.score or 0.0)
+    worth = COVERAGE * coverage + NEARNESS * choice.near + RANK * (choice.passage.score or 0.0)
+    return worth * OUTDATED if choice.passage.outdated else worth
 
 
 def _share(weight: Weight, choice: Choice, covered: set[str]) -> float:
