@@ -128,7 +128,7 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 245,
-    "lines": 63265,
+    "lines": 63266,
     "code lines": 43644,
     "files under 60 lines": 4,
     "class names in two files": 0,

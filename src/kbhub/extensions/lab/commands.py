@@ -64,7 +64,8 @@ def evaluate(
     """Measure search on data sets with known answers.
 
     A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), a folder of Markdown with a queries.jsonl
-    whose answers are files or sections, or LongMemEval's file. The bases of the project and your own bases are not used.
+    whose answers are files or sections, or LongMemEval's file. The bases of the project and your own bases are not
+    used.
 
     Example: kbhub eval ~/beir/scifact --mode keyword --mode hybrid
 
