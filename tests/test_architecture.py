@@ -128,8 +128,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 245,
-    "lines": 63266,
-    "code lines": 43644,
+    "lines": 63227,
+    "code lines": 43620,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

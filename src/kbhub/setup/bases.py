@@ -48,14 +48,12 @@ def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
     `edit` gets the text and its parsed settings. Invalid content is never written.
     """
     path, home = config_file(hub), hub.options.home
-
-    def check(data: Any) -> None:
-        checked_config(data, path, home)
-
     with alone(hub.trust.path.parent):
         # Reload, as the file may have been edited since.
         hub.rediscover()
-        changed = edit_file(path, lambda text: edit(text, hub.config().settings), check)
+        changed = edit_file(
+            path, lambda text: edit(text, hub.config().settings), lambda data: checked_config(data, path, home)
+        )
     hub.rediscover()
     return changed
 
@@ -150,6 +148,11 @@ def show_base(hub: Hub, name: str) -> KnownBase:
     raise unknown_base(name, list(bases))
 
 
+_OF_BASE = ("origin", "name", "description", "writable", "weight", "include", "exclude", "contexts")
+_OF_STATUS = ("documents", "index", "index_bytes", "synced")
+"""Fields that a known base has from the base and from its status."""
+
+
 def _known(status: BaseStatus, settings: GlobalConfig, active: set[str]) -> KnownBase:
     base = status.base
     names = (base.id, *base.names)
@@ -157,20 +160,10 @@ def _known(status: BaseStatus, settings: GlobalConfig, active: set[str]) -> Know
         id=base.id,
         path=base.path,
         engine=base.place if base.engine else None,
-        origin=base.origin,
         active=any(name in active for name in names),
         places=tuple(dict.fromkeys(place for name in names for place in places_of(settings, name))),
-        name=base.name,
-        description=base.description,
-        writable=base.writable,
-        weight=base.weight,
-        include=base.include,
-        exclude=base.exclude,
-        contexts=base.contexts,
-        documents=status.documents,
-        index=status.index,
-        index_bytes=status.index_bytes,
-        synced=status.synced,
+        **{field: getattr(base, field) for field in _OF_BASE},
+        **{field: getattr(status, field) for field in _OF_STATUS},
     )
 
 

@@ -20,7 +20,7 @@ from kbhub.workspace.config import POINTER_NAMES, checked, folder_of
 from kbhub.workspace.discovery import covers, plain
 from kbhub.workspace.jsonc import alone, edit_file, read_jsonc, remove_value, set_value
 from kbhub.workspace.project import PROJECT_ID, clean, find_pointer
-from kbhub.workspace.settings import GlobalConfig, Pointer
+from kbhub.workspace.settings import Pointer
 
 EVERY_BASE = "/"
 """Stands for all bases on the command line."""
@@ -226,11 +226,7 @@ def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
         return remove_value(before, home.keys if len(home.contexts) == 1 else (*home.keys, key), home.file)
 
     if not home.pointer:
-
-        def edit_text(before: str, _: GlobalConfig) -> str:
-            return edit(before)
-
-        return edit_config(hub, edit_text)
+        return edit_config(hub, lambda before, _: edit(before))
     if not home.file.exists():
         create_file(home.file, json.dumps({_FIELD: {key: text}}, indent=2, ensure_ascii=False) + "\n")
         changed = True

@@ -190,6 +190,9 @@ def _skill(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
 
 HOOKS = "hooks"
 
+OWN_NAME = "kbhub.json"
+"""Name of a file that has no hooks but ours."""
+
 PLUGIN = "kbhub"
 """Name of the plugin, which clients know as `NAME@MARKETPLACE`."""
 
@@ -249,7 +252,7 @@ HOOKED: tuple[Hooked, ...] = (
     ),
     Hooked(
         "copilot-cli",
-        "{copilot}/hooks/kbhub.json",
+        f"{{copilot}}/hooks/{OWN_NAME}",
         {**_CLAUDE_EVENTS, "tool": "PostToolUse"},
         tools="bash|view|edit|create|powershell",
         own=True,
@@ -369,11 +372,7 @@ def _without_hooks(content: bytes | None, file: Path) -> bytes | None:
             text = jsonc.remove_value(text, [HOOKS, event], file)
     if not parse(text, "json", file)[HOOKS]:
         text = jsonc.remove_value(text, [HOOKS], file)
-    return f"{mark}{text}".encode() if parse(text, "json", file).keys() - {"version"} or not _is_own(file) else None
-
-
-def _is_own(file: Path) -> bool:
-    return file.name == "kbhub.json"
+    return f"{mark}{text}".encode() if parse(text, "json", file).keys() - {"version"} or file.name != OWN_NAME else None
 
 
 def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str, Any]]]:

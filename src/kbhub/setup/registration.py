@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -172,7 +173,7 @@ def unregistered(env: Mapping[str, str], home: Path, platform: Platform | None =
 
 
 def _of(client: Client, machine: Machine) -> list[Registration]:
-    file = machine.file(client)
+    file, path = machine.file(client), machine.env.get("PATH", "")
     try:
         target = user_target(client, machine, (SERVER, "serve"))
         raw = servers(parse(current_text(target), target.form, file), target.keys, file)
@@ -190,16 +191,11 @@ def _of(client: Client, machine: Machine) -> list[Registration]:
             args=entry.argv[1:],
             env=dict(entry.env),
             enabled=entry.enabled,
-            program=_program(entry.argv[0], entry.env, machine) if entry.argv else None,
+            program=shutil.which(entry.argv[0], path=entry.env.get("PATH", path)) if entry.argv else None,
         )
         for entry in entries
         if entry.name == SERVER or runs_kbhub(entry)
     ]
-
-
-def _program(command: str, env: Mapping[str, str], machine: Machine) -> str | None:
-    path = env.get("PATH", machine.env.get("PATH", ""))
-    return Machine(machine.home, {"PATH": path}, machine.platform).program(command)
 
 
 OFF = "It is disabled there; enable it in the client's settings."

@@ -41,8 +41,6 @@ LIVE = "live"
 UNNAMED = "\N{REPLACEMENT CHARACTER}"
 """Replaces undecodable bytes in the path of an event."""
 
-"""Ends of the names of files that a base of a kind takes unasked."""
-
 Changes = Mapping[str, frozenset[str] | None]
 """Id of a base with changed files → the changed paths, with `/`; None if they are not all known."""
 

@@ -202,7 +202,9 @@ def set_value(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> 
 
 def add_item(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> str:
     """Return a file's text with an item appended to the list at `keys`; raises like `set_value`."""
-    target = _follow(text, keys, where)
+    container, rest = _descend(text, keys, where)
+    entry = container.entry(rest[0]) if len(rest) == 1 else None
+    target = _opened(text, parse_both(text, where)[1], entry.value) if entry else None
     if target is None or target.entries is None or target.is_object:
         raise ConfigError(where, "expected a list; edit the file by hand", _dotted(keys))
     return _added(text, target, None, value)
@@ -278,21 +280,11 @@ def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], obj
     return before != content_of(path, MAX_CONFIG_BYTES)
 
 
-def _follow(text: str, keys: Sequence[Key], where: Path | str) -> _JsonValue | None:
-    _, plain = parse_both(text, where)
-    value = _outermost(text, plain)
-    for key in keys:
-        entry = value.entry(key)
-        if entry is None:
-            return None
-        value = _opened(text, plain, entry.value)
-    return value
-
-
 def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonValue, Sequence[Key]]:
     """Follow keys as far as they exist; return the last container, and the keys from there on."""
     _, plain = parse_both(text, where)
-    value = _outermost(text, plain)
+    mark = _MARK.search(plain)
+    value = _opened(text, plain, _value_at(plain, mark.start() if mark else 0, len(text)))
     for number, key in enumerate(keys):
         if value.entries is None or (isinstance(key, str) and not value.is_object):
             raise ConfigError(where, "expected an object in braces; edit the file by hand", _dotted(keys[:number]))
@@ -301,13 +293,6 @@ def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonVa
             return value, keys[number:]
         value = _opened(text, plain, entry.value)
     raise ConfigError(where, "no field given")
-
-
-def _outermost(text: str, plain: str) -> _JsonValue:
-    """Locate the outermost value of a text, and its entries."""
-    match = _MARK.search(plain)
-    start = match.start() if match else 0
-    return _opened(text, plain, _value_at(plain, start, len(text)))
 
 
 def _opened(text: str, plain: str, value: _JsonValue) -> _JsonValue:

@@ -100,8 +100,10 @@ def index(
     hub = Hub(hub_options(common, every_base=all_bases))
     if bases:
         names = [base.id for base in hub.select(bases)]
+    elif all_bases:  # active or not
+        names = sorted({*hub.config().settings.bases, *hub.options.bases})
     else:
-        names = _every_name(hub) if all_bases else active_and_broken(hub)
+        names = active_and_broken(hub)
     complain_all(change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
     pulled = _pull_bases(hub, bases) if pull else ()
     reports: list[SyncReport] = []
@@ -157,11 +159,6 @@ def _index_one(
         reports += sync(hub, (name,), full=full, check=True, progress=progress)
     except KbhubError as error:
         failed.append(Problem(subject=name, message=_why(hub, name, error)))
-
-
-def _every_name(hub: Hub) -> list[str]:
-    """Return the ids of the global config's bases and of those named for this call, active or not."""
-    return sorted({*hub.config().settings.bases, *hub.options.bases})
 
 
 def _why(hub: Hub, name: str, error: KbhubError) -> str:

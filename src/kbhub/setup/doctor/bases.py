@@ -230,7 +230,8 @@ def _files(base: Base, problems: list[tuple[str, str]]) -> list[Finding]:
 
 
 def _behind(base: Base, message: str, check: str = "freshness") -> Finding:
-    remedy = f"Run {_index_command(base)} or `kbhub doctor --fix` to bring it up to date."
+    command = shlex.join(["kbhub", "index", base.id])
+    remedy = f"Run `{command}` or `kbhub doctor --fix` to bring it up to date."
     return bad(check, message, remedy, base.id, fixable=True)
 
 
@@ -238,7 +239,3 @@ def _broken(base: Base, reason: str) -> Finding:
     message = f"Its index cannot be used: {reason}."
     remedy = "Run `kbhub doctor --fix` to move it aside and rebuild it from the documents."
     return bad("index", message, remedy, base.id, level="error", fixable=True)
-
-
-def _index_command(base: Base) -> str:
-    return f"`{shlex.join(['kbhub', 'index', base.id])}`"
