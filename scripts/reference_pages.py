@@ -177,10 +177,8 @@ def command_line():
     shared = "\n".join(
         f"- {names}{'…' if REPEATED in about else ''}: {about.replace(REPEATED, '')}" for names, about, _ in common
     )
-    links = [f"[`{one.words[0]}`](#{one.name.replace(' ', '-')})" for one in every if len(one.words) == 1]
     return "\n\n".join(
         [
-            f"{', '.join(links)}.",
             "An option with `…` after it may be repeated. `[OPTIONS]` is left out of the usage.",
             f"## Options of every command\n\n{shared}",
             "Those that choose a format (`--csv`, `--md`, `--xml`, `--files`) and `--no-pager` belong to commands that "
@@ -265,11 +263,11 @@ ERRORS = {
         errors.EngineUnavailable(
             "postgresql://kb.example/team", "it did not answer within 10 s", "Raise `timeout`, or try again later."
         ),
-        "Do what it says. Searches skip the database meanwhile, and say so; `kbhub doctor` finds out more.",
+        "Searches skip the database meanwhile, and say so; `kbhub doctor` finds out more.",
     ),
     "ModelUnavailable": (
         errors.ModelUnavailable("missing", "Ollama has no model 'qwen3:0.6b'. Fetch it with `ollama pull qwen3:0.6b`."),
-        "Do what it says. Searches and answers work without the model meanwhile, and say so.",
+        "Searches and answers work without the model meanwhile, and say so.",
     ),
     "EmbedderError": (
         errors.EmbedderError("Cannot load the embedding model 'models/potion': No such file or directory"),
@@ -321,12 +319,12 @@ OF_WHAT = {
 
 
 def schema_page(schemas):
-    files = [(f"`{name}`", what, f"`schemas/{name}.schema.json`") for name, what in OF_WHAT.items()]
+    rows = ((f"`{name}`", what) for name, what in OF_WHAT.items())
     tools = sorted(path.removeprefix("tools/").removesuffix(".input") for path in schemas if path.endswith(".input"))
     return (
-        f"{table(('name', 'of what', 'file'), files)}\n\nOf each [tool](tools.md): `NAME.input`, its parameters, and "
-        "`NAME.output`, its structured answer, in `schemas/tools/NAME.input.schema.json` and "
-        f"`schemas/tools/NAME.output.schema.json`. NAME is {', '.join(f'`{name}`' for name in tools)}."
+        f"{table(('name', 'of what'), rows)}\n\nOf each [tool](tools.md): `NAME.input`, its parameters, and "
+        "`NAME.output`, its structured answer. The files are `schemas/config.schema.json`, "
+        f"`schemas/tools/NAME.input.schema.json` and so on. NAME is {', '.join(f'`{name}`' for name in tools)}."
     )
 
 

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench.bounds import judged
 from bench.figures import middle, ratio
 from bench.plots import Spread, bars, lines
 
@@ -66,7 +65,6 @@ def write_report(results: Results, page: Path, assets: Path) -> None:
             text += write(results[name])
             if drawn:
                 text += [f"![{alt}]({link}/{file})\n" for file, alt in draw(results[name], assets)]
-    text += _bounds(results)
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(text).rstrip() + "\n", "utf-8", newline="\n")
 
@@ -100,7 +98,8 @@ def _method(results: Results) -> list[str]:
         "To run it: `python benchmarks/run.py VAULT… --quick --work DIR` (20,000 and 100,000 chunks; more sizes without "
         "`--quick`, up to 1,000,000 with `--full`). `--only query,index,start,memory,rivals` runs some parts "
         "([other tools](rivals.md), a [soak test](soak.md) and [readers during writes](readers.md) have their own pages), "
-        "`--queries FILE…` adds questions, `--check` checks the limits, and "
+        "`--queries FILE…` adds questions, `--check` exits with 1 if a figure exceeds its limit "
+        "(`benchmarks/bench/bounds.py` has them, with reasons), and "
         "`--write` writes the pages (their plots need the dependency group `bench`). Files in DIR are reused.",
         "",
         "The data are real vaults of Markdown (design documents, proposals, cheat sheets in four languages), first as they "
@@ -317,18 +316,6 @@ def _draw_memory(found: Results, assets: Path) -> list[tuple[str, str]]:
         logarithmic=False,
     )
     return [("memory.svg", "Resident memory of a server over many queries")]
-
-
-def _bounds(results: Results) -> list[str]:
-    rows = [
-        (one.bound.what, figure(one.figure), one.limit, "yes" if one.holds else "**no**", one.bound.reason)
-        for one in judged(dict(results))
-    ]
-    return [
-        "## What `--check` checks", "",
-        "Ratios with room for other machines and noise; `--check` names each one that is exceeded and exits with 1.", "",
-        *table(("figure", "here", "limit", "within", "reason"), rows),
-    ]  # fmt: skip
 
 
 def _undrawn(*_: object) -> list[tuple[str, str]]:
