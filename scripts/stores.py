@@ -139,6 +139,11 @@ def hooks_of(name: ClientName) -> str:
         return carry_out(task).file.read_text("utf-8")
 
 
+def _loaded(name: ClientName) -> dict[str, Any]:
+    """Return the fields with which a client always shows the tools to its model."""
+    return dict(client_named(name).shape.loaded)
+
+
 def _plugin() -> dict[str, Any]:
     return {
         "name": SERVER,
@@ -156,7 +161,7 @@ def _claude_code() -> dict[str, str]:
     return {
         ".claude-plugin/marketplace.json": _json(catalogue),
         "plugins/claude-code/.claude-plugin/plugin.json": _json(_plugin()),
-        "plugins/claude-code/.mcp.json": _json({"mcpServers": {SERVER: LAUNCH}}),
+        "plugins/claude-code/.mcp.json": _json({"mcpServers": {SERVER: {**LAUNCH, **_loaded("claude-code")}}}),
         "plugins/claude-code/hooks/hooks.json": hooks_of("claude-code"),
         **_markdown_commands("plugins/claude-code/commands"),
     }
@@ -195,7 +200,7 @@ def _copilot_cli() -> dict[str, str]:
     return {
         ".github/plugin/marketplace.json": _json(catalogue),
         "plugins/copilot-cli/plugin.json": _json({**_plugin(), **parts}),
-        "plugins/copilot-cli/.mcp.json": _json({"mcpServers": {SERVER: LAUNCH}}),
+        "plugins/copilot-cli/.mcp.json": _json({"mcpServers": {SERVER: {**LAUNCH, **_loaded("copilot-cli")}}}),
         "plugins/copilot-cli/hooks.json": hooks_of("copilot-cli"),
         **_markdown_commands("plugins/copilot-cli/commands"),
     }

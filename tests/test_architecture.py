@@ -128,12 +128,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 245,
-    "lines": 63227,
-    "code lines": 43620,
+    "lines": 63248,
+    "code lines": 43634,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47636,
+    "test lines": 47699,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

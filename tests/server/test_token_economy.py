@@ -87,6 +87,18 @@ async def test_the_definitions_cost_little(everything):
     assert {name: total for name, total in sums.items() if total > LIMITS[name]} == {}, cost
 
 
+async def test_the_two_main_tools_stay_in_sight_and_name_what_is_looked_for(everything):
+    """Clients that hide tools find them by their names and first words; Claude Code never hides these two."""
+    tools = {tool.name: tool for tool in await listed(everything)}
+    loaded = {name for name, tool in tools.items() if (tool.meta or {}).get("anthropic/alwaysLoad")}
+    first = tools["search"].description.partition(".")[0]
+
+    assert loaded == {"search", "remember"}
+    assert [word for word in ("notes", "docs", "decisions", "conventions", "memory", "project") if word in first] == [
+        *("notes", "docs", "decisions", "conventions", "memory", "project")
+    ]
+
+
 async def test_a_conversation_costs_little(everything):
     sent = await conversation(everything)
 

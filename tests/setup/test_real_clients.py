@@ -198,6 +198,31 @@ def test_a_real_client_runs_the_hooks_and_tells_its_model(shop, account, environ
         assert [one.text for one in waiting(shop)] == [PROMPT.splitlines()[1]]
 
 
+def test_claude_code_shows_its_model_the_tools_without_a_search(account, environment):
+    """Though it hides those of other servers; without the key in its entry, only those with the key in `_meta`."""
+    install(account, "claude")
+    with model(account, environment, "claude") as (server, variables):
+        assert account.run("--yes", "--no-hooks", "--client", "claude-code")[0] == 0
+        file = account.home / ".claude.json"
+        ran(account, "claude", "-p", "Hello", ENABLE_TOOL_SEARCH="true", **variables)
+        shown = [tools_of(request) for request in server.requests]
+        data = json.loads(file.read_text("utf-8"))
+        del data["mcpServers"]["kbhub"]["alwaysLoad"]
+        file.write_text(json.dumps(data), "utf-8")
+        server.requests.clear()
+        variables["MCP_CONNECTION_NONBLOCKING"] = "false"  # else the first turn does not wait for the server
+        ran(account, "claude", "-p", "Hello", ENABLE_TOOL_SEARCH="true", **variables)
+
+    assert any({"search", "read", "remember", "memories"} <= tools for tools in shown)
+    assert max(map(tools_of, server.requests), key=len) == {"search", "remember"}
+
+
+def tools_of(request):
+    """The tools of kbhub that a model is shown."""
+    named = (tool.get("name", "") for tool in json.loads(request).get("tools", []) if not tool.get("defer_loading"))
+    return {name.removeprefix("mcp__kbhub__") for name in named if name.startswith("mcp__kbhub__")}
+
+
 @pytest.mark.parametrize("program", INSTALLED)
 def test_a_real_client_runs_the_hooks_of_the_plugin(shop, account, environment, program):
     """Nothing was set up but the plugin, and the model is told what the notes say about the prompt."""

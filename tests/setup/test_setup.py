@@ -206,6 +206,30 @@ def test_what_follows_serve_is_the_users_matter(account):
     assert (code, out.split()[0], account.untouched()) == (0, "unchanged", True)
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "key", "value"),
+    [
+        ("claude-code", ".claude.json", "alwaysLoad", True),
+        ("copilot-cli", ".copilot/mcp-config.json", "deferTools", "never"),
+    ],
+)
+def test_an_older_entry_is_told_to_keep_its_tools_in_sight(account, name, file, key, value):
+    """`setup` says so; another value is the user's; the command and all else stay as they are."""
+    command, *args = wanted(account)
+    entry = {"env": {"A": "b"}, "command": command, "args": [*args, "--base", "n=~/n"]}
+    path = account.file(file, json.dumps({"mcpServers": {"kbhub": entry, "x": {}}}))
+
+    code, out, _ = account.run("--client", name, "--dry-run")
+    assert (code, out.split()[0], account.untouched()) == (0, "update", True)
+    assert (f"Adds {key}," in out, "old command" in out) == (True, False)
+    account.run("--client", name, "--yes")
+    assert json.loads(path.read_text()) == {"mcpServers": {"kbhub": {**entry, key: value}, "x": {}}}
+    assert account.run("--client", name)[1].split()[0] == "unchanged"
+
+    account.file(file, json.dumps({"mcpServers": {"kbhub": {**entry, key: False}}}))
+    assert (account.run("--client", name)[1].split()[0], account.untouched()) == ("unchanged", True)
+
+
 def test_a_server_of_another_name_is_not_registered_twice(account):
     account.file(".cursor/mcp.json", '{"mcpServers": {"notes": {"command": "/x/kbhub", "args": ["serve"]}}}')
     code, out, _ = account.run("--client", "cursor")
@@ -324,7 +348,7 @@ def test_a_project_gets_files_that_work_for_everybody(account):
         *(".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".codex/config.toml", "opencode.json"),
         *(".gemini/settings.json", ".zed/settings.json"),
     }
-    entry = {"command": "kbhub", "args": ["serve"]}
+    entry = {"command": "kbhub", "args": ["serve"], "alwaysLoad": True, "deferTools": "never"}
     assert json.loads((account.project / ".mcp.json").read_text()) == {"mcpServers": {"kbhub": entry}}
     vscode = json.loads((account.project / ".vscode/mcp.json").read_text())["servers"]["kbhub"]
     assert (vscode["command"], vscode["args"]) == ("kbhub", ["serve", "--root", "${workspaceFolder}"])

@@ -50,7 +50,7 @@ def setup_report(steps: Sequence[Step], pastes: Sequence[Paste], home: Path, *, 
 
 def _step(step: Step, words: dict[str, str], home: Path) -> Item:
     unchanged = "unchanged" if step.command or step.subject in ("skill", "agents-md", "hooks") else "not found"
-    changed = step.action == "update"
+    changed = bool(step.before) and step.action == "update"
     details = [
         ("old command", shlex.join(step.before) if changed else ""),
         ("new command" if changed else "command", shlex.join(step.command)),

@@ -65,6 +65,9 @@ DESCRIPTION_BYTES, DESCRIPTIONS_BYTES = 100, 400
 """UTF-8 bytes in the instructions for one base's description and for all together: every conversation pays for them, so
 the instructions stay below 1,000 bytes."""
 
+ALWAYS_LOAD = "anthropic/alwaysLoad"
+"""Key in a tool's `_meta` with which Claude Code shows it to its model at once, not after a search for tools."""
+
 ROOTS_CHANGED = "notifications/roots/list_changed"
 
 
@@ -280,6 +283,7 @@ class KbhubServer(MCPServer[None]):
                         idempotent_hint=kind.writes is None,
                         open_world_hint=False,
                     ),
+                    meta={ALWAYS_LOAD: True} if kind.loaded else None,
                     structured_output=None if self.structured else False,  # None: from the annotation
                 )
                 # There is no public way to say how arguments are read.

@@ -66,6 +66,8 @@ class Shape:
     """Fields of a new entry before the command."""
     after: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a new entry after the arguments."""
+    loaded: Mapping[str, Any] = field(default_factory=dict)
+    """Fields with which the client shows the tools to its model, which it else hides until they are searched for."""
     command: str = "command"
     args: str | None = "args"
     """Field for the arguments, or None where the command is a list that includes them."""
@@ -73,7 +75,7 @@ class Shape:
 
     def entry(self, argv: tuple[str, ...]) -> dict[str, Any]:
         """Return a new entry that starts `argv`."""
-        return {**self.before, **self.fields(argv), **self.after}
+        return {**self.before, **self.fields(argv), **self.after, **self.loaded}
 
     def fields(self, argv: tuple[str, ...]) -> dict[str, Any]:
         """Return the fields that hold the command line."""
@@ -125,8 +127,10 @@ class Client:
 
 _STDIO = Shape(before={"type": "stdio"})
 _WITH_ENV = Shape(after={"env": {}})
-_CLAUDE = Shape(before={"type": "stdio"}, after={"env": {}})
-_COPILOT = Shape(before={"type": "local"}, after={"env": {}, "tools": ["*"]})
+_CLAUDE = Shape(before={"type": "stdio"}, after={"env": {}}, loaded={"alwaysLoad": True})
+_COPILOT = Shape(before={"type": "local"}, after={"env": {}, "tools": ["*"]}, loaded={"deferTools": "never"})
+_BOTH = Shape(loaded={**_CLAUDE.loaded, **_COPILOT.loaded})
+"""For the file in a project that both read."""
 _OPENCODE = Shape(before={"type": "local"}, args=None, env="environment")
 _GOOSE = Shape(
     before={"type": "stdio", "enabled": True, "name": SERVER, "description": "Searches your Markdown knowledge"},
@@ -145,7 +149,7 @@ CLIENTS: tuple[Client, ...] = (
         shape=_CLAUDE,
         programs=("claude",),
         signs=("{claude}",),
-        project=ProjectFile((".mcp.json",), shape=Shape()),
+        project=ProjectFile((".mcp.json",), shape=_BOTH),
         skills="{claude}/skills",
     ),
     Client(
@@ -173,7 +177,7 @@ CLIENTS: tuple[Client, ...] = (
         shape=_COPILOT,
         programs=("copilot",),
         signs=("{copilot}",),
-        project=ProjectFile((".mcp.json",), shape=Shape()),
+        project=ProjectFile((".mcp.json",), shape=_BOTH),
         skills="{copilot}/skills",
     ),
     Client(

@@ -56,6 +56,7 @@ class RegisteredServer:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     enabled: bool
+    keys: frozenset[str]
 
 
 @struct
@@ -81,6 +82,10 @@ class Target:
         """Return whether an entry starts the right command; options that follow `serve` are the user's."""
         base = self.argv[: self.argv.index(SERVE) + 1]
         return entry.argv[: len(base)] == base
+
+    def lacks(self, entry: RegisteredServer) -> dict[str, Any]:
+        """Return the fields that an entry lacks to keep its tools in sight; a value that the user gave stays."""
+        return {key: value for key, value in self.shape.loaded.items() if key not in entry.keys}
 
     def argv_instead_of(self, entry: RegisteredServer) -> tuple[str, ...]:
         """Return the command line that replaces an entry's, keeping the user's options."""
@@ -130,7 +135,7 @@ def entry_of(name: str, raw: Any, shape: Shape) -> RegisteredServer:
     env = fields.get(shape.env)
     variables = {str(key): str(value) for key, value in env.items()} if isinstance(env, Mapping) else {}
     enabled = fields.get("enabled") is not False and fields.get("disabled") is not True
-    return RegisteredServer(name, argv, variables, enabled)
+    return RegisteredServer(name, argv, variables, enabled, frozenset(fields))
 
 
 def runs_kbhub(entry: RegisteredServer) -> bool:
@@ -198,6 +203,7 @@ def _of(client: Client, machine: Machine) -> list[Registration]:
     ]
 
 
+SHOWN = "Adds {}, so that the client always shows the tools to its model."
 OFF = "It is disabled there; enable it in the client's settings."
 
 
@@ -275,9 +281,11 @@ def _planned(
 def _registration(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
     if entry is None:
         step = step.model_copy(update={"command": target.argv})
-    elif entry.name == SERVER and not target.wants(entry):
-        update = {"action": "update", "command": target.argv_instead_of(entry), "before": entry.argv}
-        step = step.model_copy(update={**update, "notes": () if entry.enabled else (OFF,)})
+    elif entry.name == SERVER and (not target.wants(entry) or target.lacks(entry)):
+        command, before = (entry.argv, ()) if target.wants(entry) else (target.argv_instead_of(entry), entry.argv)
+        added = SHOWN.format(", ".join(target.lacks(entry))) if target.lacks(entry) else ""
+        notes = tuple(filter(None, (added, "" if entry.enabled else OFF)))
+        step = step.model_copy(update={"action": "update", "command": command, "before": before, "notes": notes})
     else:
         other = "" if entry.name == SERVER else f"It is already registered as {entry.name!r}."
         notes = tuple(filter(None, (other, "" if entry.enabled else OFF)))
@@ -305,13 +313,14 @@ def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
     """Return the file so that it starts the command in the step, or without its entry."""
     text = decode(content, target.file)
     entry = registered(text, target)
-    there = entry is not None and entry.name == SERVER
+    if entry is None or entry.name != SERVER:
+        fields = None if step.action == "remove" else target.shape.entry(step.command)
+        return content if fields is None else _changed(text, target, fields).encode()
     if step.action == "remove":
-        return _changed(text, target, None).encode() if there else content
-    if entry is not None and there and target.wants(entry):
-        return content
-    fields = target.shape.fields(step.command) if there else target.shape.entry(step.command)
-    return _changed(text, target, fields).encode()
+        return _changed(text, target, None).encode()
+    command = {} if target.wants(entry) else target.shape.fields(step.command)
+    fields = {**command, **target.lacks(entry)}
+    return _changed(text, target, fields).encode() if fields else content
 
 
 def _retitled(task: PlannedStep, title: str) -> PlannedStep:

@@ -34,6 +34,8 @@ class ToolKind:
     reference memory server), or what an agent that did not look makes up; separated by spaces."""
     core: bool = False
     """Whether it is offered unless the settings say otherwise."""
+    loaded: bool = False
+    """Whether it asks clients that hide tools until they are searched for to keep it in sight."""
     by_model: bool = False
     """Whether it is offered as those are, but only where a model can do its work: the client's, or one of Ollama."""
     writes: Literal["memories", "documents"] | None = None
@@ -44,14 +46,15 @@ class ToolKind:
 
 TOOLS: dict[ToolName, ToolKind] = {
     "search": ToolKind(
-        "Search knowledge",
+        "Search notes and docs",
         "query find vault_search search_knowledge search_semantic search_notes search_docs search_documents "
         "semantic_search hybrid_search keyword_search query_knowledge query_notes search_vault "
         "obsidian_simple_search vsearch deep_search search_knowledge_base knowledge_search grep lookup",
         core=True,
+        loaded=True,
     ),
     "read": ToolKind(
-        "Read documents",
+        "Read notes and docs",
         "get multi_get fetch open get_document get_note read_note read_document view_note read_content "
         "read_section read_file get_file vault_read view obsidian_get_file_contents",
         core=True,
@@ -79,10 +82,11 @@ TOOLS: dict[ToolName, ToolKind] = {
         core=True,
     ),
     "remember": ToolKind(
-        "Remember",
+        "Remember a decision or convention",
         "memorize memory_store store_memory add_memory save_memory create_memory memory_add vault_remember store "
         "memory_update update_memory reinforce create_entities",
         core=True,
+        loaded=True,
         writes="memories",
     ),
     "memories": ToolKind(

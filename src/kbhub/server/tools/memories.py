@@ -57,8 +57,8 @@ async def remember(
     ] = None,
     options: RememberOptions | None = None,
 ) -> Annotated[CallToolResult, Remembered]:
-    """Save something learned for later sessions: a decision, a preference, a pitfall. Known facts are strengthened,
-    not duplicated.
+    """Remember a decision, convention, preference or pitfall of this project for later sessions. Known facts are
+    strengthened, not duplicated.
     """
     options = options or RememberOptions()
     done = await calls.run(
@@ -92,7 +92,7 @@ async def memories(
     ] = LISTED,
     offset: Annotated[int, Field(ge=0, description="Memories to skip.", json_schema_extra=brief())] = 0,
 ) -> Annotated[CallToolResult, MemoryList]:
-    """List or search memories, with their ids. `search` finds memories, too."""
+    """List or search the memory of this project and its user, with ids. `search` finds memories, too."""
     result = await calls.run(
         partial(
             list_memories,

@@ -52,7 +52,7 @@ async def read(
     line_numbers: Annotated[bool, Field(description="Number the lines.")] = False,
     cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
 ) -> Annotated[CallToolResult, ReadResult]:
-    """Read documents, or parts of them, as they are on disk. Use it to open what `search` or a link names."""
+    """Read notes and docs, or parts of them, as they are on disk. Use it to open what `search` or a link names."""
     listed = [ref for ref in ([refs] if isinstance(refs, str) else refs) if ref.strip(" ,")]
     if not listed:
         raise UsageError("read requires at least one ref in `refs`; `search` finds refs.")

@@ -84,8 +84,8 @@ async def search(
     cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
     options: SearchOptions | None = None,
 ) -> Annotated[CallToolResult, model_of(SearchResult)]:
-    """Search the Markdown knowledge of this project and its user. Use it first for questions that their notes,
-    decisions, guides or conventions may answer. Quotes the best hit; `read` opens the others.
+    """Search the notes, docs, decisions, conventions and memory of this project and its user. Use it first for
+    questions that these may answer. Quotes the best hit; `read` opens the others.
     """
     options = options or SearchOptions()
     config, discovery = await calls.state()
