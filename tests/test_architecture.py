@@ -127,13 +127,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 245,
-    "lines": 63248,
-    "code lines": 43634,
+    "files": 246,
+    "lines": 63410,
+    "code lines": 43751,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47699,
+    "test lines": 47941,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

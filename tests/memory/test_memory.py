@@ -166,6 +166,30 @@ def test_what_a_file_says_that_no_index_knows_yet_is_known(environment, hub):
     assert remember(environment.hub(), VPN).memory.id == "mine"
 
 
+def test_what_is_said_again_in_another_order_confirms_the_memory(environment, hub, clock):
+    first = remember(hub, "The tests are run with uv run pytest -n 4").memory
+    doubt = remember(hub, "The tests are now run with uv run pytest -n 8").memory
+    assert doubt.may_supersede == (first.id,)
+    clock.pass_days(1)
+
+    for text in ("Run the tests with uv run pytest -n 4", "uv run pytest -n 4 runs the tests"):
+        again = remember(hub, text, client="a")
+        assert (again.did, again.memory.id, again.memory.text) == ("strengthened", first.id, first.text)
+        assert again.notes[0].startswith("It says the same in other words.")
+    assert (again.memory.uses, len(files(environment))) == (2, 2)
+    top = hub.search(Query(text="how are the tests run")).hits[0]
+    assert (top.ref, top.outdated) == (first.ref, None)
+
+
+def test_a_repeat_does_not_revive_what_was_superseded_or_is_replaced_by_it(hub):
+    old = remember(hub, "The tests are run with uv run pytest -n 4").memory
+    better = remember(hub, "Run the tests with uv run pytest -n 4", supersedes=[old.id])
+    assert (better.did, better.superseded) == ("stored", (old.id,))
+
+    again = remember(hub, "uv run pytest -n 4 runs the tests")
+    assert (again.did, again.memory.id) == ("strengthened", better.memory.id)
+
+
 def test_what_is_equal_is_known_among_any_number_of_near_ones(environment, hub):
     """The three nearest are others: the equal one has more articles, and its text comes from a change."""
     one = remember(hub, "Cats sleep all day in the office").memory

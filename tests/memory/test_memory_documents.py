@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.catalog import NEAR_SIMILARITY
-from kbhub.memory.changes import ids_of, wording
+from kbhub.memory.changes import ids_of
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TEXT_BYTES,
@@ -25,10 +27,11 @@ from kbhub.memory.files import (
     slug,
     title_of,
 )
+from kbhub.memory.repeats import repeats, wording
 from kbhub.models.embedding import packaged_embedder
 from kbhub.types import Base
 from kbhub.workspace.memory_folders import MemoryFolder
-from memory_pairs import CONTRADICTING, OTHER_RESPECT, SAME_MEANING
+from memory_pairs import ANOTHER_POINT, CONTRADICTING, OTHER_RESPECT, REPEATS, SAME_MEANING
 
 HAND = """---
 # what I know
@@ -234,6 +237,47 @@ def test_the_same_words_are_the_same_memory():
     for other in ("releases need VPN: without it uploads hang", "- **Releases** need the VPN. Without it upload hangs"):
         assert wording(one) == wording(other)
         assert list(ids_of(one)) == list(ids_of(other))
+
+
+def test_what_is_said_again_in_another_order_is_the_same_and_another_point_is_not():
+    def same(pairs):
+        return [pair for pair in pairs if wording(pair[0]) == wording(pair[1]) or repeats(*pair)]
+
+    lines = (Path(__file__).parents[2] / "benchmarks" / "corrections.jsonl").read_text("utf-8").splitlines()
+    facts = [fact[part] for fact in map(json.loads, lines) for part in ("old", "new", "beside") if part in fact]
+
+    assert (len(same(REPEATS)), len(REPEATS)) == (56, 60)
+    assert len(same(SAME_MEANING)) == 8
+    assert len(ANOTHER_POINT) == 97
+    for others in (ANOTHER_POINT, CONTRADICTING, OTHER_RESPECT, combinations(facts, 2)):
+        assert same(others) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("30", "31"), ("the timeout is", "seconds")),
+        (("Anna", "Boris"), ("reviews are done by", "")),
+        (("`a.py`", "`b.py`"), ("format", "with ruff")),
+        (("do", "do not"), ("the tests", "need Docker")),
+        (("", "no longer"), ("the tests", "need Docker")),
+    ],
+)
+def test_one_word_that_differs_is_another_point_in_any_order(one, other):
+    for first, second in ((0, 1), (1, 0)):
+        for rest in ("in CI, {}", "{} in CI"):
+            said = [f"{other[0]} {one[number]} {other[1]}".strip() for number in (first, second)]
+            assert not repeats(f"{said[0]} in CI", rest.format(said[1]))
+            assert repeats(f"{said[0]} in CI", rest.format(said[0]))
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_any_two_texts_can_be_compared(one, other):
+    assert repeats(one, other) == repeats(other, one)
+
+
+def test_many_sentences_are_compared_at_once():
+    assert not repeats("a with b. " * 40, "b with a. " * 40)
 
 
 @pytest.mark.parametrize(("one", "other"), CONTRADICTING)

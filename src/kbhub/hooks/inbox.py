@@ -20,8 +20,9 @@ from kbhub.hooks.events import Event, inert
 from kbhub.hooks.sessions import project_folder
 from kbhub.hub import Hub
 from kbhub.memory.catalog import all_known
-from kbhub.memory.changes import remember, wording
+from kbhub.memory.changes import remember
 from kbhub.memory.files import read
+from kbhub.memory.repeats import wording
 from kbhub.memory.results import Remembered
 from kbhub.search.memory_boost import timestamp
 from kbhub.values import struct

@@ -5,7 +5,7 @@ read from the file, so people can edit or delete it freely. Only usage counts ar
 
 files         the file format, its checks and edits; reading, writing and trashing files
 catalog       the current memories, from indexes and changed files; what they are about
-similarity    equal wording; similar meaning
+repeats       equal wording, also in another order
 results       result types
 remember, changes (with forgetting), lists (with restoring), transfer     the operations
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -20,7 +19,6 @@ from kbhub.errors import (
     WriteRefused,
 )
 from kbhub.index.catalogue import successors
-from kbhub.index.query.parser import normalise, stems
 from kbhub.memory.catalog import (
     active_shelves,
     all_known,
@@ -53,6 +51,7 @@ from kbhub.memory.files import (
     title_of,
     with_ids,
 )
+from kbhub.memory.repeats import repeats, wording
 from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
 from kbhub.search.conversations import SAME_SUBJECT
 from kbhub.search.memory_boost import Facts, Source, timestamp, uses_of
@@ -70,6 +69,7 @@ PROVENANCE = ("by", "source", "session", "project")
 
 UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
 
+REPEATED = 'It says the same in other words. If yours says more, change it: remember(id="{}", text="…").'
 
 _ALL = "`everything`, or `--all` on the command line"
 """How to ask for all memories of a scope."""
@@ -82,20 +82,6 @@ ID_CHARACTERS = 8
 
 ATTEMPTS = 100
 """Limit of ids tried; the second is needed if another project has the same text, the third hardly ever."""
-
-_SILENT = frozenset({"a", "an", "the", "is", "are", "was", "were", "be", "been", "it", "its", "that", "this"})
-"""Words without meaning of their own: articles, forms of "be", pronouns."""
-
-_AROUND = "*\"'“”‘’`()"
-_AFTER = ".,;:!?"
-_LIST_MARK = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d+[.)])\s+", re.MULTILINE)
-
-
-def wording(text: str) -> str:
-    """Return the normalised words of a text; memories with equal wording are the same."""
-    plain = normalise(_LIST_MARK.sub("", text)).casefold()
-    words = [word for part in plain.split() if (word := _word(part)) and word not in _SILENT]
-    return " ".join(words) or plain.strip()
 
 
 def ids_of(text: str) -> Iterator[str]:
@@ -113,12 +99,6 @@ def filed(shelf: MemoryFolder, text: str) -> MemoryFile | None:
     """Return the memory of a folder with the wording of a text under one of its ids, or None; needs no index."""
     words = wording(text)
     return next((one for one in with_ids(shelf, set(ids_of(text))) if wording(one.body) == words), None)
-
-
-def _word(part: str) -> str:
-    word = part.strip(_AROUND).rstrip(_AFTER).strip(_AROUND)
-    # Identifiers, paths, numbers and operators must match exactly.
-    return " ".join(stems(word)) if word.isalpha() and word.isascii() else word
 
 
 def remember(
@@ -140,8 +120,8 @@ def remember(
 ) -> Remembered:
     """Remember something, or change or confirm what is remembered.
 
-    A text that an active memory says already, in the same words, strengthens that one. Memories that are near and say
-    something else are named in the answer; what is new is stored in any case.
+    A text that an active memory says already, in the same words or in another order, confirms that one. Memories that
+    are near and say something else are named in the answer; what is new is stored in any case.
 
     Args:
         hub: what owns the bases.
@@ -226,6 +206,9 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         for memory in chain(indexed, unindexed(hub, other)):
             if wording(memory.body) == words:
                 return strengthen(hub, memory, wanted, older)
+            is_current = not memory.facts.superseded_by and memory.key not in {one.key for one in older}
+            if is_current and repeats(memory.body, text):
+                return strengthen(hub, memory, wanted, older, (REPEATED.format(memory.facts.id),))
     stored, is_new = _store(hub, shelves, text, fields)
     # If it is not new, another process has just stored the same.
     return _stored(hub, stored, older, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted, older)
@@ -294,17 +277,28 @@ def change(hub: Hub, old: MemoryFile, text: str, wanted: Mapping[str, Any], olde
     def fields(facts: Facts) -> dict[str, Any]:
         return {**changes, **_superseding(facts, older)}
 
-    changed = bool(fields(old.facts) or text)
-    if changed:
+    if fields(old.facts) or text:
         rewrite(hub, old, fields, text)
         return _counted(hub, old, older, "updated", changed=True)
-    doubted, notes = _is_doubted(hub, old), tuple[str, ...]()
-    if doubted:  # it holds, although a similar memory was written later
+    return _confirmed(hub, old, fields, older, "confirmed")
+
+
+def _confirmed(
+    hub: Hub,
+    memory: MemoryFile,
+    fields: Callable[[Facts], Mapping[str, Any]],
+    older: Sequence[MemoryFile],
+    did: Did,
+    notes: tuple[str, ...] = (),
+) -> Remembered:
+    """Count a use, and change front matter if there is something to change, or a newer memory may replace this one."""
+    changed = bool(fields(memory.facts)) or _is_doubted(hub, memory)
+    if changed:
         try:
-            rewrite(hub, old, fields)
-        except WriteRefused as error:
-            notes = (str(error),)
-    return _counted(hub, old, older, "confirmed", changed=doubted, notes=notes)
+            rewrite(hub, memory, fields)
+        except WriteRefused as error:  # the text itself is already remembered
+            changed, notes = False, (*notes, str(error))
+    return _counted(hub, memory, older, did, changed=changed, notes=notes)
 
 
 def _is_doubted(hub: Hub, memory: MemoryFile) -> bool:
@@ -318,8 +312,14 @@ def _is_doubted(hub: Hub, memory: MemoryFile) -> bool:
     return False
 
 
-def strengthen(hub: Hub, memory: MemoryFile, wanted: Mapping[str, Any], older: Sequence[MemoryFile]) -> Remembered:
-    """Count a use of a memory with the same wording, and merge in new tags, subjects and supersessions."""
+def strengthen(
+    hub: Hub,
+    memory: MemoryFile,
+    wanted: Mapping[str, Any],
+    older: Sequence[MemoryFile],
+    notes: tuple[str, ...] = (),
+) -> Remembered:
+    """Confirm a memory that says the same, and merge in new tags, subjects and supersessions."""
     others = [other for other in older if other.key != memory.key]
 
     def fields(facts: Facts) -> dict[str, Any]:
@@ -331,13 +331,7 @@ def strengthen(hub: Hub, memory: MemoryFile, wanted: Mapping[str, Any], older: S
             changes["about_hash"] = {**(facts.about_hash or {}), **fresh}
         return {**changes, **_superseding(facts, others)}
 
-    changed, notes = bool(fields(memory.facts)), tuple[str, ...]()
-    if changed:
-        try:
-            rewrite(hub, memory, fields)
-        except WriteRefused as error:  # the text itself is already remembered
-            changed, notes = False, (str(error),)
-    return _counted(hub, memory, others, "strengthened", changed=changed, notes=notes)
+    return _confirmed(hub, memory, fields, others, "strengthened", notes)
 
 
 def _superseding(facts: Facts, older: Sequence[MemoryFile]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
 from kbhub.index.side_files import Use
 from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, public_facts, shelf_to_write
-from kbhub.memory.changes import ID_CHARACTERS, as_it_is, edit, filed, ids_of, wording
+from kbhub.memory.changes import ID_CHARACTERS, as_it_is, edit, filed, ids_of
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TAG_CHARACTERS,
@@ -38,6 +38,7 @@ from kbhub.memory.files import (
     title_of,
     with_id,
 )
+from kbhub.memory.repeats import wording
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
