@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 
 from documents.secret_corpus import secrets
-from kbhub.documents.sources.source import parse_source
+from kbhub.documents.sources.source import read_source
 from kbhub.editing.audit import audit
 from kbhub.editing.intake import distil
 from kbhub.errors import SecretFound
@@ -74,7 +75,8 @@ def test_a_log_of_a_session_is_indexed_without_them():
     ]
     data = "\n".join(map(json.dumps, records)).encode()
 
-    document, _, _ = parse_source(Base(id="logs", path="/logs", origin="config", kind="session"), "a.jsonl", data)
+    base = Base(id="logs", path="/logs", origin="config", kind="session")
+    document, _ = read_source(base, "a.jsonl", io.BytesIO(data), len(data))
 
     text = "\n".join(document.lines)
     assert text.count("[GitHub token left out]") == 2

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kbhub.documents.sources.sessions
-from kbhub.documents.sources.source import chunks_of, parse_source, read_source
+from kbhub.documents.sources.source import chunks_of, read_source
 from kbhub.reading.read import ReadOptions
 from kbhub.types import Base, Query
 
@@ -75,9 +75,9 @@ GEMINI_JSON = json.dumps({"sessionId": "g-0", "projectHash": "abc", "messages": 
 
 
 def parse(data, path="a.jsonl"):
-    document, chunks, kind = parse_source(BASE, path, data)
+    document, kind = read_source(BASE, path, io.BytesIO(data), len(data))
     assert kind == "session"
-    return document, chunks
+    return document, chunks_of(document, kind)
 
 
 def said(chunks):

@@ -342,7 +342,6 @@ def test_a_base_that_cannot_be_indexed_is_a_problem_and_not_the_end(notes):
     told = [problem.message for base in hub.status().bases for problem in base.problems if base.base.id == "own"]
     assert len(told) == 1
     assert "Check the disk" in told[0]
-    assert background.problems() == ()
     found = hub.search(Query(text="canary"))
     assert found.hits
     assert [(one.base, one.reason) for one in found.skipped] == [("own", told[0])]

@@ -79,9 +79,9 @@ class Place:
     def ids(self, cwd, **more) -> list[str]:
         return [base.id for base in self.discover(cwd, **more).bases]
 
-    def project(self, cwd, **more):
+    def project(self, cwd):
         """The project base, which must be there without a problem."""
-        found = self.discover(cwd, **more)
+        found = self.discover(cwd)
         assert found.problems == ()
         assert found.bases[0].id == "project"
         return found.bases[0]
@@ -309,28 +309,36 @@ def test_the_global_config_is_never_a_pointer(place):
 # Owners
 
 
-def test_outside_a_git_root_a_pointer_of_another_user_does_not_count(place):
+@pytest.fixture
+def owned(monkeypatch):
+    return lambda is_owned: monkeypatch.setattr("kbhub.workspace.project.owned_by_user", is_owned)
+
+
+def test_outside_a_git_root_a_pointer_of_another_user_does_not_count(place, owned):
     place.knowledge("work/knowledge")
     pointer = place.pointer("work", {})
     app = place.app()
-    place.nothing(app, owned=lambda path: path != pointer)
-    assert any("belongs to another user" in text for text in place.discover(app, owned=lambda _: False).looked_for)
     assert place.project(app).origin == "pointer"
+    owned(lambda path: path != pointer)
+    place.nothing(app)
+    assert any("belongs to another user" in text for text in place.discover(app).looked_for)
 
 
-def test_the_walk_goes_on_above_a_pointer_of_another_user(place):
+def test_the_walk_goes_on_above_a_pointer_of_another_user(place, owned):
     place.knowledge("work/knowledge")
     place.pointer("work", {"name": "mine"})
     theirs = place.pointer("work/shared", {"name": "theirs"})
-    assert place.project(place.folder("work/shared/app"), owned=lambda path: path != theirs).name == "mine"
+    owned(lambda path: path != theirs)
+    assert place.project(place.folder("work/shared/app")).name == "mine"
 
 
-def test_the_owner_matters_beside_a_git_root_and_not_inside(place):
+def test_the_owner_matters_beside_a_git_root_and_not_inside(place, owned):
     app = place.app("../app.knowledge")
-    place.nothing(app, owned=lambda _: False)
+    owned(lambda _: False)
+    place.nothing(app)
     place.app("knowledge")
     place.pointer("work/app", {})
-    assert place.project(app, owned=lambda _: False).origin == "pointer"
+    assert place.project(app).origin == "pointer"
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs owners of files")
@@ -722,11 +730,12 @@ def test_bases_are_active_everywhere_and_below_the_longest_prefix(place, repos, 
     assert place.ids(place.folder(cwd)) == ids
 
 
-def test_prefixes_are_compared_as_the_system_compares_names(place):
+@pytest.mark.parametrize(("case_insensitive", "ids"), [(True, ["a"]), (False, [])])
+def test_prefixes_are_compared_as_the_system_compares_names(place, monkeypatch, case_insensitive, ids):
+    monkeypatch.setattr("kbhub.workspace.discovery.CASE_INSENSITIVE", case_insensitive)
     app = place.folder("work/App")
     place.config("a", {str(place.work / "APP"): ["a"]})
-    assert place.ids(app, case_insensitive=True) == ["a"]
-    assert place.ids(app, case_insensitive=False) == []
+    assert place.ids(app) == ids
 
 
 def test_a_base_of_the_users_has_what_the_config_says(place):

@@ -245,17 +245,14 @@ def _with_value(ref: str, text: Text, name: str, value: Any, values: dict[str, A
         return text, {key: old for key, old in values.items() if key not in removed}
     value = json.loads(json.dumps(value))
     if not matches:
-        return _with_new_key(text, entries, name, value), {**values, name: value}
+        closing = read_front_matter(text.bare).closing
+        indent = " " * entries[0].start[1] if entries else ""
+        added = (f"{indent}{_yaml(name)}: {_yaml(value)}{text.newline}",)
+        return text.replaced(closing, closing, added), {**values, name: value}
     entry = matches[-1]
     if entry.key in values and _same(values[entry.key], value):
         return text, values
     return _with_replaced(text, entry, values.get(entry.key), value), {**values, entry.key: value}
-
-
-def _with_new_key(text: Text, entries: Sequence[_Entry], name: str, value: Any) -> Text:
-    closing = read_front_matter(text.bare).closing
-    indent = " " * entries[0].start[1] if entries else ""
-    return text.replaced(closing, closing, (f"{indent}{_yaml(name)}: {_yaml(value)}{text.newline}",))
 
 
 def _with_replaced(text: Text, entry: _Entry, old: Any, value: Any) -> Text:

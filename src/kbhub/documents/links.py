@@ -10,7 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Literal
 from urllib.parse import unquote
 
@@ -296,16 +296,12 @@ def joined_tags(tags: Sequence[str], inline: Iterator[InlineTag]) -> tuple[str, 
 def _tag(text: str) -> str:
     """Return the tag that a run of characters starts with; empty if it is none."""
     if not text.isascii():
-        end = next((place for place, character in enumerate(text) if not _may_be_in(character)), len(text))
-        text = text[:end]
+        inside = takewhile(lambda letter: letter in "_-/" or unicodedata.category(letter)[0] in _IN_WORDS, text)
+        text = "".join(inside)
     if len(text) > MAX_TAG_CHARACTERS:
         return ""
     tag = text.rstrip("/")
     return tag if any(map(str.isalnum, tag)) and not tag.isdigit() and tag[0] != "/" else ""
-
-
-def _may_be_in(character: str) -> bool:
-    return character in "_-/" or unicodedata.category(character)[0] in _IN_WORDS
 
 
 def _folded(tag: str) -> str:

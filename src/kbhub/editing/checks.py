@@ -176,17 +176,12 @@ class IncomingLink:
     kind: LinkKind
 
 
-def targets_of(hub: Hub, base: Base) -> PathTable:
-    """Return the names by which links may refer to the documents of a base."""
-    index = hub.index(base)
-    with index.snapshot():
-        return PathTable(index.paths(), document_names(index))
-
-
 def incoming(hub: Hub, base: Base, path: str) -> list[IncomingLink]:
     """Find the links to a document, except its own; bases without a usable index are skipped."""
+    index = hub.index(base)
     try:
-        targets = targets_of(hub, base)
+        with index.snapshot():
+            targets = PathTable(index.paths(), document_names(index))
     except IndexUnavailable:
         return []
     links: list[IncomingLink] = []

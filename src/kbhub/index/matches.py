@@ -71,7 +71,9 @@ def select(
                 return Selection(array("q"), 0)
     conditions = [_condition(index, part, now) for part in filters if part.key != "base"]
     if excluded:
-        conditions.append(("id NOT IN @ids", [_documents_with(index, excluded)]))
+        documents = index.columns().documents
+        found = [documents[index.postings(term).positions] for term in excluded]
+        conditions.append(("id NOT IN @ids", [np.unique(np.concatenate(found))]))
     filtered = bool(conditions)
     if elsewhere:
         conditions.append(("path NOT IN @texts", [list(elsewhere)]))
@@ -137,11 +139,6 @@ def _condition(index: Index, condition_filter: Filter, now: float) -> Condition:
         sql = f"id IN (SELECT document_id FROM property WHERE @each key IN @texts AND ({true}))"
         values = [[condition_filter.key], *values]
     return (f"NOT ({sql})" if condition_filter.excluded else sql), values
-
-
-def _documents_with(index: Index, terms: Sequence[Term]) -> NDArray[np.int32]:
-    documents = index.columns().documents
-    return np.unique(np.concatenate([documents[index.postings(term).positions] for term in terms]))
 
 
 def _either(conditions: Sequence[Condition]) -> Condition:

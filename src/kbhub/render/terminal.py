@@ -293,12 +293,9 @@ def fitted(text: str, width: int) -> str:
     return "\n".join(piece for line in text.split("\n") for piece in _broken(line, width))
 
 
-def wrapped(text: str, width: int, *, first: int | None = None) -> list[str]:
-    """Wrap a line without colours at words; a word that is too long is split after a slash, or at the width.
-
-    `first` is the width of the first line, if different.
-    """
-    return [text[start:end] for start, end in _slices(text, width, width if first is None else first)] or [""]
+def wrapped(text: str, width: int) -> list[str]:
+    """Wrap a line without colours at words; a word that is too long is split after a slash, or at the width."""
+    return [text[start:end] for start, end in _slices(text, width, width)] or [""]
 
 
 def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), width: int | None = None) -> list[str]:

@@ -19,7 +19,7 @@ from kbhub.index.references import embedded_text
 from kbhub.index.side_files import TransformerVectors
 from kbhub.models.embedding import MINILM_INSTALL, transformer
 from kbhub.sync.freshness import Freshness, StaleBase, freshen, sync
-from kbhub.types import Base, Problem
+from kbhub.types import Base
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -196,11 +196,10 @@ class Background:
         self._queue: dict[str, StaleBase] = {}
         self._running: StaleBase | None = None
         self._stopping = False
-        self._progress: dict[str, tuple[int, int]] = {}
-        self._problems: dict[str, Problem] = {}
         self._asked_for: frozenset[str] = frozenset()
         """The bases last asked for by name."""
-        hub.state(Freshness).is_pending = self.is_pending
+        self._freshness = hub.state(Freshness)
+        self._freshness.is_pending = self.is_pending
 
     def called(self) -> None:
         """Record a call; idle work waits for a while."""
@@ -261,13 +260,8 @@ class Background:
     def progress(self) -> tuple[int, int]:
         """Return (files done, files to do) of all bases being indexed or queued."""
         with self._changed:
-            counts = [self._progress.get(entry.base, (0, entry.files)) for entry in self._pending()]
+            counts = [self._freshness.progress.get(entry.base, (0, entry.files)) for entry in self._pending()]
         return sum(done for done, _ in counts), sum(todo for _, todo in counts)
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Return the errors of the last indexing run of each base."""
-        with self._changed:
-            return tuple(self._problems.values())
 
     def stop(self, seconds: float) -> None:
         """Stop after the current batch, waiting for that at most some seconds."""
@@ -424,7 +418,6 @@ class Background:
             self._waiting[base] = time.monotonic() + TAKE_OVER_SECONDS
 
     def _sync(self, behind: StaleBase) -> None:
-        problem = None
         try:
             for report in sync(self._hub, [behind.base], progress=self._note):
                 log.info("%s", report.model_dump_json(exclude={"failed"}))
@@ -436,18 +429,12 @@ class Background:
             log.warning("%s", error)  # the hub reports it until it is resolved
         except Exception as error:  # BLE001: as above; `status` shows it too
             log.exception("Indexing of base %s failed.", behind.base)
-            problem = f"Indexing failed ({type(error).__name__}: {error}). See the log for details."
-        with self._changed:
-            self._progress.pop(behind.base, None)
-            self._problems.pop(behind.base, None)
-            if problem:
-                self._problems[behind.base] = Problem(subject=behind.base, message=problem)
+            reason = f"Indexing failed ({type(error).__name__}: {error}). See the log for details."
+            self._freshness.failed[behind.base] = reason
 
-    def _note(self, base: str, done: int, todo: int) -> None:
-        with self._changed:
-            if self._stopping:
-                raise IndexingStopped
-            self._progress[base] = (done, todo)
+    def _note(self, *_: object) -> None:
+        if self._stopping:
+            raise IndexingStopped
 
 
 def _both(

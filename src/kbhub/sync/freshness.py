@@ -224,40 +224,39 @@ def freshen(
     for base in hub.select(names):
         if base.engine:  # its publisher keeps it in step
             continue
-        index = hub.index(base)
-        if noted_damage(index.path) is not None:
-            state.forget(index.path)
-        paths = (changed or {}).get(base.id)
-        due = partial(state.due, index.path, max_age, called, watched=base.id in watched)
-        indexed = os.path.isfile(index.path)  # noqa: PTH113 - no error for a folder that may not be read
-        # Even if another call has just compared: its result may not be queued yet.
-        unindexed = [] if indexed else [StaleBase(base.id, state.behind.get(base.id, 0), new_index=True)]
-        if paths is None and not due():
-            behind += unindexed
-            continue
-        if index.path in state.elsewhere and state.is_elsewhere(index.path):
-            behind.append(StaleBase(base.id, 0, not indexed, busy=True))
-            continue
+        due = partial(state.due, hub.index(base).path, max_age, called, watched=base.id in watched)
         try:
-            if (difference := state.compare(base, index, hub.limits(), paths, due)) is None:
-                behind += unindexed
-                continue
-            state.behind[base.id] = len(difference)
-            if not (difference.new_index or len(difference) or _other_embedder(hub, base)):
-                state.failed.pop(base.id, None)
-            elif state.is_elsewhere(index.path):
-                behind.append(StaleBase(base.id, 0, not indexed, busy=True))
-            elif (
-                difference.new_index
-                or len(difference) - difference.young > FRESHEN_CHANGES
-                or difference.young > FRESHEN_YOUNG
-            ):
-                behind.append(StaleBase(base.id, len(difference), difference.new_index))
-            elif _sync(hub, base, progress=progress, difference=difference).busy:
-                behind.append(StaleBase(base.id, 0, not indexed, busy=True))
+            if stale := _freshen(hub, base, due, (changed or {}).get(base.id), progress):
+                behind.append(stale)
         except (BaseUnavailable, IndexUnavailable) as error:
             state.failed[base.id] = str(error)  # named by the search and by `status`
     return tuple(behind)
+
+
+def _freshen(
+    hub: Hub, base: Base, due: Callable[[], bool], paths: Collection[str] | None, progress: Progress | None
+) -> StaleBase | None:
+    state, index = hub.state(Freshness), hub.index(base)
+    if noted_damage(index.path) is not None:
+        state.forget(index.path)
+    unindexed = not os.path.isfile(index.path)  # noqa: PTH113 - no error for a folder that may not be read
+    busy = StaleBase(base.id, 0, unindexed, busy=True)
+    compared = paths is None and not due()
+    if not compared and index.path in state.elsewhere and state.is_elsewhere(index.path):
+        return busy
+    difference = None if compared else state.compare(base, index, hub.limits(), paths, due)
+    if difference is None:
+        # Even if another call has just compared: its result may not be queued yet.
+        return StaleBase(base.id, state.behind.get(base.id, 0), new_index=True) if unindexed else None
+    state.behind[base.id] = files = len(difference)
+    if not (difference.new_index or files or _other_embedder(hub, base)):
+        state.failed.pop(base.id, None)
+        return None
+    if state.is_elsewhere(index.path):
+        return busy
+    if difference.new_index or files - difference.young > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
+        return StaleBase(base.id, files, difference.new_index)
+    return busy if _sync(hub, base, progress=progress, difference=difference).busy else None
 
 
 def sync_written(hub: Hub, base: Base, *, max_age: float | None = 0.0, wait: bool = False) -> bool:

@@ -365,8 +365,13 @@ class Workers:
         self._greeted: set[int] = set()
 
     def __enter__(self) -> Self:
+        files, model = self._files, self._embedder
+        static = (model.source, model.name, model.fingerprint) if isinstance(model, StaticEmbedder) else None
+        jobs = [
+            Job(files.base, files.limits, static, self._parts[number :: self._count], files.refuse_secrets)
+            for number in range(self._count)
+        ]
         try:
-            jobs = [self._job(self._parts[number :: self._count]) for number in range(self._count)]
             for job in jobs:
                 self._processes.append(_started(job, self._embedder))
             for number, (process, job) in enumerate(zip(self._processes, jobs, strict=True)):
@@ -412,11 +417,6 @@ class Workers:
         if process := self._processes[number]:
             end(process)
         self._processes[number] = None
-
-    def _job(self, parts: tuple[tuple[FileEntry, ...], ...]) -> Job:
-        files, model = self._files, self._embedder
-        static = (model.source, model.name, model.fingerprint) if isinstance(model, StaticEmbedder) else None
-        return Job(files.base, files.limits, static, parts, files.refuse_secrets)
 
 
 def _started(job: Job, embedder: Embedder | None) -> subprocess.Popen[bytes] | Fork | None:

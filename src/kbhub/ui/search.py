@@ -163,16 +163,14 @@ def address_of(asked: Query, *, text: str | None = None, bases: Iterable[str] | 
 def _chosen(asked: Query) -> list[tuple[str, str]]:
     """Return the filters of a query, each with the address of the same query without it."""
     words = asked.text.split()
-    filters = [(word, " ".join(words[:at] + words[at + 1 :])) for at, word in enumerate(words) if _is_filter(word)]
+    filters = [
+        (word, " ".join(words[:at] + words[at + 1 :])) for at, word in enumerate(words) if _FILTER_WORD.fullmatch(word)
+    ]
     chosen = [(word, address_of(asked, text=rest)) for word, rest in filters]
     return chosen + [
         (f"in {base}", address_of(asked, bases=[other for other in asked.bases if other != base]))
         for base in asked.bases
     ]
-
-
-def _is_filter(word: str) -> bool:
-    return _FILTER_WORD.fullmatch(word) is not None
 
 
 def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[str, list[Facet]]]:

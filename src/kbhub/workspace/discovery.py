@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
@@ -32,7 +32,6 @@ from kbhub.workspace.project import (
     docs_base,
     find_project,
     has_inline_tags,
-    owned_by_user,
     trust_pointer,
 )
 from kbhub.workspace.settings import BaseEntry
@@ -201,14 +200,12 @@ def discover(
     named: Mapping[str, Path] | None = None,
     env: Mapping[str, str],
     home: Path,
-    owned: Callable[[Path], bool] = owned_by_user,
-    case_insensitive: bool = CASE_INSENSITIVE,
 ) -> Discovery:
     """Find the active bases. Only reads a few files, without walking trees or running other programs.
 
     Warnings of the config become problems of the result. `named` has the bases of `parse_base_arguments`,
-    `KBHUB_DISABLE=1` switches kbhub off, and `case_insensitive` applies to the keys of `repos`. Raises `ConfigError` if
-    two of the user's active bases are the same directory.
+    and `KBHUB_DISABLE=1` switches kbhub off. Raises `ConfigError` if two of the user's active bases are the same
+    directory.
     """
     if env.get("KBHUB_DISABLE", "").lower() in _YES:
         return Discovery(
@@ -219,7 +216,7 @@ def discover(
             off=True,
         )
     home = Path(os.path.realpath(home))
-    project = find_project(workspace, trust, home, config=config.path, owned=owned)
+    project = find_project(workspace, trust, home, config=config.path)
     warnings = (*config.warnings, *project.warnings)
     problems = [*warnings, *project.problems]
     discovery = Discovery(workspace=workspace, warnings=warnings)
@@ -227,7 +224,7 @@ def discover(
         return replace(discovery, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True)
     named, entries = named or {}, config.settings.entries()
     bases, seen = list[Base](), dict[object, Base]()
-    for name in sorted({*_active_ids(workspace.directory, config, home, case_insensitive=case_insensitive), *named}):
+    for name in sorted({*_active_ids(workspace.directory, config, home), *named}):
         entry = None if name in named else entries[name]
         base = _config_base(name, entry, config, home, env) if entry else _named_base(name, named[name], home)
         if base.engine and (fault := _prepare_shared(base)):
@@ -266,13 +263,13 @@ def missing(discovery: Discovery, configured: Iterable[str]) -> list[Problem]:
     return [problem for problem in discovery.problems if problem.subject in {PROJECT_ID, *configured} - active]
 
 
-def _active_ids(directory: Path | None, config: LoadedConfig, home: Path, *, case_insensitive: bool) -> set[str]:
+def _active_ids(directory: Path | None, config: LoadedConfig, home: Path) -> set[str]:
     """Ids active in a workspace: those of `*`, and those of the deepest `repos` folder that contains it."""
     settings = config.settings
     active = set(settings.active_in(EVERYWHERE))
     if directory is None:
         return active
-    fold = str.casefold if case_insensitive else str
+    fold = str.casefold if CASE_INSENSITIVE else str
     target = tuple(map(fold, directory.parts))
     longest = 0
     nearest: set[str] = set()

@@ -109,7 +109,9 @@ def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> Co
     if head is None:
         return None
     head = head.strip()
-    later = since is not None and (head == since or _is_ancestor(base.path, since, head))
+    later = since is not None and (
+        head == since or _git(base.path, "merge-base", "--is-ancestor", since, head) is not None
+    )
     times: Mapping[str, int] | None = {}
     if not later:
         times = _log(base, [head], base.only or (".",))
@@ -183,10 +185,6 @@ def root_commit(folder: Path) -> str | None:
 def _hash(text: str | None) -> str | None:
     """The hash that git printed, if it is one."""
     return text.strip() if text and _HASH.fullmatch(text.strip()) else None
-
-
-def _is_ancestor(folder: Path, old: str, new: str) -> bool:
-    return _git(folder, "merge-base", "--is-ancestor", old, new) is not None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field, fields
 from pathlib import Path
@@ -258,14 +258,7 @@ def owned_by_user(path: Path) -> bool:
         return False
 
 
-def find_project(
-    workspace: Workspace,
-    trust: TrustStore,
-    home: Path,
-    *,
-    config: Path | None = None,
-    owned: Callable[[Path], bool] = owned_by_user,
-) -> Project:
+def find_project(workspace: Workspace, trust: TrustStore, home: Path, *, config: Path | None) -> Project:
     """Walk up from the workspace to the first pointer, `knowledge/`, `.knowledge/` or sibling.
 
     The global config in force is never a pointer.
@@ -273,7 +266,7 @@ def find_project(
     project = Project()
     if workspace.directory is None:
         return project
-    match = _first_match(workspace, home, config, owned, project.looked_for)
+    match = _first_match(workspace, home, config, project.looked_for)
     if match is None:
         return project
     try:
@@ -283,17 +276,11 @@ def find_project(
     return project
 
 
-def find_pointer(
-    workspace: Workspace,
-    home: Path,
-    *,
-    config: Path | None = None,
-    owned: Callable[[Path], bool] = owned_by_user,
-) -> Path | None:
+def find_pointer(workspace: Workspace, home: Path, *, config: Path | None) -> Path | None:
     """Return the pointer, folder or link that locates a workspace's knowledge, whether trusted or not, or None."""
     if workspace.directory is None:
         return None
-    match = _first_match(workspace, home, config, owned, [])
+    match = _first_match(workspace, home, config, [])
     return match.pointer if match else None
 
 
@@ -357,9 +344,7 @@ def _one_line(text: str | None) -> str:
     return " ".join("".join(shown).split())
 
 
-def _first_match(
-    workspace: Workspace, home: Path, config: Path | None, owned: Callable[[Path], bool], looked_for: list[str]
-) -> Match | None:
+def _first_match(workspace: Workspace, home: Path, config: Path | None, looked_for: list[str]) -> Match | None:
     """Try all candidates on the way up, as plain strings, since pathlib is too slow here."""
     never = (_join(str(home), CONFIG_NAME), str(config))  # global configs, which may have the name of a pointer
     folder = str(workspace.directory)
@@ -372,7 +357,7 @@ def _first_match(
                 continue
             probe(path)
             exists = os.path.lexists(path) and os.path.isdir(path) != (origin == "pointer")  # noqa: PTH112
-            note = _why_not(origin, path, scope, git, owned) if exists else ""
+            note = _why_not(origin, path, scope, git) if exists else ""
             looked_for.append(path + note)
             if exists and not note:
                 return Match(origin, Path(path), Path(project), Path(scope) if scope else None)
@@ -415,13 +400,13 @@ def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(_join(folder, ""))
 
 
-def _why_not(origin: Origin, path: str, root: str | None, git: str | None, owned: Callable[[Path], bool]) -> str:
+def _why_not(origin: Origin, path: str, root: str | None, git: str | None) -> str:
     """Why an existing candidate does not count; empty if it does."""
     if origin in ("knowledge", ".knowledge"):
         return "" if root else " (ignored outside a git repository; `kbhub init` writes a pointer)"
     # Anyone can write to a folder such as /tmp, so a pointer or sibling there must belong to the user.
     inside = git is not None and _within(path, git)
-    return "" if inside or owned(Path(path)) else " (ignored: it belongs to another user)"
+    return "" if inside or owned_by_user(Path(path)) else " (ignored: it belongs to another user)"
 
 
 def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, project: Project) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import subprocess
@@ -140,15 +139,6 @@ def _read(stream: IO[bytes]) -> bytes:
     if len(data) < length:
         raise EOFError("its answer ends early")
     return data
-
-
-__all__ = ["chunks_of", "parse_source", "read_source"]
-
-
-def parse_source(base: Base, path: str, data: bytes) -> tuple[Document, list[Chunk], Kind]:
-    """Parse a file of a base whatever it is; never fails."""
-    document, kind = read_source(base, path, io.BytesIO(data), len(data))
-    return document, chunks_of(document, kind), kind
 
 
 def read_source(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
 from dataclasses import field
 from html.parser import HTMLParser
 
@@ -149,6 +148,8 @@ _BLOCKS = frozenset(
 )  # fmt: skip
 _LISTS = {"ul": "ul", "menu": "ul", "ol": "ol", "dl": "dl"}
 _ITEMS = frozenset(("li", "dt", "dd"))
+_STANDALONE = frozenset((*_LISTS, *_ITEMS, "blockquote", "hr", "pre", "table", "tr", "td", "th", "caption"))
+"""Elements besides headings and `_BLOCKS` that end the text before them."""
 _META = frozenset(("author", "date", "description", "keywords"))
 _LANGUAGE = re.compile(
     r"(?:^|[\s;])(?:language|lang|highlight|brush)[-:]\s*([\w+#.-]{1,30})|sourceCode ([\w+#.-]{1,30})"
@@ -251,16 +252,19 @@ class _Page(HTMLParser):
         elif self._drops(tag, attributes):
             self.dropping, self.depth = tag, 1
         elif self.code is not None:
-            self._start_in_code(tag, attributes)
+            if tag == "br":
+                self.code.append("\n")
+            elif tag == "code":
+                self.language = self.language or _language(attributes)
         elif tag in _HEADINGS:
             self._flush()
             self.heading, self.inline.plain = _HEADINGS[tag], True
         elif tag in _BLOCKS:
-            self._start_block(attributes)
-        elif tag in _STARTS:
-            _STARTS[tag](self, tag, attributes)
-        elif tag not in _VOID:
-            self.inline.open(tag, attributes)
+            self._flush(within_heading=False)
+            if "highlight-" in attributes.get("class", ""):
+                self.language = _language(attributes)
+        else:
+            self._start(tag, attributes)
 
     def handle_endtag(self, tag: str) -> None:
         """Take a closing tag."""
@@ -314,27 +318,47 @@ class _Page(HTMLParser):
             self.writer.block([escaped(line) for line in text.split("\n")])
         self.heading, self.inline.plain = 0, False
 
-    def _start_block(self, attributes: _Attributes) -> None:
-        self._flush(within_heading=False)
-        if "highlight-" in attributes.get("class", ""):
-            self.language = _language(attributes)
+    def _start(self, tag: str, attributes: _Attributes) -> None:
+        """Take an opening tag outside of code that is neither a heading nor a plain block."""
+        if tag in _STANDALONE:
+            self._flush()
+        match tag:
+            case "title":
+                self.in_title = not self.title
+            case "meta":
+                name, content = attributes.get("name", "").lower(), " ".join(attributes.get("content", "").split())
+                if name in _META and content:
+                    self.meta.setdefault(name, content[:1000])
+            case "ul" | "menu" | "ol" | "dl":
+                start = attributes.get("start", "")
+                number = int(start) if start.isascii() and start.isdigit() and len(start) < 7 else 1
+                self.writer.open(_LISTS[tag], number=number)
+            case "li" | "dt" | "dd":
+                self._start_item(tag)
+            case "blockquote":
+                self.writer.open("blockquote", "> ", "> ")
+            case "hr":
+                self.writer.block(["***"])
+            case "br":
+                self.inline.add_break()
+            case "img":
+                if alt := attributes.get("alt", "").strip():
+                    self.inline.add(f" {alt} ")
+            case "input":
+                if attributes.get("type") == "checkbox":
+                    self.inline.add("[x] " if "checked" in attributes else "[ ] ")
+            case "pre":
+                self.code, self.language = [], _language(attributes) or self.language
+            case "table":
+                self._start_table(attributes)
+            case "tr" | "td" | "th" | "caption":
+                if self.tables and not self.deeper:
+                    self._end_cell()
+                    self._start_cell(tag, attributes)
+            case _ if tag not in _VOID:
+                self.inline.open(tag, attributes)
 
-    def _start_title(self, _tag: str, _attributes: _Attributes) -> None:
-        self.in_title = not self.title
-
-    def _start_meta(self, _tag: str, attributes: _Attributes) -> None:
-        name, content = attributes.get("name", "").lower(), " ".join(attributes.get("content", "").split())
-        if name in _META and content:
-            self.meta.setdefault(name, content[:1000])
-
-    def _start_list(self, tag: str, attributes: _Attributes) -> None:
-        self._flush()
-        start = attributes.get("start", "")
-        number = int(start) if start.isascii() and start.isdigit() and len(start) < 7 else 1
-        self.writer.open(_LISTS[tag], number=number)
-
-    def _start_item(self, tag: str, _attributes: _Attributes) -> None:
-        self._flush()
+    def _start_item(self, tag: str) -> None:
         writer = self.writer
         terms = tag != "li"
         if writer.innermost() in (("dt", "dd") if terms else ("li",)):
@@ -348,36 +372,6 @@ class _Page(HTMLParser):
         else:
             writer.item()
 
-    def _start_quote(self, _tag: str, _attributes: _Attributes) -> None:
-        self._flush()
-        self.writer.open("blockquote", "> ", "> ")
-
-    def _start_rule(self, _tag: str, _attributes: _Attributes) -> None:
-        self._flush()
-        self.writer.block(["***"])
-
-    def _start_break(self, _tag: str, _attributes: _Attributes) -> None:
-        self.inline.add_break()
-
-    def _start_image(self, _tag: str, attributes: _Attributes) -> None:
-        if alt := attributes.get("alt", "").strip():
-            self.inline.add(f" {alt} ")
-
-    def _start_input(self, _tag: str, attributes: _Attributes) -> None:
-        if attributes.get("type") == "checkbox":
-            self.inline.add("[x] " if "checked" in attributes else "[ ] ")
-
-    def _start_code(self, _tag: str, attributes: _Attributes) -> None:
-        self._flush()
-        self.code, self.language = [], _language(attributes) or self.language
-
-    def _start_in_code(self, tag: str, attributes: _Attributes) -> None:
-        assert self.code is not None
-        if tag == "br":
-            self.code.append("\n")
-        elif tag == "code":
-            self.language = self.language or _language(attributes)
-
     def _end_code(self) -> None:
         if self.code is None:
             return
@@ -388,8 +382,7 @@ class _Page(HTMLParser):
                 cell.blocks = True
         self.code, self.language = None, ""
 
-    def _start_table(self, _tag: str, attributes: _Attributes) -> None:
-        self._flush()
+    def _start_table(self, attributes: _Attributes) -> None:
         if len(self.tables) >= MAX_TABLES or self.deeper:
             self.deeper += 1
             return
@@ -398,26 +391,19 @@ class _Page(HTMLParser):
         self.writer.open("table")
         self.tables.append(Table(layout=attributes.get("role") in ("presentation", "none")))
 
-    def _start_row(self, _tag: str, _attributes: _Attributes) -> None:
-        self._flush()
-        if self.tables and not self.deeper:
-            self._end_cell()
-            self.tables[-1].rows.append([])
-
     def _start_cell(self, tag: str, attributes: _Attributes) -> None:
-        self._flush()
-        if not self.tables or self.deeper:
-            return
-        self._end_cell()
+        """Start a row, a cell or the caption of the innermost table, in which no cell is open."""
         table = self.tables[-1]
+        if tag == "tr" or not (table.rows or tag == "caption"):
+            table.rows.append([])
+        if tag == "tr":
+            return
         table.cell = Cell(_span(attributes, "colspan"), _span(attributes, "rowspan"))
         self.writer.open_cell()
         if tag == "caption":
             table.cell.lines = table.caption
-            return
-        if not table.rows:
-            table.rows.append([])
-        table.rows[-1].append(table.cell)
+        else:
+            table.rows[-1].append(table.cell)
 
     def _end_cell(self) -> None:
         table = self.tables[-1]
@@ -443,24 +429,6 @@ class _Page(HTMLParser):
             self.writer.block(lines)
             if outer is not None:
                 outer.blocks = True
-
-
-_STARTS: dict[str, Callable[[_Page, str, _Attributes], None]] = {
-    "title": _Page._start_title,
-    "meta": _Page._start_meta,
-    **dict.fromkeys(_LISTS, _Page._start_list),
-    **dict.fromkeys(_ITEMS, _Page._start_item),
-    "blockquote": _Page._start_quote,
-    "hr": _Page._start_rule,
-    "br": _Page._start_break,
-    "img": _Page._start_image,
-    "input": _Page._start_input,
-    "pre": _Page._start_code,
-    "table": _Page._start_table,
-    "tr": _Page._start_row,
-    **dict.fromkeys(("td", "th", "caption"), _Page._start_cell),
-}
-"""Element name → handler of its opening tag."""
 
 
 def _language(attributes: _Attributes) -> str:

@@ -117,7 +117,11 @@ class _Mail:
             if kind == "multipart/alternative":
                 pending += [(_chosen(messages), level)] if messages else []
             elif part.get_content_maintype() == "message" and messages:
-                self._forwarded(messages[0], level)
+                about = [f"{key}: {text}" for key in _SHOWN if (text := _header(messages[0], key))]
+                self.blocks.append(
+                    f"{'#' * min(level + 1, 6)} {_header(messages[0], 'subject') or 'Forwarded message'}"
+                )
+                self.blocks += ["\n".join(about)] if about else []
                 pending += ((child, level + 1) for child in reversed(messages))
             elif messages:
                 pending += ((child, level) for child in reversed(messages))
@@ -127,11 +131,6 @@ class _Mail:
                 self._name(part, kind)
         if pending:
             self.problems.append(f"It has more than {PARTS} parts; the others are left out.")
-
-    def _forwarded(self, message: Message, level: int) -> None:
-        self.blocks.append(f"{'#' * min(level + 1, 6)} {_header(message, 'subject') or 'Forwarded message'}")
-        about = [f"{key}: {text}" for key in _SHOWN if (text := _header(message, key))]
-        self.blocks += ["\n".join(about)] if about else []
 
     def _text(self, part: Message, kind: str) -> None:
         payload = part.get_payload(decode=True)

@@ -89,9 +89,7 @@ def _dcg(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
-def randomisation_p(
-    first: NDArray[np.float64], second: NDArray[np.float64], *, permutations: int = PERMUTATIONS
-) -> NDArray[np.float64]:
+def randomisation_p(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Test for several metrics at once whether the means of two runs differ, by swapping signs at random.
 
     Both arrays have the shape (queries, metrics), for the same queries. Returns a two-sided p per metric, never 0,
@@ -103,11 +101,11 @@ def randomisation_p(
     generator = np.random.default_rng(SEED)
     at_least_observed = np.zeros(differences.shape[1])
     block = max(1, BLOCK // max(1, queries))
-    for start in range(0, permutations, block):
-        size = min(block, permutations - start)
+    for start in range(0, PERMUTATIONS, block):
+        size = min(block, PERMUTATIONS - start)
         signs = generator.integers(0, 2, (size, queries), dtype=np.int8).astype(np.float64) * 2 - 1
         at_least_observed += (np.abs(signs @ differences) >= observed - _ROUNDING).sum(axis=0)
-    return (at_least_observed + 1) / (permutations + 1)
+    return (at_least_observed + 1) / (PERMUTATIONS + 1)
 
 
 def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:

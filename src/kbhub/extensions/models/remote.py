@@ -211,20 +211,13 @@ class OllamaEndpoint:
 class RemoteEmbedder:
     """An `Embedder` whose model runs on a server.
 
-    Its name has no host, so that an index stays valid if the server moves. `pause` and `clock` count in seconds.
+    Its name has no host, so that an index stays valid if the server moves.
     """
 
-    def __init__(
-        self,
-        endpoint: EmbeddingServer,
-        name: str,
-        formats: PromptFormat,
-        *,
-        pause: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, endpoint: EmbeddingServer, name: str, formats: PromptFormat) -> None:
         self.name = name
-        self._endpoint, self._formats, self._pause, self._clock = endpoint, formats, pause, clock
+        self._endpoint, self._formats = endpoint, formats
+        self._pause, self._clock = time.sleep, time.monotonic
         self._identifying = threading.Lock()
         self._fingerprint: str | None = None
         self._dimensions: int | None = None

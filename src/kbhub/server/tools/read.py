@@ -140,10 +140,9 @@ async def status(
     await calls.freshen(context, first_index=reload, max_age=0.0 if reload else None)
     status = await calls.run(status_of, calls.hub)
     watched = tuple(base.model_copy(update={"watched": calls.watcher.state(base.base.id)}) for base in status.bases)
-    problems = (*status.problems, *calls.background.problems())
     queries = await calls.run(summary, calls.hub)
     notes = await calls.run(outside, calls.hub)
-    status = status.model_copy(update={"bases": watched, "problems": problems, "notes": notes, "queries": queries})
+    status = status.model_copy(update={"bases": watched, "notes": notes, "queries": queries})
     return calls.result(*model.answer(status_report(status)))
 
 
