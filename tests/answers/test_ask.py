@@ -142,6 +142,18 @@ def test_a_question_is_expanded_where_every_search_is(environment, ollama):
     assert "Also searched for: roll back a release." in found.notes
 
 
+def test_before_it_gives_up_a_local_model_is_asked_for_other_words(environment, ollama):
+    """Not if the asker has given some."""
+    ollama.answers({"queries": ["roll back a release"], "passage": ""})
+    hub, question = with_ollama(environment, ollama), "Auslieferung rückgängig"
+    given = prepare(hub, question, queries=["soccer"])
+    found = prepare(hub, question)
+
+    assert (given.outcome, found.outcome) == ("not_covered", None)
+    assert len(ollama.asked("/api/chat")) == 1
+    assert "Also searched for: roll back a release." in found.notes
+
+
 # Who writes
 
 

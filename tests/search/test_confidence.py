@@ -57,6 +57,14 @@ def test_a_large_base_is_judged_like_the_largest_that_was_measured(one, terms, c
     assert larger == measured <= small
 
 
+@given(supports, st.integers(1, 12), shares, models, shares, shares)
+def test_words_that_occur_nowhere_make_it_less_sure(one, terms, cohesion, model, few, many):
+    """A question about what no document names is answered by none, however near one is."""
+    fewer, more = (confidence([one], terms, cohesion, model, absent) for absent in sorted((few, many)))
+
+    assert more <= fewer
+
+
 def test_verdicts_follow_the_confidence():
     """A clear answer is strong, a question from elsewhere is covered by nothing, and what is uncertain is weak."""
     clear = ChunkSupport(coverage=0.9, together=0.9, phrase=0.5, names=0.0, similarity=0.7, size=50)

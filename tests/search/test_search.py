@@ -369,3 +369,12 @@ def test_a_name_that_occurs_nowhere_as_typed_is_said_to(environment):
 
     assert result.unmatched == ("ORCHARD_TOKEN",)
     assert result.verdict == "weak"
+
+
+@pytest.mark.parametrize(("number", "verdict"), [(5, "strong"), (75, "weak")])
+def test_a_number_that_occurs_nowhere_is_no_certain_answer(environment, number, verdict):
+    environment.write(
+        "knowledge/retries.md", "# Payment retries\n\nA failed payment is retried 5 times, an hour apart.\n"
+    )
+
+    assert search(environment, f"is a failed payment retried {number} times").verdict == verdict

@@ -32,6 +32,7 @@ from kbhub.usage.reports import show_log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
+UNKNOWN = "who won the football world cup in brazil"
 WRITTEN = "Roll back first [1]. Then find out why [1][2]."
 
 
@@ -201,13 +202,59 @@ async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hu
     [
         ({"options": {"budget": 400}}, "passages"),
         ({"options": {"written_by": "none"}}, "passages"),
-        ({"question": "who won the football world cup in brazil"}, "not_covered"),
+        ({"question": UNKNOWN, "queries": ["brazil 2014"]}, "not_covered"),
     ],
 )
 async def test_where_nothing_is_to_be_written_nobody_is_asked(hub, mode, arguments, outcome):
     model = Model()
 
     assert ((await call(hub, mode, model, **arguments)).outcome, model.asked) == (outcome, [])
+
+
+class TwoWords(Model):
+    """A client's model that first says the question in other words."""
+
+    def __init__(self, *says):
+        super().__init__()
+        self.script = list(says)
+
+    async def __call__(self, context, params):
+        self.says = self.script.pop(0)
+        return await super().__call__(context, params)
+
+
+async def test_before_it_gives_up_the_clients_model_is_asked_for_other_words(hub, mode):
+    model = TwoWords('- "roll back": a release\n- -undo a rollback', WRITTEN)
+    answer = await call(hub, mode, model, question="Auslieferung rückgängig machen")
+
+    assert (answer.outcome, answer.written_by) == ("written", "sampling")
+    assert answer.question == "Auslieferung rückgängig machen"
+    assert "Also searched for, in words of the client's model: roll back a release; undo a rollback." in answer.notes
+    assert "Auslieferung rückgängig machen" in model.asked[0].messages[0].content.text
+    assert "Roll back first" not in model.asked[0].messages[0].content.text
+
+
+@pytest.mark.parametrize(("says", "told"), [("…", "found no other words"), (PICTURE, "image"), ("soccer", "soccer")])
+async def test_words_that_find_nothing_leave_it_at_that_and_it_says_so(hub, mode, says, told):
+    model = TwoWords(says)
+    answer = await call(hub, mode, model, question=UNKNOWN)
+
+    assert (answer.outcome, model.script) == ("not_covered", [])
+    assert told in answer.notes[0]
+
+
+async def test_an_uncertain_answer_ends_with_the_call_to_repeat(hub, mode):
+    async with Client(create_server(hub), mode=mode) as client:
+
+        async def last_line(**arguments):
+            said = (await client.call_tool("ask", arguments)).content[0].text
+            return said.splitlines()[-1]
+
+        again = "Try other wordings, as the documents may put it: ask("
+        assert (await last_line(question=UNKNOWN)).startswith(again)
+        assert (await last_line(question="who looks after the fridge and the dashboard")).startswith(again)
+        assert not (await last_line(question=UNKNOWN, queries=["soccer"])).startswith(again)
+        assert not (await last_line(question=QUESTION)).startswith(again)
 
 
 async def test_the_text_for_a_model_keeps_its_form(hub, snapshot):

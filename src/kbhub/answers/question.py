@@ -27,7 +27,7 @@ from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
 from kbhub.search.judge import LEADING_NOTES, is_unfinished
 from kbhub.search.plan import TermWeights
-from kbhub.search.search import NO_LLM_INSTALLED, search_assisted
+from kbhub.search.search import NO_LLM_INSTALLED, LlmOptions, search_assisted
 from kbhub.types import Query
 from kbhub.usage.log import record
 from kbhub.values import struct
@@ -243,6 +243,9 @@ def prepare(
     began = time.perf_counter()
     weights = TermWeights(" ".join((question, *queries)))
     result = search_assisted(hub, query, weights=weights)
+    local = options.written_by in (None, "ollama") and _local_model(hub, options)
+    if result.searched and result.verdict == "none" and not queries and local:
+        result = search_assisted(hub, query, LlmOptions(expand=True, expand_model=local), weights)
     if asker:
         record(hub, result, query, asker, took=time.perf_counter() - began)
     prepared = Prepared(
@@ -305,7 +308,7 @@ def _by_ollama(
     hub: Hub, prepared: Prepared, why: Sequence[str], on_text: Callable[[str], object] | None
 ) -> Answer | str:
     """Return the answer of a local model, or why there is none."""
-    model = hub.config().settings.answers.model or (DEFAULT_OLLAMA_MODEL if prepared.options.written_by else None)
+    model = _local_model(hub, prepared.options)
     if model is None:
         return NO_OLLAMA
     write = next((name for extension in extensions() for name in extension.writers), None)
@@ -317,6 +320,11 @@ def _by_ollama(
         return str(error)
     finished = finish_written(prepared, ModelText(text, "ollama", model), why)
     return f"The Ollama model {model!r} was asked, but {finished}." if isinstance(finished, str) else finished
+
+
+def _local_model(hub: Hub, options: AskOptions) -> str | None:
+    """Return the Ollama model that may be asked, that of the settings first."""
+    return hub.config().settings.answers.model or (DEFAULT_OLLAMA_MODEL if options.written_by == "ollama" else None)
 
 
 def _check(question: str, options: AskOptions) -> None:

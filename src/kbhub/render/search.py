@@ -236,7 +236,7 @@ def _calls(
     if is_unfinished(result.notes):
         return ["Search again in a moment; `status` shows how far indexing is."]
     asked = [_reworded("search", {"query": query.text}, "")] if rewording_helps(result.notes) else []
-    return [*asked, "`status` lists the bases and what is indexed."]
+    return ["`status` lists the bases and what is indexed.", *asked]
 
 
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:
@@ -295,11 +295,15 @@ def read_text(
     return "\n".join(blocks) if headers else "".join(blocks)
 
 
-def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool = True) -> Report:
+def answer_report(
+    answer: Answer, queries: Sequence[str] = (), *, terms: tuple[Term, ...] = (), whole: bool = True
+) -> Report:
     """Return an answer with its sources: the cited ones, then the best of the others.
 
-    `terms` are marked in quotes; `whole` adds the passages that the answer was written from.
+    Unless it is certain, the call with other wordings follows, if `queries` are not such. `terms` are marked in quotes;
+    `whole` adds the passages that the answer was written from.
     """
+    calls = _asked_again(answer, queries)
     question, passages = Name(answer.question), [_source(one, one.readable, terms) for one in answer.passages]
     notes: list[Text] = [Line(why) for why in answer.why]
     notes += [f"Removed {counted(answer.removed, 'invalid citation')}."] if answer.removed else []
@@ -308,7 +312,7 @@ def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool =
     if answer.outcome == "passages":
         number = counted(len(passages), "passage")
         head = say(f"{number} for {{}}, best first. Write the answer from them, and cite refs.", question)
-        return Report(parts=passages, summary=lambda _: [head], notes=notes, data=answer)
+        return Report(parts=passages, summary=lambda _: [head], calls=lambda _: calls, notes=notes, data=answer)
     if answer.outcome == "not_covered":
         parts: list[Text | Item | Quote] = [say(answer.text)]
         if answer.unmatched:
@@ -316,7 +320,6 @@ def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool =
         if answer.references:
             rest = [_source(source) for source in answer.references[len(passages) :]]
             parts += ["", "Not an answer, but the nearest passages:", *passages, *rest]
-        calls = [_reworded("ask", {"question": answer.question}, "")] if answer.searched else []
         return Report(parts=parts, calls=lambda _: calls, notes=notes, data=answer)
     parts = [Quote(answer.text, sys.maxsize, terms=terms)]
     summary = [say("Answer to {}, written by {}; [n] is a source below.", question, _writer(answer))]
@@ -331,14 +334,22 @@ def answer_report(answer: Answer, *, terms: tuple[Term, ...] = (), whole: bool =
             quotes = [next((one for one in support if one.number == source.number), None) for source in sources]
             parts += ["", label, *(_source(source, of=quote) for source, quote in zip(sources, quotes, strict=True))]
     parts += [f"… and {len(others) - OTHERS} more"] if len(others) > OTHERS else []
-    return Report(parts=parts, summary=lambda _: summary, notes=notes, data=answer)
+    return Report(parts=parts, summary=lambda _: summary, calls=lambda _: calls, notes=notes, data=answer)
 
 
-def answer_notes(answer: Answer) -> list[str]:
-    """Return notes on the writer of an answer, on removed sentences and on limits."""
+def answer_notes(answer: Answer, queries: Sequence[str] = ()) -> list[str]:
+    """Return notes on the writer of an answer, on removed sentences, on limits, and what to do next."""
     written = [say("Written by {}.", _writer(answer))] if answer.outcome in ("written", "not_answered") else []
     verdict = [verdict_words(answer.verdict)] if answer.verdict else []
-    return [*map(terminal.line, written), *verdict, *terminal.notes(answer_report(answer))]
+    noted = terminal.notes(answer_report(answer))
+    return [*map(terminal.line, written), *verdict, *noted, *map(terminal.line, _asked_again(answer, queries))]
+
+
+def _asked_again(answer: Answer, queries: Sequence[str]) -> list[Text]:
+    """Return the next step after an uncertain answer to a question that was asked in one wording."""
+    if queries or not answer.searched or answer.verdict not in ("weak", "none"):
+        return []
+    return [_reworded("ask", {"question": answer.question}, '--also "WORDING"')]
 
 
 def answer_markdown(answer: Answer) -> str:

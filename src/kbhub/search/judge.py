@@ -19,7 +19,11 @@ questions with an answer at most 5 in 100 get `none`, and of questions whose ans
 `strong`, in bases of every size; docs/explanation/ranking.md has the table."""
 
 ABSENT_NAME = 0.79
-"""Upper limit, below `STRONG`, if a name in the query occurs nowhere."""
+"""Upper limit, below `STRONG`, if a name or a number in the query occurs nowhere."""
+
+ABSENT_WORDS, USUALLY_ABSENT = 1.0, 0.1
+"""Log-odds that the share of a query's words that occur nowhere costs, and the share that costs nothing: that of
+questions with an answer in bases of 60 documents. Of those without one, it is .25."""
 
 MOST_TERMS = 12
 """The number of terms is capped here: still longer queries are not covered any less."""
@@ -79,12 +83,14 @@ class ChunkSupport:
     """Number of chunks in its base."""
 
 
-def confidence(supports: Iterable[ChunkSupport], terms: int, cohesion: float, model: str | None) -> float:
+def confidence(
+    supports: Iterable[ChunkSupport], terms: int, cohesion: float, model: str | None, absent: float = USUALLY_ABSENT
+) -> float:
     """Return the probability that a query has an answer, which is that of its best-supporting chunk.
 
-    Every value belongs to one chunk, its base and the query, so a chunk's probability does not depend on which other
-    bases are searched. `cohesion` is that of the query's words. A model without weights of its own, or None, gets the
-    keyword weights.
+    The other values belong to one chunk, its base and the query, so a further base takes nothing from it. `cohesion` is
+    that of the query's words, and `absent` the share of them, by rarity, that occur in no base. A model without weights
+    of its own, or None, gets the keyword weights.
     """
     best = 0.0
     for support in supports:
@@ -98,6 +104,7 @@ def confidence(supports: Iterable[ChunkSupport], terms: int, cohesion: float, mo
             + weights.terms * min(terms, MOST_TERMS)
             + weights.cohesion * cohesion
             + weights.size * math.log10(min(max(support.size, FEWEST_CHUNKS), MOST_CHUNKS))
+            + ABSENT_WORDS * (USUALLY_ABSENT - absent)
             + weights.constant
         )
         best = max(best, 1 / (1 + math.exp(-value)))
@@ -105,7 +112,14 @@ def confidence(supports: Iterable[ChunkSupport], terms: int, cohesion: float, mo
 
 
 def judge(
-    hits: Sequence[Candidate], bases: OpenBases, terms: int, cohesion: float, model: str | None, *, as_asked: bool
+    hits: Sequence[Candidate],
+    bases: OpenBases,
+    terms: int,
+    cohesion: float,
+    model: str | None,
+    absent: float,
+    *,
+    as_asked: bool,
 ) -> float:
     """Return the probability that the bases answer a query with so many terms, from the examined ones of its best hits.
 
@@ -121,7 +135,7 @@ def judge(
             supports.append(
                 ChunkSupport(evidence.coverage, evidence.together, evidence.phrase, evidence.names, similarity, size)
             )
-    value = confidence(supports, terms, cohesion, model)
+    value = confidence(supports, terms, cohesion, model, absent)
     if as_asked and terms and any(hit.evidence is not None and hit.evidence.literal for hit in hits):
         return max(value, WEAK)  # a single name has low coverage values, and yet it occurs
     return value

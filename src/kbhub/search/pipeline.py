@@ -232,8 +232,11 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     texts = dict.fromkeys([term.text for term in plan.weighted])
     model = (bases.hub.config().settings.embedder.model or PACKAGED) if vector is not None else None
     as_asked = texts.keys() <= {term.text for term in sought}
-    trust = judge(hits, bases, len(texts), evidence.cohesion(texts), model, as_asked=as_asked)
-    if complete and any(map(names.is_name, set(words.unmatched) - replaced)):
+    unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
+    # Other wordings are there to say with other words what the question's own do not find.
+    absent = 0.0 if plan.others else evidence.share(unmatched, [term.text for term in plan.terms])
+    trust = judge(hits, bases, len(texts), evidence.cohesion(texts), model, absent, as_asked=as_asked)
+    if any(names.is_name(word) or word.isdecimal() for word in unmatched):
         trust = min(trust, ABSENT_NAME)
 
     kept = hits
@@ -255,7 +258,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         hits=described(page, plan, bases, (*sought, *[fix.term for fix in fixes]), scale),
         total=total,
         total_exact=not ends,
-        unmatched=tuple([word for word in words.unmatched if word not in replaced]) if complete else (),
+        unmatched=tuple(unmatched),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         filters=plan.filters,
         verdict=verdict(trust if kept else 0.0) if complete else None,

@@ -304,8 +304,8 @@ def ask(
         written_by: Who writes the answer; `none` prints the passages instead.
         budget: Print the best passages that fit in this many tokens, instead of an answer.
         max_tokens: Maximum length of the answer, in tokens (500).
-        threshold: Use only passages with at least this score, from 0 to 1 (0.2).
-        direct_threshold: Show passages with at least this score in full (0.7).
+        threshold: Use only passages with at least this score, from 0 to 1 (0.13).
+        direct_threshold: Show passages with at least this score in full (0.8).
         md: Print Markdown.
 
     Returns:
@@ -334,7 +334,7 @@ def ask(
     return Reply(
         answer,
         _markdown(answer) if md else replace(answer_report(answer, terms=terms, whole=False), notes=()),
-        notes=answer_notes(answer),
+        notes=answer_notes(answer, also),
         code=0 if useful else 1,
     )
 

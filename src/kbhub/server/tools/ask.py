@@ -25,7 +25,8 @@ from mcp.types import (
 from pydantic import Field, ValidationError
 
 from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, counted, prepare
-from kbhub.answers.citations import request_of
+from kbhub.answers.answer import WritingRequest
+from kbhub.answers.citations import request_of, wordings_in, wordings_request
 from kbhub.answers.question import FORCED, ModelText, finish_written
 from kbhub.documents.safe_text import one_line
 from kbhub.render import model
@@ -38,6 +39,9 @@ from kbhub.usage.log import USER
 SAMPLING_SECONDS = 45.0
 """Timeout for the client's model: several clients give up on a call after 60 seconds."""
 
+WORDINGS_SECONDS = 12.0
+"""The same for other wordings, which are a line each; an answer may follow within the same call."""
+
 REASON_BYTES = 200
 """Most UTF-8 bytes shown of a client's reason."""
 
@@ -45,6 +49,7 @@ SAMPLING = "The client offers its model (sampling)."
 NO_SAMPLING = "The client offers no model (sampling)."
 
 UNWRITTEN = "The client sent no answer from its model."
+NO_WORDINGS = "The client's model found no other words."
 
 _KEY = "answer"
 
@@ -71,18 +76,18 @@ def prepared_before(context: Context[Any, Any]) -> Prepared | None:
         return None
 
 
-async def sampled(context: Context[Any, Any], prepared: Prepared) -> ModelText | str:
+async def sampled(context: Context[Any, Any], request: WritingRequest, seconds: float) -> ModelText | str:
     """Ask the client's model by a request of our own; return what it wrote, or why it wrote nothing."""
     try:
-        with anyio.fail_after(SAMPLING_SECONDS):
+        with anyio.fail_after(seconds):
             # `session.create_message` does the same, with a deprecation warning.
             answer = await context.session.send_request(
-                CreateMessageRequest(params=_params(prepared)),
+                CreateMessageRequest(params=_params(request)),
                 CreateMessageResult,
                 metadata=ServerMessageMetadata(related_request_id=context.request_id),
             )
     except TimeoutError:
-        return f"The client's model did not answer within {SAMPLING_SECONDS:g} seconds."
+        return f"The client's model did not answer within {seconds:g} seconds."
     except MCPError as error:
         return f"The client refused: {one_line(error.message, REASON_BYTES)}."
     except ValidationError:
@@ -90,8 +95,7 @@ async def sampled(context: Context[Any, Any], prepared: Prepared) -> ModelText |
     return _written(answer)
 
 
-def _params(prepared: Prepared) -> CreateMessageRequestParams:
-    request = request_of(prepared)
+def _params(request: WritingRequest) -> CreateMessageRequestParams:
     return CreateMessageRequestParams(
         messages=[SamplingMessage(role="user", content=TextContent(type="text", text=request.prompt))],
         system_prompt=request.system,
@@ -122,7 +126,9 @@ async def ask(
     if before := prepared_before(context):
         answer = (context.input_responses or {}).get(_KEY)
         written = _written(answer) if isinstance(answer, CreateMessageResult) else UNWRITTEN
-        return await _finish(calls, before, written)
+        if before.outcome:
+            return await _reworded(calls, context, before, written, tuple(bases or ()))
+        return await _finish(calls, before, written, queries or ())
     if not (await calls.state())[1].bases:
         return await calls.nothing(Answer(question=question, outcome="not_covered", text="", written_by="none"))
     names = tuple(bases or ())
@@ -140,6 +146,7 @@ async def _asked(
     queries: tuple[str, ...],
     names: tuple[str, ...],
     options: AskOptions | None,
+    notes: tuple[str, ...] = (),
 ) -> CallToolResult | InputRequiredResult:
     prepared = await calls.run(
         partial(
@@ -152,31 +159,53 @@ async def _asked(
             asker=client_name(context) or USER,
         )
     )
-    if prepared.outcome or prepared.options.written_by not in (None, "sampling"):
-        return await _without_client(calls, prepared)
+    prepared = prepared.model_copy(update={"notes": (*notes, *prepared.notes)})
+    if prepared.options.written_by not in (None, "sampling"):
+        return await _without_client(calls, prepared, queries)
+    gives_up = prepared.outcome == "not_covered" and prepared.searched and not queries
+    if prepared.outcome and not (gives_up and offers_model(context)):
+        return await _without_client(calls, prepared, queries)
     if not offers_model(context):
-        return await _without_client(calls, prepared, [NO_SAMPLING])
+        return await _without_client(calls, prepared, queries, [NO_SAMPLING])
+    request = wordings_request(question) if gives_up else request_of(prepared)
     if is_stateless(context):
-        requests = {_KEY: CreateMessageRequest(params=_params(prepared))}
+        requests = {_KEY: CreateMessageRequest(params=_params(request))}
         return InputRequiredResult(input_requests=requests, request_state=prepared.model_dump_json())
-    return await _finish(calls, prepared, await sampled(context, prepared))
+    if gives_up:
+        return await _reworded(calls, context, prepared, await sampled(context, request, WORDINGS_SECONDS), names)
+    return await _finish(calls, prepared, await sampled(context, request, SAMPLING_SECONDS), queries)
 
 
-async def _finish(calls: Calls, prepared: Prepared, written: ModelText | str) -> CallToolResult:
+async def _reworded(
+    calls: Calls, context: Context[None, Any], prepared: Prepared, written: ModelText | str, names: tuple[str, ...]
+) -> CallToolResult | InputRequiredResult:
+    """Ask again with the wordings of the client's model."""
+    queries = wordings_in(written.text) if isinstance(written, ModelText) else ()
+    if not queries:
+        why = written if isinstance(written, str) else NO_WORDINGS
+        prepared = prepared.model_copy(update={"notes": (why, *prepared.notes)})
+        return await _without_client(calls, prepared, ())
+    notes = (f"Also searched for, in words of the client's model: {'; '.join(queries)}.",)
+    return await _asked(calls, context, prepared.question, queries, names, prepared.options, notes)
+
+
+async def _finish(calls: Calls, prepared: Prepared, written: ModelText | str, queries: Sequence[str]) -> CallToolResult:
     """Build an answer from what the client's model wrote, or let another model write."""
     if isinstance(written, str):
-        return await _without_client(calls, prepared, [written])
+        return await _without_client(calls, prepared, queries, [written])
     why = [FORCED if prepared.options.written_by else SAMPLING]
     finished = await calls.run(finish_written, prepared, written, why)
     if isinstance(finished, str):
-        return await _without_client(calls, prepared, [f"The client's model was asked, but {finished}."])
-    return await calls.run(_told, calls, finished)
+        return await _without_client(calls, prepared, queries, [f"The client's model was asked, but {finished}."])
+    return await calls.run(_told, calls, finished, queries)
 
 
-async def _without_client(calls: Calls, prepared: Prepared, why: Sequence[str] = ()) -> CallToolResult:
+async def _without_client(
+    calls: Calls, prepared: Prepared, queries: Sequence[str], why: Sequence[str] = ()
+) -> CallToolResult:
     answer = await calls.run(answer_without_client, calls.hub, prepared, why)
-    return calls.result(*model.answer(answer_report(answer), inf))
+    return calls.result(*model.answer(answer_report(answer, queries), inf))
 
 
-def _told(calls: Calls, answer: Answer) -> CallToolResult:
-    return calls.result(model.answer(answer_report(counted(calls.hub, answer)), inf)[0], answer)
+def _told(calls: Calls, answer: Answer, queries: Sequence[str]) -> CallToolResult:
+    return calls.result(model.answer(answer_report(counted(calls.hub, answer), queries), inf)[0], answer)
