@@ -2,9 +2,9 @@
 
     python benchmarks/excerpts.py OWNER/NAME=FOLDER… [--questions FILE] [--list]
 
-`excerpts.jsonl` has questions on public documentation, each with the line that answers; FOLDER is the documentation
-of a repository, at the commit of its questions. Questions on others are left out. Judged are those whose document is
-first, by what the tool `search` tells a model.
+`excerpts.jsonl` has questions on public documentation, each with the lines of which one answers; FOLDER is the
+repository at the commit of its questions. Questions on others are left out. Judged are those whose document is first,
+by what the tool `search` tells a model.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import statistics
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from bench.common import environment, parser
 from kbhub.api import Hub
@@ -38,7 +39,7 @@ def main() -> None:
     reading.add_argument("--questions", type=Path, default=QUESTIONS)
     reading.add_argument("--list", action="store_true", help="list the questions whose line is not shown, with answers")
     arguments = reading.parse_args()
-    questions = defaultdict[str, list[dict[str, str]]](list)
+    questions = defaultdict[str, list[dict[str, Any]]](list)
     for line in arguments.questions.read_text("utf-8").splitlines():
         questions[(one := json.loads(line))["repository"]].append(one)
     print(
@@ -54,7 +55,7 @@ def main() -> None:
             counts[2] += first and shown
             sizes.append(len(text))
             if first and not shown:
-                missed.append(f"\n## {question['path']}:{question['line']} {question['question']}\n\n{text}")
+                missed.append(f"\n## {question['path']}:{question['lines'][0]} {question['question']}\n\n{text}")
         print(row(name, counts, sizes))
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
         lengths += sizes
@@ -62,7 +63,7 @@ def main() -> None:
     print(*(missed if arguments.list else ()), sep="\n")
 
 
-def asked(folder: Path, questions: list[dict[str, str]]) -> list[tuple[dict[str, str], bool, bool, str]]:
+def asked(folder: Path, questions: list[dict[str, Any]]) -> list[tuple[dict[str, Any], bool, bool, str]]:
     """Ask all questions on one documentation: the question, whether its document is first, its line shown, the answer."""
     with tempfile.TemporaryDirectory() as name:
         top = Path(name).resolve()
@@ -71,13 +72,14 @@ def asked(folder: Path, questions: list[dict[str, str]]) -> list[tuple[dict[str,
         hub.sync()
         results = []
         for question in questions:
-            query = Query(text=str(question["question"]))
+            query = Query(text=question["question"])
             found = hub.search(query)
             text, _ = search_answer(found, query, str)
-            line = (folder / question["path"]).read_text("utf-8").split("\n")[int(question["line"]) - 1]
-            quoted = text.partition("\n2. docs@")[0]
+            lines = (folder / question["path"]).read_text("utf-8").split("\n")
+            quoted = words(text.partition("\n2. docs@")[0])
             first = bool(found.hits) and found.hits[0].path == question["path"]
-            results.append((question, first, words(line) in words(quoted), text))
+            shown = any(words(lines[number - 1]) in quoted for number in question["lines"])
+            results.append((question, first, shown, text))
     return results
 
 

@@ -306,6 +306,8 @@ class Span(Value):
     """First line, from 1."""
     end_line: int
     """Last line."""
+    excerpt: str = ""
+    """Its best matching part, if that may answer as well as the hit's: at most one of a page has it."""
 
 
 class Hit(Value):

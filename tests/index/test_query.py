@@ -148,6 +148,20 @@ def test_an_excerpt_goes_on_into_a_line_that_does_not_fit():
     assert (0, True) == (offset, 350 < len(part) <= 400)
 
 
+def test_an_excerpt_is_around_the_rarest_words_and_what_decides():
+    """Neither the beginning with the commonest word nor a line that only asks is shown instead."""
+    filler = [f"Storage is a matter of part {number}." for number in range(20)]
+    terms = parse_query("which storage for sessions").terms
+    asks, decides = "What about storage of sessions?", "Sessions must go to Redis, and so do other kinds of storage."
+    text = "\n\n".join(["Storage for all.", *filler, "Sessions last an hour.", *filler])
+    rare, _ = excerpt(text, terms, 150, {"storage": 0.1, "sessions": 5.0})
+    decided, _ = excerpt("\n\n".join([asks, *filler, decides, *filler]), terms, 150)
+
+    assert "Sessions last an hour." in rare
+    assert decides in decided
+    assert asks not in decided
+
+
 def test_an_excerpt_of_many_empty_lines_takes_no_time():
     """Work grows with the text, not with the text times its lines; the limit of a test's time is the check."""
     terms = parse_query(" ".join(f"w{number}" for number in range(64))).terms

@@ -49,6 +49,24 @@ def refs(result):
     return [hit.ref for hit in result.hits]
 
 
+def test_a_second_passage_of_the_first_document_is_shown_where_it_may_answer_as_well(environment):
+    """Two sections are nearly as good, and the model that reads one does not know the other."""
+    filler = " ".join(f"Word{number}" for number in range(60))
+    environment.write(
+        "knowledge/cache.md",
+        f"# Cache\n\n## Options\n\nWhich cache to use for sessions. {filler}\n\n"
+        f"## Outcome\n\nThe cache to use for sessions is Redis. {filler}\n",
+    )
+    query = Query(text="which cache to use for sessions")
+    found = search(environment, query.text)
+    (shown,) = [span.excerpt for span in found.hits[0].also if span.excerpt]
+    text, _ = search_answer(found, query, str)
+
+    assert ("Which cache" in found.hits[0].excerpt) != ("Which cache" in shown)
+    assert "sessions is Redis" in text
+    assert "Which cache to use" in text
+
+
 FILTERS = [
     ("release tag:ops", {"deploy.md", "rollback.md", "notes@release.md"}),
     ("release tag:release", {"deploy.md"}),

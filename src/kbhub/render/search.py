@@ -184,6 +184,13 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         warning=Bare(f"outdated: {hit.outdated}") if hit.outdated else "",
         details=(
             *((f"also lines {also}",) if also else ()),
+            *(
+                say(
+                    f"lines {span.start_line}-{span.end_line}: {{}}", Name(" ".join(span.excerpt.split()), GLANCE_BYTES)
+                )
+                for span in hit.also
+                if span.excerpt
+            ),
             *((say("replaces {}", Line(", ".join(hit.replaces))),) if hit.replaces else ()),
             *((say("same text: {}", Line(", ".join(hit.duplicates))),) if hit.duplicates else ()),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from kbhub.index.engine import ChunkRow, Key
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each
-from kbhub.index.query.excerpts import excerpt, spans
+from kbhub.index.query.excerpts import density, excerpt, spans
 from kbhub.index.query.parser import Term
 from kbhub.index.references import STALE_DAYS, age_days, outdated, ref_of, short_docids
 from kbhub.search.evidence import same_text
@@ -24,8 +24,14 @@ from kbhub.workspace.discovery import matching
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-EXCERPT_CHARACTERS = 900
+EXCERPT_CHARACTERS = 800
 """Length of a hit's excerpt; renderers of several hits shorten all but the first."""
+
+SECOND_CHARACTERS = 300
+"""Of these, what a second passage of the first hit's document takes, if it may answer as well."""
+
+NEAR = 0.85
+"""Score of a second passage, as a share of the hit's: of two so near, either may have the answer."""
 
 ALSO = 3
 """Other chunks of the same document listed with a hit."""
@@ -173,10 +179,13 @@ def described(
         owner = key[0], chunk.document_id
         return f"{ref_of(bases.open[key[0]].base, bases.documents([owner])[owner].path, active)}:{chunk.start_line}"
 
-    hits = []
+    hits, words, weights = [], tuple(terms), {term.text: term.weight for term in plan.weighted}
     for best in page:
         home, chunk, document = bases.open[best.key[0]].base, chunks[best.key], documents[best.document_key]
-        text, offset = _excerpt(chunk, tuple(terms))
+        near = [chunks[other.key] for other in best.more[:also] if best is page[0] and other.score >= NEAR * best.score]
+        second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
+        text, offset = _excerpt(chunk, words, EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0), weights)
+        more = {second.id: _excerpt(second, words, SECOND_CHARACTERS, weights)[0]} if second else {}
         age, outdated_by = age_days(document, bases.now), ended.get(best.document_key)
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
@@ -205,7 +214,9 @@ def described(
                 kept=document.size < 0,
                 whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
                 contexts=matching(home.contexts, contexts, document.path),
-                also=tuple([Span(start_line=other.start_line, end_line=other.end_line) for other in others]),
+                also=tuple(
+                    [Span(start_line=at.start_line, end_line=at.end_line, excerpt=more.get(at.id, "")) for at in others]
+                ),
                 duplicates=tuple(
                     [
                         ref_of(bases.open[other.key[0]].base, documents[other.document_key].path, active)
@@ -218,15 +229,13 @@ def described(
     return tuple(hits)
 
 
-def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...]) -> tuple[str, int]:
+def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...], limit: int, weights: Mapping[str, float]) -> tuple[str, int]:
     """Cut an excerpt, from the front matter only if nothing else matches."""
-    if not chunk.prose:
-        return excerpt(chunk.text, terms, EXCERPT_CHARACTERS)
     front, prose = chunk.text[: chunk.prose], chunk.text[chunk.prose :]
-    if prose.strip() and (spans(prose, terms) or not spans(front, terms)):
-        part, offset = excerpt(prose, terms, EXCERPT_CHARACTERS)
-        return part, offset + front.count("\n")
-    return excerpt(chunk.text, terms, EXCERPT_CHARACTERS)
+    if front and not (prose.strip() and (spans(prose, terms) or not spans(front, terms))):
+        front, prose = "", chunk.text
+    part, offset = excerpt(prose, terms, limit, weights)
+    return part, offset + front.count("\n")
 
 
 def _trace(best: Candidate, scale: float) -> Trace:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from operator import mul
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kbhub.index.query.parser import MAX_CASED, RUN, cased_parts, cased_words, normalise, searchable, stems, tokens
@@ -23,6 +25,20 @@ CHANGED_ENDINGS = "eil"
 """Last letters of a stem that its word may lack: stemming adds an `e` (`filing`, `file`), turns `y` into `i` (`policy`)
 and `-bility` into `-bl`. The word starts with everything before them (Porter: "An algorithm for suffix stripping",
 Program 14, 1980)."""
+
+DENSE = 400
+"""Characters of the part that an excerpt is made around: some sentences or rows."""
+
+DECIDING = 0.1
+"""What words of a rule or a decision, a row or a command add to a part's worth, where all terms together have 1. Three
+more of a hundred excerpts lack the line that answers without it (`benchmarks/excerpts.py`)."""
+
+_DECIDES = re.compile(
+    r"\b(?:chose|chosen|decided|must|should|not|cannot|never|always|only|except|unless|instead|because)\b|n't\b"
+    r"|^[ \t]*(?:\||\$ )",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
 
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile("[a-z0-9]+")
@@ -124,30 +140,81 @@ def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
     return merged
 
 
-def excerpt(text: str, terms: tuple[Term, ...], limit: int) -> tuple[str, int]:
-    """Cut the part of a text with the most terms, at line ends where possible, to at most `limit` characters.
+def excerpt(
+    text: str, terms: tuple[Term, ...], limit: int, weights: Mapping[str, float] = MappingProxyType({})
+) -> tuple[str, int]:
+    """Cut a text to at most `limit` characters around its densest part, at line ends or between sentences.
 
-    Returns the part, verbatim (with `…` where a line was cut), and the offset of its first line in `text`.
+    Returns the part, verbatim (with `…` where a line was cut), and the offset of its first line in `text`. `weights`
+    are those of the terms, by their text; 1 if it lacks one.
     """
     if len(text) <= limit:
         return text, 0
-    lines = text.split("\n")
-    ends = list(accumulate(len(line) + 1 for line in lines))
-    worth = _worth(lines, ends, terms)
-    best, best_value = (0, 0), 0
-    for end in sorted(worth):  # only another match improves a window
-        start = min(end, bisect_left(ends, ends[end] - limit - 1) + 1) if ends[end] - 1 > limit else 0
-        rows = [worth[at] for at in range(start, end + 1) if at in worth]
-        value = sum(map(max, zip(*rows, strict=True)))
-        if value > best_value:
-            best, best_value = (start, end), value
-    first, last = _settle(lines, worth, best, limit)
-    if first == last and len(lines[first]) > limit:
-        return _cut(lines[first], terms, limit), first
-    part, end = "\n".join(lines[first : last + 1]), ends[last] - 1
-    if len(part) < limit // 2 and (more := text[end : end + limit]).strip():
-        part += _cut(more, (), limit - len(part))  # the next line is long: add its beginning
-    return part, first
+    room = min(DENSE, limit - 2)
+    bounds = _bounds(text, room // 4)
+    _, start, end = _densest(text, bounds, terms, weights, room)
+    # First the whole paragraph, then what is around it.
+    for across in (False, True):
+        grows = True
+        while grows:
+            grows = False
+            for first, last, added in ((start, end + 1, end), (start - 1, end, start - 1)):
+                if first < 0 or last >= len(bounds) or bounds[last] - bounds[first] > limit - 1:
+                    continue
+                if across or text[bounds[added] : bounds[added + 1]].strip():
+                    start, end, grows = first, last, True
+    while start + 1 < end and not text[bounds[start] : bounds[start + 1]].strip():
+        start += 1
+    first, part = bounds[start], text[bounds[start] : bounds[end]].rstrip()
+    opening = "…" if first and text[first - 1] != "\n" else ""
+    closing = "" if text[first + len(part) :].lstrip(" ")[:1] in ("", "\n") else "…"
+    return f"{opening}{part}{closing}", text.count("\n", 0, first)
+
+
+def density(text: str, terms: tuple[Term, ...], weights: Mapping[str, float]) -> float:
+    """Return the worth of the densest part of a text: the share of the terms, by weight, that stand together."""
+    return _densest(text, _bounds(text, DENSE // 4), terms, weights, DENSE)[0]
+
+
+def _bounds(text: str, limit: int) -> list[int]:
+    """Return where a text may be cut, with its start and end: between lines, and within long ones after sentences."""
+    bounds, start = [0], 0
+    for line in text.split("\n"):
+        end = start + len(line)
+        while end - start > limit:
+            ends = [match.end() for match in _SENTENCE_END.finditer(text, start, start + limit)]
+            start = ends[-1] if ends else (text.rfind(" ", start, start + limit) + 1 or start + limit)
+            bounds.append(start)
+        start = end + 1
+        bounds.append(start)
+    bounds[-1] = len(text)
+    return bounds
+
+
+def _densest(
+    text: str, bounds: list[int], terms: tuple[Term, ...], weights: Mapping[str, float], limit: int
+) -> tuple[float, int, int]:
+    """Return the worth of the densest part of a text, and the indices of its bounds.
+
+    Headings are not part of it: they are named with every hit.
+    """
+    pieces = [text[start:end] for start, end in pairwise(bounds)]
+    worth = _worth(pieces, bounds[1:], terms)
+    heavy = [weights.get(term.text, 1.0) / len(term.tokens) for term in terms]
+    total = sum([weights.get(term.text, 1.0) for term in terms]) or 1.0
+    best = 0.0, 0, 1
+    for end in sorted(at + 1 for at in worth):
+        rows = [0] * len(terms)
+        for start in range(end - 1, -1, -1):
+            if pieces[start].startswith("#") or (bounds[end] - bounds[start] > limit + 1 and start + 1 < end):
+                break
+            if start in worth:
+                rows = [*map(max, rows, worth[start])]
+                value = sum(map(mul, heavy, rows)) / total
+                value += DECIDING * (_DECIDES.search(text, bounds[start], bounds[end]) is not None)
+                if value > best[0]:
+                    best = value, start, end
+    return best
 
 
 def _wanted(
@@ -165,13 +232,13 @@ def _wanted(
                 yield start, every[at + len(sequence) - 1][1]
 
 
-def _worth(lines: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
-    """Return how many words of each term occur in each line with any match."""
-    text, found = "\n".join(lines), defaultdict[int, set[str]](set)
+def _worth(pieces: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
+    """Return how many words of each term occur in each piece of a text with any match."""
+    text, found = "".join(pieces), defaultdict[int, set[str]](set)
     letters = plain(text)
     if letters is None:
-        for at, line in enumerate(lines):
-            found[at].update(stems(searchable(line)))
+        for at, piece in enumerate(pieces):
+            found[at].update(stems(searchable(piece)))
     else:
         wanted = frozenset([token for term in terms for form in (term, term.apart) if form for token in form.tokens])
         for start, _, stem in occurrences(letters, wanted):
@@ -193,33 +260,3 @@ def _worth(lines: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[i
 def part_stems(word: str) -> tuple[str, ...]:
     """Return the stems of the parts of a mixed-case word; empty if it is one word."""
     return tuple(map(stem_of, cased_parts(word)))
-
-
-def _settle(lines: list[str], worth: Container[int], window: tuple[int, int], limit: int) -> tuple[int, int]:
-    """Start a window one line before its first match and extend it while it fits."""
-    first, last = window
-    while first < last and first not in worth and first + 1 not in worth:
-        first += 1
-    while first < last and not lines[first].strip():
-        first += 1
-    size = len("\n".join(lines[first : last + 1]))
-    while last + 1 < len(lines) and size + len(lines[last + 1]) + 1 <= limit:
-        last += 1
-        size += len(lines[last]) + 1
-    while first < last and not lines[last].strip():
-        last -= 1
-    return first, last
-
-
-def _cut(line: str, terms: tuple[Term, ...], limit: int) -> str:
-    """Cut a long line around its first term, at spaces."""
-    if len(line) <= limit:
-        return line
-    matches = spans(line[: 50 * limit], terms)
-    start = max(0, (matches[0][0] if matches else 0) - limit // 4)
-    part = line[start : start + limit - 2]
-    if start and (space := part.find(" ", 0, limit // 8)) >= 0:
-        part = part[space + 1 :]
-    if start + limit - 2 < len(line) and (space := part.rfind(" ", len(part) - limit // 8)) > 0:
-        part = part[:space]
-    return f"{'…' if start else ''}{part}{'…' if start + limit - 2 < len(line) else ''}"
