@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LINKED: tuple[ClientName, ...] = ("cursor", "vscode", "vscode-insiders", "lm-studio")
 """The clients that take such links."""
 
-LAUNCH = ("uvx", SERVER, "serve")
+LAUNCH = ("uvx", SERVER, "serve", "--connect")
 """Whoever clicks a button has nothing installed, and uv installs kbhub when the client starts it."""
 
 _HEIGHT = 24

@@ -100,7 +100,7 @@ import sys
 from kbhub.__main__ import main
 
 if __name__ == "__main__":
-    sys.exit(main(["serve", *sys.argv[1:]]))
+    sys.exit(main(["serve", "--connect", *sys.argv[1:]]))
 """
 
 
@@ -266,7 +266,7 @@ def _registry_entry() -> dict[str, Any]:
         "version": __version__,
         "runtimeHint": "uvx",
         "transport": {"type": "stdio"},
-        "packageArguments": [{"type": "positional", "value": RELOCATABLE[1]}],
+        "packageArguments": [{"type": "positional", "value": word} for word in RELOCATABLE[1:]],
         "environmentVariables": [
             {
                 "name": "KBHUB_BASES",

@@ -170,7 +170,7 @@ def test_the_registrys_entry_starts_a_server(environment, kbhub, monkeypatch):
     (variable,) = package["environmentVariables"]
     monkeypatch.setenv(variable["name"], f"notes={environment.project / 'notes'}")
 
-    assert arguments == ["serve"]
+    assert arguments == ["serve", "--connect"]
     assert "notes@rollback.md" in kbhub("search", "rollback").out
 
 
@@ -192,7 +192,7 @@ def decoded(client):
 @pytest.mark.parametrize("client", links.LINKED)
 def test_a_link_registers_what_setup_would(account, client):
     machine = Machine(account.home, account.env, "linux")
-    (task,) = user_tasks([client_named(client)], machine, links.LAUNCH[:2], remove=False)
+    (task,) = user_tasks([client_named(client)], machine, links.LAUNCH, remove=False)
     step = carry_out(task)
     written = parse_jsonc(step.file.read_text("utf-8"), step.file)[client_named(client).keys[0]]
 

@@ -78,7 +78,7 @@ def test_claude_code_installs_the_plugin_and_starts_its_server(account):
     assert f"kbhub {__version__}" in said
     assert "Skills (4)  ask, kbhub, remember, status" in said
     assert "Hooks (4)" in said
-    assert "kbhub serve - ✔ Connected" in run(account, "claude", "mcp", "list")
+    assert "kbhub serve --connect - ✔ Connected" in run(account, "claude", "mcp", "list")
 
 
 def test_codex_installs_the_plugin(account):
@@ -88,8 +88,8 @@ def test_codex_installs_the_plugin(account):
     listed = run(account, "codex", "mcp", "list")
     copied = account.home / ".codex/plugins/cache/kbhub/kbhub" / __version__
 
-    assert [line.split()[:3] for line in listed.splitlines() if line.startswith("kbhub")] == [
-        ["kbhub", "kbhub", "serve"]
+    assert [line.split()[:4] for line in listed.splitlines() if line.startswith("kbhub")] == [
+        ["kbhub", "kbhub", "serve", "--connect"]
     ]
     assert (copied / "hooks/hooks.json").is_file()
     assert (copied / "skills/kbhub/SKILL.md").is_file()

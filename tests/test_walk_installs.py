@@ -77,7 +77,7 @@ def test_uvx_runs_the_wheel_and_registers_itself(wheel, home):
     entry = json.loads((Path(home["HOME"]) / ".cursor/mcp.json").read_text("utf-8"))["mcpServers"]["kbhub"]
 
     assert Path(entry["command"]).name in ("uvx", "uv")
-    assert entry["args"][-2:] == ["kbhub", "serve"]
+    assert entry["args"][-3:] == ["kbhub", "serve", "--connect"]
 
 
 @pytest.mark.parametrize("extra", ["", "[pdf]"])

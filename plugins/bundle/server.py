@@ -5,4 +5,4 @@ import sys
 from kbhub.__main__ import main
 
 if __name__ == "__main__":
-    sys.exit(main(["serve", *sys.argv[1:]]))
+    sys.exit(main(["serve", "--connect", *sys.argv[1:]]))

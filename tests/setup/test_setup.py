@@ -37,7 +37,7 @@ MALFORMED = {
 def wanted(account) -> list[str]:
     """What a client is to start."""
     machine = Machine(account.home, account.env, "linux")
-    return [*launch(this_installation(), machine).argv, "serve"]
+    return [*launch(this_installation(), machine).argv, "serve", "--connect"]
 
 
 def started(account, name) -> list[str]:
@@ -230,6 +230,20 @@ def test_an_older_entry_is_told_to_keep_its_tools_in_sight(account, name, file, 
     assert (account.run("--client", name)[1].split()[0], account.untouched()) == ("unchanged", True)
 
 
+def test_windows_come_to_share_a_process_and_get_their_own_again_with_a_word(account):
+    command, serve, mode = wanted(account)
+    entry = {"command": command, "args": [serve, "--read-only"], "env": {"A": "b"}}
+    account.file(".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
+
+    code, out, _ = account.run("--client", "cursor", "--yes")
+    assert (code, started(account, "cursor")) == (0, [command, serve, mode, "--read-only"])
+    assert "Windows share one process; `--own-process` gives each its own." in out
+    code, out, _ = account.run("--client", "cursor", "--own-process", "--yes")
+    assert (code, started(account, "cursor")) == (0, [command, serve, "--read-only"])
+    assert "Each window has a process of its own." in out
+    assert account.run("--client", "cursor", "--own-process")[1].split()[0] == "unchanged"
+
+
 def test_a_server_of_another_name_is_not_registered_twice(account):
     account.file(".cursor/mcp.json", '{"mcpServers": {"notes": {"command": "/x/kbhub", "args": ["serve"]}}}')
     code, out, _ = account.run("--client", "cursor")
@@ -348,10 +362,10 @@ def test_a_project_gets_files_that_work_for_everybody(account):
         *(".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".codex/config.toml", "opencode.json"),
         *(".gemini/settings.json", ".zed/settings.json"),
     }
-    entry = {"command": "kbhub", "args": ["serve"], "alwaysLoad": True, "deferTools": "never"}
+    entry = {"command": "kbhub", "args": ["serve", "--connect"], "alwaysLoad": True, "deferTools": "never"}
     assert json.loads((account.project / ".mcp.json").read_text()) == {"mcpServers": {"kbhub": entry}}
     vscode = json.loads((account.project / ".vscode/mcp.json").read_text())["servers"]["kbhub"]
-    assert (vscode["command"], vscode["args"]) == ("kbhub", ["serve", "--root", "${workspaceFolder}"])
+    assert (vscode["command"], vscode["args"]) == ("kbhub", ["serve", "--connect", "--root", "${workspaceFolder}"])
     assert not any(str(account.home) in (account.project / name).read_text() for name in files)
     assert not any(sys.prefix in (account.project / name).read_text() for name in files)
 

@@ -18,7 +18,7 @@ NAMES = [dialog.name for dialog in DIALOGS]
 
 def wanted(account) -> dict:
     machine = Machine(account.home, account.env, "linux")
-    command, *args = [*launch(this_installation(), machine).argv, "serve"]
+    command, *args = [*launch(this_installation(), machine).argv, "serve", "--connect"]
     return {"mcpServers": {"kbhub": {"command": command, "args": args}}}
 
 

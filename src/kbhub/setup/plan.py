@@ -27,7 +27,10 @@ from kbhub.workspace.files import private_directory
 
 How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 
-RELOCATABLE = ("kbhub", "serve")
+MODE = "--connect"
+"""Has the windows share one process."""
+
+RELOCATABLE = ("kbhub", "serve", MODE)
 """The command in a project's files, found on PATH, since its location differs between team members."""
 
 _PACKAGE = "kbhub"

@@ -20,7 +20,7 @@ from kbhub.errors import ConfigError
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Platform, Shape, this_platform
 from kbhub.setup.plan import (
     MAX_BYTES,
-    RELOCATABLE,
+    MODE,
     AnyName,
     PlannedStep,
     Registration,
@@ -79,9 +79,14 @@ class Target:
         return self.client.form
 
     def wants(self, entry: RegisteredServer) -> bool:
-        """Return whether an entry starts the right command; options that follow `serve` are the user's."""
+        """Return whether an entry starts the right command; other options that follow `serve` are the user's."""
         base = self.argv[: self.argv.index(SERVE) + 1]
-        return entry.argv[: len(base)] == base
+        return entry.argv[: len(base)] == base and not self.news_for(entry)
+
+    def news_for(self, entry: RegisteredServer) -> str:
+        """Return what changes for the windows of an entry, empty for nothing."""
+        same = (MODE in self.argv) == (MODE in entry.argv) or "--http" in entry.argv
+        return "" if same else NEWS[MODE in self.argv]
 
     def lacks(self, entry: RegisteredServer) -> dict[str, Any]:
         """Return the fields that an entry lacks to keep its tools in sight; a value that the user gave stays."""
@@ -89,8 +94,10 @@ class Target:
 
     def argv_instead_of(self, entry: RegisteredServer) -> tuple[str, ...]:
         """Return the command line that replaces an entry's, keeping the user's options."""
-        own = entry.argv[entry.argv.index(SERVE) + 1 :] if SERVE in entry.argv and runs_kbhub(entry) else ()
-        return (*self.argv[: self.argv.index(SERVE) + 1], *own) if own else self.argv
+        after = entry.argv[entry.argv.index(SERVE) + 1 :] if SERVE in entry.argv and runs_kbhub(entry) else ()
+        own = [word for word in after if word != MODE]
+        mode = [MODE] if MODE in self.argv and "--http" not in own else []
+        return (*self.argv[: self.argv.index(SERVE) + 1], *mode, *own) if own else self.argv
 
 
 def user_target(client: Client, machine: Machine, argv: Sequence[str]) -> Target:
@@ -100,7 +107,7 @@ def user_target(client: Client, machine: Machine, argv: Sequence[str]) -> Target
     return Target(client, client.title, file, keys, client.shape, tuple(argv))
 
 
-def project_target(client: Client, machine: Machine, root: Path) -> Target | None:
+def project_target(client: Client, machine: Machine, argv: Sequence[str], root: Path) -> Target | None:
     """Return a client's file in a project, or None if the client has none."""
     project = client.project
     if project is None:
@@ -109,7 +116,7 @@ def project_target(client: Client, machine: Machine, root: Path) -> Target | Non
     file = next((path for path in paths if path.is_file()), paths[-1])
     shape = project.shape or client.shape
     keys = _keys(client, file, machine)
-    return Target(client, client.title, file, keys, shape, (*RELOCATABLE, *project.args), within=root)
+    return Target(client, client.title, file, keys, shape, (*argv, *project.args), within=root)
 
 
 def current_text(target: Target) -> str:
@@ -205,6 +212,7 @@ def _of(client: Client, machine: Machine) -> list[Registration]:
 
 SHOWN = "Adds {}, so that the client always shows the tools to its model."
 OFF = "It is disabled there; enable it in the client's settings."
+NEWS = ("Each window has a process of its own.", "Windows share one process; `--own-process` gives each its own.")
 
 
 def chosen_clients(machine: Machine, names: Sequence[AnyName], root: Path | None = None) -> tuple[Client, ...]:
@@ -229,18 +237,17 @@ def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[st
 
 
 def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
-    """Plan to register the server in the user's files, or to remove it.
-
-    `argv` is the command line that starts kbhub, without the subcommand.
-    """
+    """Plan to register the server in the user's files, or to remove it; `argv` is the command line of the server."""
     tasks = []
     for client in clients:
-        make = partial(user_target, client, machine, (*argv, SERVE))
+        make = partial(user_target, client, machine, argv)
         tasks.append(_planned(client.name, client.title, machine.file(client), make, machine, remove=remove))
     return tasks
 
 
-def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, remove: bool) -> list[PlannedStep]:
+def project_tasks(
+    clients: Sequence[Client], machine: Machine, argv: Sequence[str], root: Path, *, remove: bool
+) -> list[PlannedStep]:
     """Plan the same for the files of a project (its symlinks resolved), skipping clients without any.
 
     Clients that share a file share a task.
@@ -249,11 +256,13 @@ def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, re
     for client in clients:
         if client.project is None:
             continue
-        make = partial(project_target, client, machine, root)
+        make = partial(project_target, client, machine, argv, root)
         task = _planned(client.name, client.title, root / client.project.files[-1], make, machine, remove=remove)
         if other := tasks.get(task.step.file):
-            title = f"{other.step.title}, {client.title}"
-            tasks[task.step.file] = _retitled(other, title)
+            # Shown under both titles, before and after it is done.
+            both = {"title": f"{other.step.title}, {client.title}"}
+            do = (lambda do=other.do, both=both: do().model_copy(update=both)) if other.do else None
+            tasks[task.step.file] = PlannedStep(other.step.model_copy(update=both), do)
         else:
             tasks[task.step.file] = task
     return list(tasks.values())
@@ -284,7 +293,7 @@ def _registration(target: Target, step: Step, entry: RegisteredServer | None, ma
     elif entry.name == SERVER and (not target.wants(entry) or target.lacks(entry)):
         command, before = (entry.argv, ()) if target.wants(entry) else (target.argv_instead_of(entry), entry.argv)
         added = SHOWN.format(", ".join(target.lacks(entry))) if target.lacks(entry) else ""
-        notes = tuple(filter(None, (added, "" if entry.enabled else OFF)))
+        notes = tuple(filter(None, (target.news_for(entry), added, "" if entry.enabled else OFF)))
         step = step.model_copy(update={"action": "update", "command": command, "before": before, "notes": notes})
     else:
         other = "" if entry.name == SERVER else f"It is already registered as {entry.name!r}."
@@ -321,13 +330,6 @@ def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
     command = {} if target.wants(entry) else target.shape.fields(step.command)
     fields = {**command, **target.lacks(entry)}
     return _changed(text, target, fields).encode() if fields else content
-
-
-def _retitled(task: PlannedStep, title: str) -> PlannedStep:
-    """Return a task that is shown under another title, before and after it is done."""
-    do = task.do
-    step = task.step.model_copy(update={"title": title})
-    return PlannedStep(step, None if do is None else lambda: do().model_copy(update={"title": title}))
 
 
 _BOM = "\ufeff"

@@ -72,7 +72,7 @@ def serve(
 
     With --connect, one process serves all windows. With --http, the server listens on a local port.
 
-    Example, in the agent's list of servers: "kbhub": {"command": "kbhub", "args": ["serve"]}
+    Example, in the agent's list of servers: "kbhub": {"command": "kbhub", "args": ["serve", "--connect"]}
 
     Args:
         structured: Add output schemas and structured content for programs; models only need the text.

@@ -20,9 +20,9 @@ from kbhub.frozen import Model
 from kbhub.render.setup import question, setup_report
 from kbhub.render.terminal import Painter, json_escaped
 from kbhub.render.terminal import text as text_of
-from kbhub.setup.clients import CLIENTS, Client, Machine, this_platform
+from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine, this_platform
 from kbhub.setup.instructions import HOOKED, agents_tasks, hooks_tasks, skill_tasks
-from kbhub.setup.plan import AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
+from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
@@ -42,6 +42,7 @@ def setup(
     agents_md: Annotated[bool, Parameter(name="--agents-md")] = False,
     skill: bool = False,
     hooks: Annotated[bool | None, Parameter(negative="--no-hooks")] = None,
+    own_process: Annotated[bool, Parameter(name="--own-process")] = False,
     remove: bool = False,
     dry_run: bool = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"))] = False,
@@ -61,6 +62,7 @@ def setup(
         skill: Install a skill that says when and how to search, in clients that support skills.
         hooks: Register hooks, which give Claude Code, Codex, Copilot CLI and Gemini CLI the notes that matter for a
             prompt or a file. Without this option, kbhub asks you.
+        own_process: Give each window a server of its own, instead of one process for all (`serve --connect`).
         remove: Undo what the same options set up.
         dry_run: Show the changes without making them.
         yes: Skip the confirmation prompt.
@@ -72,17 +74,18 @@ def setup(
     tasks: list[PlannedStep] = []
     notes: tuple[str, ...] = ()
     chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
-    by_hand = pastes(client, (*how.argv, SERVE), remove=remove)
+    serve = (SERVE,) if own_process else (SERVE, MODE)
+    by_hand = pastes(client, (*how.argv, *serve), remove=remove)
     if client or project or not (agents_md or skill):
         if project:
             root = _project(common, machine)
             sharing = chosen_clients(machine, client, root) if remove else chosen
-            tasks += project_tasks(sharing, machine, root, remove=remove)
+            tasks += project_tasks(sharing, machine, (SERVER, *serve), root, remove=remove)
             if client or not tasks:  # else nobody asked for those that have none
                 notes = without_project_file(sharing, remove=remove)
         else:
             notes = (how.note,) if how.note and (chosen or by_hand) and not remove else ()
-            tasks += user_tasks(chosen, machine, how.argv, remove=remove)
+            tasks += user_tasks(chosen, machine, (*how.argv, *serve), remove=remove)
             if remove and hooks is not False:  # first, as what was done last is undone first
                 hooked = chosen if client else CLIENTS  # a client that is gone may have left hooks
                 tasks[:0] = hooks_tasks(hooked, machine, how.argv, remove=True)

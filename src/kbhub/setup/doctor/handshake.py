@@ -11,6 +11,8 @@ import anyio
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from kbhub.setup.plan import MODE
+
 SECONDS = 30.0
 """Timeout until the tools are listed, as in Claude Code (`MCP_TIMEOUT`); starting takes a second at most."""
 
@@ -33,7 +35,8 @@ def shake_hands(
         (folder / _EMPTY["KBHUB_CONFIG"]).write_text("{}\n", "utf-8")
         variables = {**env, **{key: str(folder / value) for key, value in _EMPTY.items()}, **given}
         with (folder / "errors.txt").open("w+", encoding="utf-8", errors="replace") as errors:
-            fault = anyio.run(_attempt, list(argv), variables, folder, errors, seconds)
+            own = [word for word in argv if word != MODE]  # a daemon would outlive the folder
+            fault = anyio.run(_attempt, own, variables, folder, errors, seconds)
             if not fault:
                 return ""
             errors.seek(0)
