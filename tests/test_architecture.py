@@ -128,7 +128,7 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 246,
-    "lines": 63457,
+    "lines": 63454,
     "code lines": 43785,
     "files under 60 lines": 4,
     "class names in two files": 0,

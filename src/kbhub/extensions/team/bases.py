@@ -14,7 +14,17 @@ from psycopg import errors
 from psycopg.sql import Identifier
 
 from kbhub.errors import EngineUnavailable, UsageError
-from kbhub.extensions.team.schema import CLOSED, CLOSING, EVERY_BASE, RIGHTS, VERSION, upgrade_sql
+from kbhub.extensions.team.schema import (
+    CLOSED,
+    CLOSING,
+    EVERY_BASE,
+    RIGHTS,
+    VERSION,
+    Member,
+    Rights,
+    SharedBase,
+    upgrade_sql,
+)
 from kbhub.extensions.team.server import Server, schema_version
 from kbhub.values import struct
 
@@ -24,35 +34,10 @@ if TYPE_CHECKING:
 PATIENCE_MS = 3_000
 """How long a publisher waits, in ms: the server may take a moment to notice that another one was killed."""
 
+_RIGHT_NAMES = {number: name for name, number in RIGHTS.items()}
+
 WAIT_MS = 10_000
 """How long to wait for another writer of a base before a memory is refused, in ms."""
-
-
-@struct
-class SharedBase:
-    """A base that the role may read."""
-
-    name: str
-    description: str | None
-    memories: bool
-    """Whether agents may remember in it."""
-    rights: str
-    """One's own: `reader`, `author` or `admin`."""
-    documents: int
-    published: str | None
-    """When it was last brought in step, ISO 8601."""
-    publisher: str | None
-    """Who did that, and where."""
-    version: int = 0
-    """Generation of its content."""
-
-
-@struct
-class RoleRights:
-    """A role and its rights on a base."""
-
-    role: str
-    rights: str
 
 
 def init(server: Server) -> tuple[int, bool]:
@@ -92,11 +77,15 @@ def shared_bases(server: Server) -> list[SharedBase]:
     """Return the bases that the role may read, by name."""
     with server.reading() as connection, server.deadline(connection):
         rows = connection.execute("SELECT * FROM kbhub.bases() ORDER BY name").fetchall()
-    names = {number: name for name, number in RIGHTS.items()}
     return [
         SharedBase(
-            *(name, description, memories, names[rights], documents, (meta or {}).get("synced")),
-            *((meta or {}).get("publisher"), (meta or {}).get("generation") or 0),
+            name=name,
+            description=description,
+            memories=memories,
+            rights=_RIGHT_NAMES[rights],
+            documents=documents,
+            published=(meta or {}).get("synced"),
+            publisher=(meta or {}).get("publisher"),
         )
         for name, description, memories, rights, documents, meta in rows
     ]
@@ -203,7 +192,7 @@ def describe(server: Server, name: str, *, description: str | None = None, memor
         connection.execute("SELECT kbhub.describe(%s, %s, %s)", (number, description, memories))
 
 
-def grant(server: Server, role: str, rights: str, name: str | None = None) -> None:
+def grant(server: Server, role: str, rights: Rights, name: str | None = None) -> None:
     """Grant a role rights (of `RIGHTS`) on a base, or without a name the right to create bases.
 
     Without a name, any right but `admin` raises UsageError.
@@ -232,12 +221,11 @@ def revoke(server: Server, role: str, name: str | None = None) -> bool:
         return bool(row and row[0])
 
 
-def members(server: Server, name: str | None = None) -> list[RoleRights]:
+def members(server: Server, name: str | None = None) -> list[Member]:
     """Return the roles with rights on a base, or that may create bases. Raises as `grant` does."""
-    names = {number: rights for rights, number in RIGHTS.items()}
     with _ruling(server, name) as (connection, number):
         rows = connection.execute("SELECT role, rights FROM kbhub.members(%s)", (number,)).fetchall()
-    return [RoleRights(role, names[rights]) for role, rights in rows]
+    return [Member(role=role, rights=_RIGHT_NAMES[rights]) for role, rights in rows]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -18,6 +18,7 @@ from kbhub.cli.options import AllowSecret, Common, Reply, command, hub_options, 
 from kbhub.editing.intake import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.extensions.team.engine import team_engine
+from kbhub.extensions.team.schema import Member, Rights, SharedBase
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.bases import sync_report
@@ -40,18 +41,6 @@ Url = Annotated[str, Parameter(name="--to", metavar="URL")]
 Seconds = Annotated[float, Parameter(metavar="SECONDS", validator=Number(gt=0))]
 
 
-class Shared(Model):
-    """A shared base that the role may read."""
-
-    name: str = Field(description="Its name in the database.")
-    description: str | None = Field(None, description="What the base is about.")
-    memories: bool = Field(False, description="Whether agents may remember in it.")
-    rights: Literal["reader", "author", "admin"] = Field(description="What you may do with it.")
-    documents: int = Field(description="Number of documents.")
-    published: str | None = Field(None, description="When it was last synced (ISO 8601, UTC).")
-    publisher: str | None = Field(None, description="Who synced it, and from where.")
-
-
 class Published(Model):
     """What `kbhub publish` did, or found."""
 
@@ -59,14 +48,7 @@ class Published(Model):
     dry_run: bool = Field(False, description="Whether everything was rolled back.")
     report: SyncReport | None = Field(None, description="What was done.")
     removed: int | None = Field(None, description="Documents of the removed base.")
-    bases: tuple[Shared, ...] | None = Field(None, description="With `--status`, the bases that you may read.")
-
-
-class Member(Model):
-    """A role with rights on a base."""
-
-    role: str = Field(description="Role of the database.")
-    rights: Literal["reader", "author", "admin"] = Field(description="What it may do.")
+    bases: tuple[SharedBase, ...] | None = Field(None, description="With `--status`, the bases that you may read.")
 
 
 class Members(Model):
@@ -118,7 +100,7 @@ def publish(
     """
     engine, server, shared_as = _server(to, timeout)
     if status:
-        listed = tuple(Shared(**_fields(one, Shared)) for one in engine.bases.shared_bases(server))
+        listed = tuple(engine.bases.shared_bases(server))
         return Reply(Published(database=server.name, bases=listed), _bases_text(listed, server.name))
     if memories is not None or (base is None and description is not None):
         return _described(engine, server, base or shared_as, description, memories)
@@ -241,7 +223,7 @@ def team_init(
 def team_grant(
     url: Annotated[str, Parameter(metavar="URL")],
     role: Annotated[str, Parameter(metavar="ROLE")],
-    rights: Annotated[Literal["reader", "author", "admin"], Parameter(metavar="RIGHTS")],
+    rights: Annotated[Rights, Parameter(metavar="RIGHTS")],
     /,
     *,
     base: Annotated[str | None, Parameter(metavar="NAME")] = None,
@@ -314,8 +296,7 @@ def team_list(
     """
     engine, server, shared_as = _server(url, timeout)
     name = base or shared_as
-    found = tuple(Member(**_fields(one, Member)) for one in engine.bases.members(server, name))
-    return Members(base=name, members=found)
+    return Members(base=name, members=tuple(engine.bases.members(server, name)))
 
 
 def _publish_once(
@@ -383,11 +364,7 @@ def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:
     return engine, engine.Server(database, timeout, os.environ), shared_as
 
 
-def _fields(value: Any, model: type[Model]) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in model.model_fields}
-
-
-def _bases_text(bases: tuple[Shared, ...], database: str) -> str:
+def _bases_text(bases: tuple[SharedBase, ...], database: str) -> str:
     if not bases:
         return f"{database} has no base that you may read"
     rows = [

@@ -13,9 +13,10 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from kbhub.index.engine import KINDS
+from kbhub.values import Value
 
 LARGEST_ID = 2**31 - 1
 """Largest id of a chunk, which `blocks.CHUNK_SHIFT` leaves room for, and of a document."""
@@ -84,8 +85,39 @@ def checked_meta(values: dict[str, Any]) -> dict[str, Any]:
 READER, AUTHOR, ADMIN = 1, 2, 3
 """Rights of a role on a base, each with those below it: read; publish, remember; grant, remove, forget others'."""
 
-RIGHTS = {"reader": READER, "author": AUTHOR, "admin": ADMIN}
+Rights = Literal["reader", "author", "admin"]
+
+RIGHTS: Mapping[Rights, int] = {"reader": READER, "author": AUTHOR, "admin": ADMIN}
 """Name → right."""
+
+
+class SharedBase(Value):
+    """A shared base that the role may read."""
+
+    name: str
+    """Its name in the database."""
+    description: str | None = None
+    """What the base is about."""
+    memories: bool = False
+    """Whether agents may remember in it."""
+    rights: Rights
+    """What you may do with it."""
+    documents: int
+    """Number of documents."""
+    published: str | None = None
+    """When it was last synced (ISO 8601, UTC)."""
+    publisher: str | None = None
+    """Who synced it, and from where."""
+
+
+class Member(Value):
+    """A role with rights on a base."""
+
+    role: str
+    """Role of the database."""
+    rights: Rights
+    """What it may do."""
+
 
 EVERY_BASE = 0
 """In place of a base: bases that do not exist yet. Who is an admin of these may create bases."""
