@@ -10,6 +10,7 @@ SESSION = "7f3c2a10-5d0e-4c3b-9a51-0b6f1c2d3e4f"
 
 _CLAUDE_NAMES = {
     "session-start": "SessionStart",
+    "subagent-start": "SubagentStart",
     "prompt": "UserPromptSubmit",
     "tool": "PreToolUse",
     "session-end": "SessionEnd",
@@ -18,7 +19,7 @@ NAMES = {
     "claude-code": _CLAUDE_NAMES,
     "codex": _CLAUDE_NAMES,
     "copilot-cli": {**_CLAUDE_NAMES, "tool": "PostToolUse"},
-    "gemini-cli": {**_CLAUDE_NAMES, "prompt": "BeforeAgent", "tool": "AfterTool"},
+    "gemini-cli": {**_CLAUDE_NAMES, "subagent-start": "", "prompt": "BeforeAgent", "tool": "AfterTool"},
 }
 """The clients' names of our events."""
 
@@ -64,6 +65,8 @@ def payload(client, name, cwd, *, session=SESSION, transcript=None, source="star
         del sent["transcript_path"]
     if name == "session-start":
         sent |= {"source": source}
+    elif name == "subagent-start":
+        sent |= {"agent_id": "a1b2c3", "agent_type": "Explore"}
     elif name == "prompt":
         sent |= {"prompt": prompt}
     elif name == "tool":

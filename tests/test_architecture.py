@@ -128,12 +128,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 246,
-    "lines": 63454,
-    "code lines": 43785,
+    "lines": 63561,
+    "code lines": 43872,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48073,
+    "test lines": 48221,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -202,7 +202,7 @@ def test_in_a_terminal_one_may_choose(project, answer, code, folder):
     try:
         os.write(ours, answer.encode())
         done = subprocess.run(
-            [sys.executable, "-m", "kbhub", "init"],
+            [sys.executable, "-m", "kbhub", "init", "--no-agents-md"],
             cwd=project.project / "src",
             env={**faults.environment(), **project.env},
             stdin=theirs,

@@ -223,6 +223,21 @@ def tools_of(request):
     return {name.removeprefix("mcp__kbhub__") for name in named if name.startswith("mcp__kbhub__")}
 
 
+def test_claude_code_tells_its_subagent_and_knows_ours(shop, account, environment):
+    """The model calls the subagent `kbhub-researcher`, whose model is told by its file and by the hook."""
+    install(account, "claude")
+    task = {"description": "look up", "prompt": "When are refunds booked?", "subagent_type": "kbhub-researcher"}
+    with model(account, environment, "claude") as (server, variables):
+        server.tool = ("Agent", task)
+        assert account.run("--yes", "--hooks", "--client", "claude-code")[0] == 0
+        assert account.run("--yes", "--subagent", "--client", "claude-code")[0] == 0
+        done = ran(account, "claude", "-p", "Ask the researcher.", **variables)
+
+    told = [request for request in server.requests if "You answer one question from what is written down" in request]
+    assert told, done.stdout + done.stderr
+    assert "kbhub can search these notes" in told[0]
+
+
 @pytest.mark.parametrize("program", INSTALLED)
 def test_a_real_client_runs_the_hooks_of_the_plugin(shop, account, environment, program):
     """Nothing was set up but the plugin, and the model is told what the notes say about the prompt."""

@@ -325,7 +325,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_done(account):
 def test_a_person_is_asked_once(account, typed, code, changed):
     account.file(".cursor/mcp.json", CURSOR)
     account.file(".config/zed/settings.json", ZED)
-    got, _, err = account.run(typed=typed)
+    got, _, err = account.run("--no-subagent", typed=typed)
     assert (got, not account.untouched()) == (code, changed)
     assert "Make these 2 changes? [y/N]" in err
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
-from kbhub.setup.instructions import LINES, SKILL
+from kbhub.__main__ import main
+from kbhub.setup.clients import CLIENTS
+from kbhub.setup.instructions import LINES, SKILL, SUBAGENT
 from kbhub.workspace.tool_names import ALL
+from setup_machine import Terminal
 
 ROOT = Path(__file__).parents[2]
 posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
@@ -115,7 +120,7 @@ def test_agents_md_alone_leaves_the_clients_alone(account):
 
 
 def test_the_lines_name_tools_that_exist():
-    text = LINES + SKILL.read_text("utf-8")
+    text = LINES + SKILL.read_text("utf-8") + SUBAGENT.read_text("utf-8")
     named = {"search", "read", "remember", "memories", "forget"}
     assert named <= set(ALL)
     assert {name for name in named if f"`{name}`" not in text} == set()
@@ -156,3 +161,101 @@ def test_the_skill_is_a_skill():
     assert front["name"] == "kbhub"
     assert 0 < len(front["description"]) <= 1024  # agentskills.io, specification
     assert len(body.splitlines()) < 60
+
+
+SUBAGENTS = {
+    "claude-code": ".claude/agents/kbhub-researcher.md",
+    "codex": ".codex/agents/kbhub-researcher.toml",
+    "copilot-cli": ".copilot/agents/kbhub-researcher.agent.md",
+    "cursor": ".cursor/agents/kbhub-researcher.md",
+    "gemini-cli": ".gemini/agents/kbhub-researcher.md",
+    "opencode": ".config/opencode/agents/kbhub-researcher.md",
+}
+
+
+@pytest.mark.parametrize("client", SUBAGENTS)
+def test_the_subagent_has_the_form_of_the_client_and_goes_without_a_trace(account, client):
+    file = account.home / SUBAGENTS[client]
+    code, _, _ = account.run("--subagent", "--client", client, "--yes")
+    text = file.read_text("utf-8")
+    _, head, body = SUBAGENT.read_text("utf-8").split("---\n", 2)
+    wanted = yaml.safe_load(head)
+
+    assert code == 0
+    if client == "codex":
+        found = tomllib.loads(text)
+        assert found == {**wanted, "developer_instructions": body.lstrip()}
+    else:
+        _, found, rest = text.split("---\n", 2)
+        named = {"mode": "subagent"} if client == "opencode" else {"name": "kbhub-researcher"}
+        assert (yaml.safe_load(found), rest) == ({**named, "description": wanted["description"]}, body)
+    assert account.run("--subagent", "--client", client, "--yes")[1].count("unchanged") == 2
+    file.write_text(text + "\nof an older version\n", "utf-8")
+    account.run("--subagent", "--client", client, "--yes")
+    assert file.read_text("utf-8") == text
+    account.run("--client", client, "--remove", "--yes")  # though it names no subagent
+    assert not file.exists()
+    assert not file.parent.exists()
+
+
+def test_a_subagent_that_somebody_made_theirs_stays(account):
+    account.file(SUBAGENTS["claude-code"], "---\nname: kbhub-researcher\n---\nmine\n")
+    for more in ([], ["--remove"]):
+        code, out, _ = account.run("--subagent", "--yes", *more)
+        assert (code, account.untouched(), "left unchanged" in out) == (1, True, True)
+
+
+def test_all_clients_with_subagents_are_tested():
+    assert {client.name for client in CLIENTS if client.subagent} == set(SUBAGENTS)
+
+
+def test_a_person_is_offered_the_subagent_and_the_lines(account):
+    (account.home / ".claude").mkdir()
+    code, _, err = account.run("--no-hooks", typed="n\ny\n")
+    lines, file = account.project / "AGENTS.md", account.home / SUBAGENTS["claude-code"]
+    assert (code, lines.exists(), file.exists()) == (0, False, False)
+    assert "Subagents hear nothing of servers" in err
+    code, _, _ = account.run("--no-hooks", typed="y\ny\n")
+    assert (code, LINES in lines.read_text("utf-8"), file.exists()) == (0, True, True)
+    assert "Subagents" not in account.run("--no-hooks", typed="y\n")[2]  # there is nothing left to do
+
+
+def test_the_way_without_a_server_is_a_skill_and_the_command(account):
+    account.file(".claude.json", "{}")
+    skill = account.home / ".claude/skills/kbhub/SKILL.md"
+    code, out, _ = account.run("--no-server", "--yes")
+
+    assert (code, account.untouched(), skill.read_bytes()) == (0, True, SKILL.read_bytes())
+    assert "kbhub search" in SKILL.read_text("utf-8")
+    assert out.count("written") == 1
+    account.run("--no-server", "--remove", "--yes")
+    assert not skill.exists()
+
+
+def test_the_way_without_a_server_says_where_it_leads_nowhere(account):
+    account.file(".config/zed/settings.json", "{}")
+    code, _, err = account.run("--no-server", "--yes", "--client", "zed")
+    assert (code, account.untouched()) == (1, True)
+    assert "--agents-md" in err
+
+
+def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch):
+    """Without a terminal it writes them only if told to; `setup --agents-md --remove` takes them out."""
+    lines = account.project / "AGENTS.md"
+    monkeypatch.chdir(account.project)
+    for typed, arguments, there in (
+        (None, [], False),
+        ("n\n", [], False),
+        ("y\n", ["--no-agents-md"], False),
+        ("y\n", [], True),
+        (None, ["--agents-md"], True),
+    ):
+        monkeypatch.setattr("sys.stdin", io.StringIO("") if typed is None else Terminal(typed))
+        assert main(["init", *arguments]) == 0
+        assert (lines.exists(), "subagents search here first" in account.capture.readouterr().err) == (
+            there,
+            typed is not None and not arguments,
+        )
+        if there:
+            assert lines.read_text("utf-8") == f"{LINES}\n"
+            account.run("--agents-md", "--remove", "--yes")

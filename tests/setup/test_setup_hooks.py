@@ -134,11 +134,11 @@ def test_a_malformed_file_is_named_and_not_touched(account, client, content):
 
 def test_hooks_are_asked_for_where_a_person_sets_up(account):
     file = install(account, "codex")
-    account.run("--client", "codex", typed="n\ny\n")
+    account.run("--client", "codex", typed="n\nn\ny\n")
     assert not file.exists()
     account.run("--client", "codex", "--remove", "--yes")
 
-    _, out, err = account.run("--client", "codex", typed="y\ny\n")
+    _, out, err = account.run("--client", "codex", typed="y\nn\ny\n")
 
     assert "Register hooks, too" in err
     assert commands(file)

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from kbhub.documents.safe_text import bare, one_line
 from kbhub.values import struct
 
-EventName = Literal["session-start", "prompt", "tool", "session-end"]
+EventName = Literal["session-start", "subagent-start", "prompt", "tool", "session-end"]
 """What happened, by one name for all clients."""
 
 EVENTS: tuple[EventName, ...] = get_args(EventName)
@@ -76,11 +76,19 @@ class Event:
     """Why a session starts: `startup`, `resume`, `clear`, `compact`."""
 
 
+_CLAUDE: Mapping[EventName, str] = MappingProxyType(
+    {
+        "session-start": "SessionStart",
+        "subagent-start": "SubagentStart",
+        "prompt": "UserPromptSubmit",
+        "tool": "PreToolUse",
+    }
+)
 _ANSWERED: Mapping[HookClient, Mapping[EventName, str]] = MappingProxyType(
     {
-        "claude-code": {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool": "PreToolUse"},
-        "codex": {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool": "PreToolUse"},
-        "copilot-cli": {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool": "PostToolUse"},
+        "claude-code": _CLAUDE,
+        "codex": _CLAUDE,
+        "copilot-cli": {**_CLAUDE, "tool": "PostToolUse"},
         "gemini-cli": {"session-start": "SessionStart", "prompt": "BeforeAgent", "tool": "AfterTool"},
     }
 )

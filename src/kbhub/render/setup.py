@@ -49,7 +49,8 @@ def setup_report(steps: Sequence[Step], pastes: Sequence[Paste], home: Path, *, 
 
 
 def _step(step: Step, words: dict[str, str], home: Path) -> Item:
-    unchanged = "unchanged" if step.command or step.subject in ("skill", "agents-md", "hooks") else "not found"
+    ours = ("skill", "subagent", "agents-md", "hooks")
+    unchanged = "unchanged" if step.command or step.subject in ours else "not found"
     changed = bool(step.before) and step.action == "update"
     details = [
         ("old command", shlex.join(step.before) if changed else ""),

@@ -117,6 +117,8 @@ class Client:
     project: ProjectFile | None = None
     skills: str = ""
     """Folder of the user's skills."""
+    subagent: str = ""
+    """The user's file of our subagent."""
     later_keys: tuple[str, ...] = ()
     """Key path of the servers in the client's next major version."""
     hint: str = ""
@@ -151,6 +153,7 @@ CLIENTS: tuple[Client, ...] = (
         signs=("{claude}",),
         project=ProjectFile((".mcp.json",), shape=_BOTH),
         skills="{claude}/skills",
+        subagent="{claude}/agents/kbhub-researcher.md",
     ),
     Client(
         "claude-desktop",
@@ -169,6 +172,7 @@ CLIENTS: tuple[Client, ...] = (
         signs=("{codex}",),
         project=ProjectFile((".codex/config.toml",)),
         skills="{home}/.agents/skills",
+        subagent="{codex}/agents/kbhub-researcher.toml",
     ),
     Client(
         "copilot-cli",
@@ -179,6 +183,7 @@ CLIENTS: tuple[Client, ...] = (
         signs=("{copilot}",),
         project=ProjectFile((".mcp.json",), shape=_BOTH),
         skills="{copilot}/skills",
+        subagent="{copilot}/agents/kbhub-researcher.agent.md",
     ),
     Client(
         "vscode",
@@ -207,6 +212,7 @@ CLIENTS: tuple[Client, ...] = (
         programs=("cursor", "cursor-agent"),
         signs=("{home}/.cursor",),
         project=ProjectFile((".cursor/mcp.json",)),
+        subagent="{home}/.cursor/agents/kbhub-researcher.md",
     ),
     Client(
         "gemini-cli",
@@ -217,6 +223,7 @@ CLIENTS: tuple[Client, ...] = (
         caveat="In a folder that it does not trust, Gemini CLI lists the server as disabled; `/permissions` there "
         "trusts the folder.",
         skills="{home}/.agents/skills",
+        subagent="{home}/.gemini/agents/kbhub-researcher.md",
     ),
     Client(
         "antigravity",
@@ -235,6 +242,7 @@ CLIENTS: tuple[Client, ...] = (
         signs=("{xdg}/opencode",),
         project=ProjectFile(("opencode.jsonc", "opencode.json")),
         skills="{home}/.agents/skills",
+        subagent="{xdg}/opencode/agents/kbhub-researcher.md",
         later_keys=("mcp", "servers"),
     ),
     Client(

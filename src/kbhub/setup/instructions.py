@@ -1,4 +1,4 @@
-"""What tells agents to search before guessing: lines in AGENTS.md, CLAUDE.md and GEMINI.md, a skill, and hooks.
+"""What tells agents to search first: lines in AGENTS.md, CLAUDE.md and GEMINI.md, a skill, a subagent, and hooks.
 
 Sources of the hooks: as for `hooks.events`. Each client has a file with a list of hooks per event; Copilot CLI reads
 every file in a folder, so it gets one of its own.
@@ -6,6 +6,7 @@ every file in a folder, so it gets one of its own.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ from typing import Any, Literal
 from kbhub.errors import ConfigError
 from kbhub.hooks.events import BY_PLUGIN, EventName, HookClient
 from kbhub.setup.clients import SERVER, Client, Machine, Platform, client_named, this_platform
-from kbhub.setup.plan import MAX_BYTES, Action, PlannedStep, Step, done, edit, failed
+from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, done, edit, failed
 from kbhub.setup.registration import decode, parse, without_bom
 from kbhub.values import struct
 from kbhub.workspace import jsonc
@@ -35,7 +36,8 @@ LINES = """\
 This project has knowledge in Markdown, served by the MCP server `kbhub`.
 
 - Before you answer a question about this project, or plan or change something in it: call `search` with the question
-  in plain words, then `read` what looks right. Do this before searching files or relying on memory.
+  in plain words, then `read` what looks right. Do this before searching files or relying on memory. It holds for
+  subagents, too: tell those that do not see this file.
 - Name the refs that your answer is based on. If you find nothing, say so; do not guess.
 - `remember` what will matter again: a decision, a pitfall, a convention.
 - Without the server, `kbhub search "…"` and `kbhub read REF` in a shell do the same.
@@ -51,10 +53,11 @@ _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
 SKILL = Path(__file__).parent / "skill" / "SKILL.md"
 """The skill as shipped with kbhub."""
 
-OURS = b"<!-- Written by `kbhub setup --skill`"
-"""Marks a skill that kbhub may change and delete."""
+SUBAGENT = SKILL.with_name("kbhub-researcher.md")
+"""The subagent, in the form that most clients take."""
 
-_OURS_NO_MORE = "is no longer marked as kbhub's, so it was left unchanged"
+OURS = b"<!-- Written by `kbhub setup --"
+"""Marks a skill or a subagent that kbhub may change and delete."""
 
 
 def agents_tasks(root: Path, machine: Machine, *, remove: bool) -> list[PlannedStep]:
@@ -161,13 +164,53 @@ def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) ->
         if client.skills:
             file = machine.path(client.skills) / SERVER / SKILL.name
             readers.setdefault(file, []).append(client.title)
-    return [_skill_task(file, ", ".join(titles), machine, remove=remove) for file, titles in readers.items()]
+    text = SKILL.read_bytes()
+    return [
+        _file_task("skill", f"Skill for {', '.join(titles)}", file, text, machine, remove=remove)
+        for file, titles in readers.items()
+    ]
 
 
-def _skill_task(file: Path, title: str, machine: Machine, *, remove: bool) -> PlannedStep:
-    action: Action = "delete" if remove else "write"
-    step = Step(subject="skill", title=f"Skill for {title}", action=action, file=file)
-    task = _planned(step, lambda content: _skill(content, file, remove=remove), machine)
+def subagent_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[PlannedStep]:
+    """Plan to write or delete the file of the subagent for each client that has such files."""
+    tasks = [
+        _file_task(
+            "subagent",
+            f"Subagent for {client.title}",
+            machine.path(client.subagent),
+            _subagent_text(client),
+            machine,
+            remove=remove,
+        )
+        for client in clients
+        if client.subagent
+    ]
+    return [task for task in tasks if not remove or task.step.action != "nothing"]
+
+
+def _subagent_text(client: Client) -> bytes:
+    """Return the subagent in the client's form: TOML for Codex; opencode takes the name from that of the file."""
+    text = SUBAGENT.read_text("utf-8")
+    if client.name == "opencode":
+        return text.replace("name: kbhub-researcher", "mode: subagent").encode()
+    if client.name != "codex":
+        return text.encode()
+    _, head, body = text.split("---\n", 2)
+    fields = dict(line.split(": ", 1) for line in head.splitlines())
+    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+    return "\n".join([*lines, f"developer_instructions = '''\n{body.lstrip()}'''", ""]).encode()
+
+
+def _file_task(subject: str, title: str, file: Path, text: bytes, machine: Machine, *, remove: bool) -> PlannedStep:
+    """Plan to write or delete a file that is all kbhub's, and with it a folder that has nothing else."""
+    step = Step(subject=subject, title=title, action="delete" if remove else "write", file=file)
+
+    def change(content: bytes | None) -> bytes | None:
+        if content is not None and OURS not in content:
+            raise ConfigError(file, "is no longer marked as kbhub's, so it was left unchanged")
+        return None if remove else text
+
+    task = _planned(step, change, machine)
     write = task.do
     if write is None or not remove:
         return task
@@ -179,13 +222,6 @@ def _skill_task(file: Path, title: str, machine: Machine, *, remove: bool) -> Pl
         return deleted
 
     return PlannedStep(step, delete)
-
-
-def _skill(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
-    """Return the new content of the file; raises ConfigError if the current one is not kbhub's."""
-    if content is not None and OURS not in content:
-        raise ConfigError(file, _OURS_NO_MORE)
-    return None if remove else SKILL.read_bytes()
 
 
 HOOKS = "hooks"
@@ -202,7 +238,7 @@ HOOK_SECONDS = 5
 END_SECONDS = 20
 """The same at the end of a session."""
 
-_OURS = re.compile(r"\bhook (?:session-start|prompt|tool|session-end) --client [a-z-]+\s*$")
+_OURS = re.compile(r"\bhook (?:session-start|subagent-start|prompt|tool|session-end) --client [a-z-]+\s*$")
 """The end of a command that is ours."""
 
 
@@ -229,6 +265,7 @@ class Hooked:
 
 _CLAUDE_EVENTS: dict[EventName, str] = {
     "session-start": "SessionStart",
+    "subagent-start": "SubagentStart",
     "prompt": "UserPromptSubmit",
     "tool": "PreToolUse",
     "session-end": "SessionEnd",

@@ -20,7 +20,7 @@ from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
 from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS, Answer
 from kbhub.cli.commands.search import cut_reading, hides_title, numbered, readings_listing
-from kbhub.cli.console import terminal_width, wants_colour
+from kbhub.cli.console import confirmed, terminal_width, wants_colour
 from kbhub.cli.options import (
     Common,
     Exact,
@@ -52,7 +52,10 @@ from kbhub.render.setup import summary_line
 from kbhub.render.terminal import neutralised
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.protocol import DaemonFolder, running
+from kbhub.setup.clients import Machine, this_platform
 from kbhub.setup.init import make_knowledge, point_to
+from kbhub.setup.instructions import agents_tasks
+from kbhub.setup.plan import carry_out
 from kbhub.sync.base_suggestions import Suggestion, choices, outside
 from kbhub.sync.comparison import behind_of, compare
 from kbhub.types import Base
@@ -61,6 +64,8 @@ from kbhub.usage.log import USER, flush, note_read
 from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, Grant, TrustStore, find_pointer, identity, trust_pointer
+
+LINES_QUESTION = "Add lines to AGENTS.md that make agents and their subagents search here first?"
 
 EVERYTHING_READ = sys.maxsize
 """Characters that `read` prints: a shell has no window of tokens to fit."""
@@ -155,6 +160,7 @@ def init(
     *,
     knowledge: Annotated[str | None, Parameter(metavar="DIR")] = None,
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    agents_md: Annotated[bool | None, Parameter(name="--agents-md", negative="--no-agents-md")] = None,
     common: Common,
 ) -> Reply:
     """Choose what kbhub searches here, or create a knowledge/ folder.
@@ -167,6 +173,7 @@ def init(
     Args:
         knowledge: Write a pointer to this directory, and trust it; knowledge/ is created if it does not exist.
         name: Readable name of the project's knowledge.
+        agents_md: Add the lines of `kbhub setup --agents-md`. Without this option, kbhub asks you.
     """
     found = choices(hub) if knowledge is None else ()
     if found and sys.stdin.isatty() and not common.json:
@@ -182,6 +189,14 @@ def init(
     if not found:
         hub.rediscover()
         made = made.model_copy(update={"notes": (*made.notes, *outside(hub))})
+    root = discovery.workspace.git_root or discovery.workspace.directory
+    tasks = agents_tasks(root, Machine(options.home, options.env, this_platform()), remove=False) if root else []
+    asked = agents_md is None and made.knowledge is not None and not common.json
+    if agents_md or (asked and any(task.do for task in tasks) and confirmed(LINES_QUESTION)):
+        steps = [carry_out(task) for task in tasks]
+        written = tuple(step.file for step in steps if step.state == "done")
+        faults = tuple(note for step in steps if step.state == "failed" for note in step.notes)
+        made = made.model_copy(update={"made": (*made.made, *written), "notes": (*made.notes, *faults)})
     return Reply(made, notes=made.notes)
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,7 +22,7 @@ from kbhub.render.setup import question, setup_report
 from kbhub.render.terminal import Painter, json_escaped
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine, this_platform
-from kbhub.setup.instructions import HOOKED, agents_tasks, hooks_tasks, skill_tasks
+from kbhub.setup.instructions import HOOKED, agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
 from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
@@ -29,9 +30,13 @@ from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.validation import schema_file, schema_files
 
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
+NO_SKILL = "None of these clients reads skills; `kbhub setup --agents-md` names the command in a project's AGENTS.md."
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 SPEAK = "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub trust --documents`."
 HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
+SUBAGENT_QUESTION = (
+    "Subagents hear nothing of servers. Write a subagent that searches and, into this project's AGENTS.md, four lines?"
+)
 
 
 @command(colour=True)
@@ -41,8 +46,10 @@ def setup(
     project: bool = False,
     agents_md: Annotated[bool, Parameter(name="--agents-md")] = False,
     skill: bool = False,
+    subagent: Annotated[bool | None, Parameter(negative="--no-subagent")] = None,
     hooks: Annotated[bool | None, Parameter(negative="--no-hooks")] = None,
     own_process: Annotated[bool, Parameter(name="--own-process")] = False,
+    no_server: bool = False,
     remove: bool = False,
     dry_run: bool = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"))] = False,
@@ -51,7 +58,8 @@ def setup(
     """Register kbhub with the coding agents and other MCP clients on this machine.
 
     Shows the changes and asks before making them. Edits each client's file after making a copy, and preserves
-    everything that is not kbhub's. With --agents-md or --skill but neither --client nor --project, does only that.
+    everything that is not kbhub's. With --agents-md, --skill or --subagent but neither --client nor --project, does
+    only that.
 
     Example: kbhub setup --dry-run
 
@@ -60,9 +68,12 @@ def setup(
         project: Write files into the project instead (.mcp.json, .vscode/mcp.json …), for a team to share.
         agents_md: Add lines to the project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search first.
         skill: Install a skill that says when and how to search, in clients that support skills.
+        subagent: Install the subagent kbhub-researcher, which searches, reads and answers with refs, in Claude Code,
+            Codex, Copilot CLI, Cursor, Gemini CLI and opencode. Without this option, kbhub asks you.
         hooks: Register hooks, which give Claude Code, Codex, Copilot CLI and Gemini CLI the notes that matter for a
             prompt or a file. Without this option, kbhub asks you.
         own_process: Give each window a server of its own, instead of one process for all (`serve --connect`).
+        no_server: Install the skill alone, which tells agents to use the command; register no server.
         remove: Undo what the same options set up.
         dry_run: Show the changes without making them.
         yes: Skip the confirmation prompt.
@@ -76,7 +87,7 @@ def setup(
     chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
     serve = (SERVE,) if own_process else (SERVE, MODE)
     by_hand = pastes(client, (*how.argv, *serve), remove=remove)
-    if client or project or not (agents_md or skill):
+    if not no_server and (client or project or not (agents_md or skill or subagent)):
         if project:
             root = _project(common, machine)
             sharing = chosen_clients(machine, client, root) if remove else chosen
@@ -92,9 +103,18 @@ def setup(
             elif hooks or (hooks is None and not (yes or dry_run) and _wants_hooks(chosen)):
                 tasks += hooks_tasks(chosen, machine, how.argv, remove=False)
                 notes += (SPEAK,)
+            if remove and subagent is None:
+                tasks += subagent_tasks(chosen if client else CLIENTS, machine, remove=True)
+            elif subagent is None and not (yes or dry_run):
+                tasks += _offered(chosen, machine, common)
         notes = notes if notes or tasks or by_hand else (NO_CLIENT,)
-    if skill:
+    elif hooks:
+        tasks += hooks_tasks(chosen, machine, how.argv, remove=remove)
+    if skill or no_server:
         tasks += skill_tasks(chosen, machine, remove=remove)
+        notes += () if tasks else (NO_SKILL,)
+    if subagent:
+        tasks += subagent_tasks(chosen, machine, remove=remove)
     if agents_md:
         tasks += agents_tasks(_project(common, machine), machine, remove=remove)
     steps = tuple(task.step for task in tasks)
@@ -109,6 +129,14 @@ def setup(
 def _wants_hooks(chosen: Sequence[Client]) -> bool:
     """Ask whether hooks are wanted, if a client has any."""
     return bool({client.name for client in chosen} & {hooked.client for hooked in HOOKED}) and confirmed(HOOKS_QUESTION)
+
+
+def _offered(chosen: Sequence[Client], machine: Machine, common: Common) -> list[PlannedStep]:
+    """Ask whether subagents are to know of kbhub, and return the steps; none if there is nothing to do."""
+    tasks = subagent_tasks(chosen, machine, remove=False)
+    with suppress(UsageError):  # not in a project
+        tasks += agents_tasks(_project(common, machine), machine, remove=False)
+    return tasks if any(task.do for task in tasks) and confirmed(SUBAGENT_QUESTION) else []
 
 
 def _project(common: Common, machine: Machine) -> Path:
