@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import AskOptions, Passage, Tier, estimated_tokens
 from kbhub.documents.markdown import section
+from kbhub.documents.site_markdown import readable
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.index.references import outdated
@@ -19,6 +20,7 @@ from kbhub.search.plan import Evidence
 from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
+from kbhub.workspace.formats import is_markdown
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -91,6 +93,8 @@ def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
     if start > end:
         return None
     text = "\n".join(document.lines[start - 1 : end])
+    if is_markdown(document.path):
+        text = readable(text)
     return PassageSpan(start, end, text, _within(document, start), _header_above(document, start))
 
 

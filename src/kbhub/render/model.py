@@ -44,6 +44,8 @@ SLACK_BYTES = 16
 
 SEPARATOR = " · "
 
+_BLANK = re.compile(r"\n{3,}")
+
 _PLAIN_REF = re.compile(r"""[^\s"'`,\\<>]+(?: [^\s"'`,\\<>]+)*""")
 
 
@@ -160,6 +162,7 @@ def _quote_lines(quote: Quote, ref: Ref | None) -> list[str]:
     first, start, end = quote.lines
     shown, whole = text.count("\n") + 1, end - start + 1
     name = _plain_ref(ref.ref) or ref.docid
+    text = _BLANK.sub("\n\n", text)
     if shown < whole or "…" in text[:1] + text[-1:]:
         part = f'   lines {first}-{first + shown - 1} shown; all: read(refs="{name}:{start}:{whole}")'
         return [fenced(text), part]

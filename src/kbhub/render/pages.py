@@ -23,6 +23,7 @@ from rich.theme import Theme
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import scan_blocks
+from kbhub.documents.site_markdown import renderable
 from kbhub.index.query.excerpts import spans
 from kbhub.render.terminal import TAB_COLUMNS, column_widths, fitted, neutralised
 
@@ -142,7 +143,7 @@ class _PlainMarkdown(Markdown):
         super().__init__("", code_theme="ansi_dark", hyperlinks=False)
         # Show HTML tags as text: `<name>` is more often a placeholder than an element.
         parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-        self.parsed = [_harmless(token, colour=colour) for token in parser.parse(text)]
+        self.parsed = [_harmless(token, colour=colour) for token in parser.parse(renderable(text))]
         for heading, content in pairwise(self.parsed):
             if heading.type == "heading_open" and not colour:
                 mark = Token("text", "", 0, content=f"{'#' * int(heading.tag[1:])} ")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbhub.documents.site_markdown import readable
 from kbhub.index.engine import ChunkRow, Key
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each
 from kbhub.index.query.excerpts import density, excerpt, spans
@@ -20,6 +22,7 @@ from kbhub.search.retrieval import Matches, places_in
 from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Hit, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
+from kbhub.workspace.formats import is_markdown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -182,12 +185,14 @@ def described(
     hits, words, weights = [], tuple(terms), {term.text: term.weight for term in plan.weighted}
     for best in page:
         home, chunk, document = bases.open[best.key[0]].base, chunks[best.key], documents[best.document_key]
+        size = len(chunk.text.encode("utf-8", "surrogatepass"))
         near = [chunks[other.key] for other in best.more[:also] if best is page[0] and other.score >= NEAR * best.score]
+        if is_markdown(document.path):
+            chunk, near = _shown(chunk), [*map(_shown, near)]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         text, offset = _excerpt(chunk, words, EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0), weights)
         more = {second.id: _excerpt(second, words, SECOND_CHARACTERS, weights)[0]} if second else {}
         age, outdated_by = age_days(document, bases.now), ended.get(best.document_key)
-        size = len(chunk.text.encode("utf-8", "surrogatepass"))
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         others = sorted([chunks[other.key] for other in best.more[:also]], key=attrgetter("start_line"))
         if not outdated_by and best.replaced_by:
@@ -227,6 +232,12 @@ def described(
             )
         )
     return tuple(hits)
+
+
+def _shown(chunk: ChunkRow) -> ChunkRow:
+    """Return a chunk without what only a documentation site understands."""
+    text = readable(chunk.text[chunk.prose :])
+    return replace(chunk, text=f"{chunk.text[: chunk.prose]}{text}")
 
 
 def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...], limit: int, weights: Mapping[str, float]) -> tuple[str, int]:

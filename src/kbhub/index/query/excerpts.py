@@ -40,6 +40,8 @@ _DECIDES = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
 
+_ADDRESS = re.compile(r"(?<=\]\()[^()\s]*|https?://[^\s()<>]*")
+
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile("[a-z0-9]+")
 
@@ -196,8 +198,9 @@ def _densest(
 ) -> tuple[float, int, int]:
     """Return the worth of the densest part of a text, and the indices of its bounds.
 
-    Headings are not part of it: they are named with every hit.
+    Headings are not part of it: they are named with every hit. Nor are the words of addresses.
     """
+    text = _ADDRESS.sub(lambda match: "." * len(match[0]), text)
     pieces = [text[start:end] for start, end in pairwise(bounds)]
     worth = _worth(pieces, bounds[1:], terms)
     heavy = [weights.get(term.text, 1.0) / len(term.tokens) for term in terms]

@@ -19,6 +19,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from kbhub.documents.site_markdown import renderable
 from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import terms_of
 from kbhub.memory.files import MemoryFile
@@ -243,7 +244,7 @@ def document_html(
         return _plain(lines, part.start, found)
     text = "\n".join(line[:PART_CHARACTERS] for line in lines)
     environment: dict[str, Any] = {"addresses": addresses, "issued": set()}
-    tokens = _parser().parse(neutralised(text), environment)
+    tokens = _parser().parse(renderable(neutralised(text)), environment)
     _number(tokens, part.start, found)
     _show_unknown_tags(tokens)
     html = _parser().renderer.render(tokens, _parser().options, environment)

@@ -1,0 +1,120 @@
+"""Markdown of documentation sites: what MDX, Docusaurus, MkDocs and Obsidian add, and what readers see of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+
+from kbhub.documents.links import without_code
+
+_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+_OPENING = re.compile(
+    r"(?P<indent> *)(?:(?P<colons>:{3,}) *(?P<kind>[\w-]*) *(?:\[(?P<label>[^\]]*)\]|(?P<rest>[^{\[]*))(?:\{.*\})?"
+    r"|(?:!!!|\?\?\?\+?) +(?P<type>[\w-]+)[\w -]*(?:\"(?P<title>[^\"]*)\")?|===[!+]? +\"(?P<tab>[^\"]+)\") *$"
+)
+"""First or last line of an admonition, or first line of a tab."""
+
+_HIDDEN = (
+    r"^import\b[^;'\"]{0,500}+['\"][^'\"\n]+['\"];?[ \t]*$"
+    r"|^export[ \t]+(?:const|default|function|let|class)\b(?:.|\n(?![ \t]*\n))*"
+    r"|<!--(?:[^<]|<(?!!--))*?-->"
+    r"|(?<!\w)</?[A-Z][\w.]*+(?:\s(?:[^<>{}\"']|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*+\})*+)?/?>"
+    r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
+    r"|[ \t]*(?<!\{)\{:?[ \t]*[#.][\w-]+(?:[ \t]+(?:[#.][\w-]+|[\w-]+=(?:\"[^\"\n]*\"|[\w-]+)))*[ \t]*\}"
+    r"|(?<!\w):[a-z]+(?:-[a-z\d]+)+:[ \t]*"
+)
+"""Imports, exports, comments, components, anchors, attributes and icons."""
+
+_DEFINITION = (
+    r"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{1,999})\]:[ \t]*(?:\n[ \t]+)?\S+(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
+)
+_DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
+_UNRENDERED = re.compile(_HIDDEN, re.MULTILINE)
+_UNSEEN = re.compile(
+    rf"{_HIDDEN}|{_DEFINITION}|!\[\[[^\]\n]*\]\]"
+    r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?![\[(:]))",
+    re.MULTILINE,
+)
+
+
+def readable(text: str) -> str:
+    """Return Markdown as the readers of its site see it, with the same number of lines, each where it was.
+
+    What only a site understands is gone, and so are diagrams, embeds and definitions of links; a link by reference is
+    its text, and an admonition or a tab begins with its title, if it has one.
+    """
+    code = _code(text)
+    lines = _cleared(text, code, _UNSEEN)
+    for number, line in enumerate(lines):
+        if number in code:
+            lines[number] = "" if code[number] == "mermaid" else line
+        elif opening := _OPENING.match(line):
+            lines[number] = _title(opening)
+    return "\n".join(lines)
+
+
+def renderable(text: str) -> str:
+    """Return Markdown that any renderer understands, with the same number of lines: admonitions are quotes."""
+    code = _code(text)
+    return "\n".join(_quoted(_cleared(text, code, _UNRENDERED), code))
+
+
+def _cleared(text: str, code: Container[int], pattern: re.Pattern[str]) -> list[str]:
+    """Return the lines without what a pattern matches outside of code; a link is replaced by its text."""
+    lines = text.split("\n")
+    prose = "\n".join(["" if number in code else line for number, line in enumerate(lines)])
+    masked = without_code(prose)
+    names = {match["name"].casefold() for match in _DEFINITIONS.finditer(masked)}
+    parts, at = list[str](), 0
+    for match in pattern.finditer(masked):
+        found = match.groupdict()
+        shown = prose[slice(*match.span("text"))] if found.get("text") else ""
+        if shown and found["label"] is None and shown.casefold() not in names:
+            continue
+        parts += [prose[at : match.start()], shown, "\n" * (match[0].count("\n") - shown.count("\n"))]
+        at = match.end()
+    cleared = "".join([*parts, prose[at:]]).split("\n")
+    return [lines[number] if number in code else line for number, line in enumerate(cleared)]
+
+
+def _code(text: str) -> dict[int, str]:
+    """Return number → language, of the lines of fenced code, however it is indented."""
+    code, fence, language = dict[int, str](), "", ""
+    for number, line in enumerate(text.split("\n")):
+        match = _FENCE.match(line)
+        if match and not fence:
+            fence, language = match[1], (match[2].split() or [""])[0]
+            code[number] = language
+        elif fence:
+            code[number] = language
+            if match and match[1].startswith(fence) and not match[2]:
+                fence = ""
+    return code
+
+
+def _title(opening: re.Match[str]) -> str:
+    title = opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or ""
+    return f"{opening['indent']}{title.strip()}".rstrip()
+
+
+def _quoted(lines: Sequence[str], code: Container[int]) -> Iterator[str]:
+    """Yield the lines with admonitions as quotes and without the indentation of tabs."""
+    opened: list[tuple[int, int, str]] = []
+    """Column, indentation and mark of the contents of each admonition and tab."""
+    for number, line in enumerate(lines):
+        column = len(line) - len(line.lstrip(" "))
+        while line.strip() and opened and opened[-1][1] and column < opened[-1][0] + opened[-1][1]:
+            opened.pop()
+        opening = None if number in code else _OPENING.match(line)
+        if opening and opening["colons"] and not opening["kind"]:
+            del opened[-1:]
+            opening, line = None, ""
+        elif opening:
+            name = _title(opening).strip() or (opening["kind"] or opening["type"]).capitalize()
+            line = f"{opening['indent']}**{name}**"
+        base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)
+        if opening:
+            opened.append((column, 0 if opening["colons"] else 4, "" if opening["tab"] else "> "))
+            base = opened[0][0]
+        marks = "".join(mark for _, _, mark in opened)
+        yield f"{' ' * base}{marks}{line[min(base + indented, column) :]}".rstrip() if opened else line

@@ -1,0 +1,63 @@
+"""What only a documentation site understands is neither an excerpt nor an answer, and any renderer shows the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbhub.documents.site_markdown import readable, renderable
+
+UNSEEN = [
+    ('import Table from "@site/src/Table";', ""),
+    ("import {\n  A,\n} from '@site/x'", "\n\n"),
+    ("export const rows = [\n  1,\n];", "\n\n"),
+    ("<AdrTable frontMatter={frontMatter}></AdrTable>", ""),
+    ('<Tabs\n  groupId="os"\n>', "\n\n"),
+    ("Before <Icon name={{ a: 1 }} /> after", "Before  after"),
+    ("# Roll back {#undo}", "# Roll back"),
+    ('<a name="undo"></a>Undo it.', "Undo it."),
+    ("one <!-- not\nthis --> two", "one \n two"),
+    (":::tip\n\nUse it.\n\n:::", "\n\nUse it.\n\n"),
+    (":::warning[Mind this]\nIt hurts.\n:::", "Mind this\nIt hurts.\n"),
+    ('!!! note inline "Mind this"\n\n    It hurts.', "Mind this\n\n    It hurts."),
+    ('=== "Linux"\n\n    apt', "Linux\n\n    apt"),
+    ("```mermaid\ngraph TD\n```\n\nText.", "\n\n\n\nText."),
+    ("See [the guide][g] and [g].\n\n[g]: guide.md\n[long]:\n  guide.md", "See the guide and g.\n\n\n\n"),
+    ("![[diagram.png]]", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "seen"), UNSEEN)
+def test_what_only_a_site_understands_is_not_seen(text, seen):
+    assert readable(text) == seen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```md\n:::tip\n<Foo />\n[g]: guide.md\n```",
+        "Write `<Foo />`, `{#id}` and Vec<String>; then {{#if x}}, {#if x}, a[i][j] and [^1].",
+        "- [ ] Ask [her] about [it](it.md), [[Notes]] and the import of 'goods'.",
+        "Title\n===\n\na ::: b",
+    ],
+)
+def test_code_and_what_looks_similar_stays(text):
+    assert readable(text) == text
+
+
+def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer():
+    """Links keep their definitions, and every line its number."""
+    text = '!!! tip\n\n    Do it.\n\n    ```sh\n    ls\n    ```\n\n=== "Linux"\n\n    apt\n\nEnd [x].\n\n[x]: x.md'
+    quoted = "> **Tip**\n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n>\n**Linux**\n\napt\n\nEnd [x].\n\n[x]: x.md"
+    listed = "1. One\n\n   :::info\n\n   Two.\n\n   :::\n\n2. Three"
+
+    assert renderable(text) == quoted
+    assert renderable(listed) == "1. One\n\n   > **Info**\n   >\n   > Two.\n   >\n\n\n2. Three"
+
+
+@pytest.mark.parametrize(
+    "part", ["<!--", "<A {", '<A b="', "[", "[a", "{#a b=", "import ", ":a-", "[a]: ", "`", "<a id="]
+)
+def test_a_hostile_text_takes_no_time(part):
+    text = part * 5_000
+
+    assert readable(text).count("\n") == renderable(text).count("\n") == 0
