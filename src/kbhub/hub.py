@@ -158,7 +158,7 @@ class Hub:
         self._shared = self.options.shared or SharedState()
         self._roots: Workspace | None = None
         self._discovered: tuple[LoadedConfig, Discovery] | None = None
-        self._files: FileStates | None = None
+        self.files: FileStates | None = None
         """What decided that; None if it must be read again."""
         self._checked = -math.inf
         """When those files were last looked at (monotonic seconds)."""
@@ -187,11 +187,11 @@ class Hub:
             age = time.monotonic() - self._checked
             if self._discovered and age < (REDISCOVER_SECONDS if max_age is None else max_age):
                 return self._discovered
-            if not (self._discovered and self._files and self._files.unchanged()):
+            if not (self._discovered and self.files and self.files.unchanged()):
                 previous, self._discovered, files = self._discovered, None, FileStates()
                 with files.record():
                     found = self._find()
-                self._discovered, self._files = previous if previous == found else found, files
+                self._discovered, self.files = previous if previous == found else found, files
                 if self.options.warn:
                     self.options.warn(found[1].warnings)
             self._checked = time.monotonic()
@@ -200,13 +200,13 @@ class Hub:
     def use_roots(self, uris: Sequence[str]) -> None:
         """Use the client's first `file://` root as the workspace, unless something else names one."""
         with self._lock:
-            self._roots, self._files = workspace_from_roots(uris, home=self.options.home), None
+            self._roots, self.files = workspace_from_roots(uris, home=self.options.home), None
             self._checked = -math.inf
 
     def rediscover(self) -> Discovery:
         """Discover the active bases now."""
         with self._lock:
-            self._files, self._checked = None, -math.inf
+            self.files, self._checked = None, -math.inf
             return self.discovery()
 
     def known_bases(self) -> tuple[Base, ...] | None:

@@ -35,7 +35,8 @@ from daemons import (
 from kbhub import __version__
 from kbhub.cli.app import app
 from kbhub.server.daemon import proxy
-from kbhub.server.daemon.launch import newer, stop
+from kbhub.server.daemon.launch import stop
+from kbhub.server.daemon.process import write_record
 from kbhub.server.daemon.protocol import (
     GREETING_BYTES,
     ConnectOptions,
@@ -47,7 +48,6 @@ from kbhub.server.daemon.protocol import (
     process_mark,
     read_record,
     try_lock,
-    write_record,
 )
 from kbhub.workspace.tool_names import CORE
 
@@ -164,8 +164,9 @@ def test_only_the_user_can_open_the_daemons_files(shared):
     record = read_record(folder)
 
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
-    for path in (*folder.path.iterdir(), folder.token, folder.path / record.link):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    until(lambda: list(folder.notes.glob("*.json")))
+    for path in (*folder.path.rglob("*"), folder.path / record.link):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path == folder.notes else 0o600), path
 
 
 def test_who_does_not_know_the_token_is_not_served(shared):
@@ -387,23 +388,3 @@ def test_a_daemon_without_clients_ends_by_itself(place, begin):
     log = folder_of(place).log.read_text()
     assert "releasing indexes and models" in log
     assert "Ending (idle)" in log
-
-
-OLDER = "import sys, kbhub; kbhub.__version__ = '0.0.9'; sys.argv[1:] = {}; from {} import main; main()"
-
-
-@pytest.mark.slow
-def test_a_daemon_of_an_older_version_makes_way(place, begin):
-    older = begin(("-c", OLDER.format(["serve", "--connect"], "kbhub.__main__")))
-    daemon = begin(("-c", OLDER.format(['{"ends": true}'], "kbhub.server.daemon.__main__"))).process
-    older.handshake()
-    until(lambda: read_record(folder_of(place)))
-    assert read_record(folder_of(place)).version == "0.0.9"
-
-    assert "result" in begin().handshake()
-
-    assert daemon.wait(PATIENCE) == 0
-    assert read_record(folder_of(place)).version == __version__
-    assert "1. deploy.md" in text_of(older.ask(call("search", query="canary")))
-    assert newer("0.10.0", "0.9.3")
-    assert not newer("0.9.3", "0.9.3")

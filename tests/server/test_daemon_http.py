@@ -23,7 +23,8 @@ from daemons import META, PATIENCE, Window, folder_of, pid_of, settings, until, 
 from kbhub.errors import UsageError
 from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, workspace_of
 from kbhub.server.daemon.launch import stop
-from kbhub.server.daemon.protocol import is_held, make_token, read_record, read_token
+from kbhub.server.daemon.process import make_token
+from kbhub.server.daemon.protocol import is_held, read_record, read_token
 from kbhub.workspace.tool_names import CORE
 from test_daemon import furnish
 

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             logging.lastResort.setFormatter(logging.Formatter("kbhub: %(message)s"))
         typed = sys.argv[1:] if arguments is None else list(arguments)
         given = arranged(typed)
-        if (code := _connected(given)) is not None or (code := _served(given)) is not None:
+        if (code := _served(given)) is not None:
             return code
         code = _run(given)
         _write_out()
@@ -96,24 +96,6 @@ def _open_closed_streams() -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-
-
-def _connected(given: list[str]) -> int | None:
-    """Serve through the daemon without loading the command line, if that is plainly what is asked for.
-
-    `--connect` is removed from the arguments if there can be no daemon.
-    """
-    if "--connect" not in given:
-        return None
-    # Every window of an editor runs this: it is to be as small and as quick as can be.
-    from kbhub.server.daemon.proxy import MODE, connect, wanted  # noqa: PLC0415
-
-    asked = None if sys.stdin.isatty() else wanted(given)
-    if asked is None:
-        return None
-    code = connect(asked, os.environ)
-    given.remove(MODE)
-    return code
 
 
 def _served(given: list[str]) -> int | None:

@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,9 +20,13 @@ RACY_SECONDS = 2.0
 class FileStates:
     """The files and folders behind a cached value, which holds while none of them changes."""
 
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, bool], tuple[int, ...]] = {}
+    def __init__(self, listed: Iterable[tuple[str, bool, list[int]]] = ()) -> None:
+        self._seen = {(path, entries): tuple(state) for path, entries, state in listed}
         self._uncertain = False
+
+    def as_list(self) -> list[tuple[str, bool, tuple[int, ...]]] | None:
+        """Return them for another process, or None if they are uncertain."""
+        return None if self._uncertain else [(*key, state) for key, state in self._seen.items()]
 
     @contextmanager
     def record(self) -> Iterator[None]:

@@ -12,15 +12,18 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
+from kbhub import __version__
 from kbhub.cli.console import complain
 from kbhub.cli.options import Places, Reply, command, hub_options
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.frozen import Model
-from kbhub.server.daemon.launch import DaemonUnavailable, Http, Start, launch
+from kbhub.reading.reports import Finding
+from kbhub.server.daemon.launch import DaemonUnavailable, Http, Start, last_words, launch, newer, status
 from kbhub.server.daemon.launch import stop as stop_daemon
-from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, DaemonRecord, running, try_lock
+from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, DaemonRecord, is_held, running, try_lock
 from kbhub.server.daemon.proxy import connect
-from kbhub.values import struct
+from kbhub.setup.doctor.bases import bad, ok
+from kbhub.values import counted, struct
 from kbhub.workspace.files import data_dir
 
 MOST_PORT = 65535
@@ -108,6 +111,26 @@ def stop() -> Reply:
         notes=() if done.stopped else (done.message,),
         code=0 if done.stopped else 1,
     )
+
+
+def daemon_finding(folder: DaemonFolder) -> Finding:
+    """Say which process the windows share, or why they share none."""
+    record, failed = running(folder), last_words(folder)
+    if record is None and failed and not is_held(folder.lock):
+        message = f"None is running, and the last one failed ({failed}): windows then serve themselves."
+        return bad("daemon", message, f"See {folder.log}. `kbhub setup --own-process` does without it.")
+    if record is None:
+        return ok("daemon", "None is running. The first window that `kbhub setup` registered starts one.")
+    process = f"Process {record.pid}, version {record.version},"
+    said = status(folder, record)
+    if said is None:
+        return bad("daemon", f"{process} does not answer: new windows serve themselves.", "Run `kbhub stop`.")
+    if newer(__version__, record.version):
+        return ok("daemon", f"{process} is older than this kbhub. The next window replaces it; no window is lost.")
+    if record.prefix != sys.prefix:
+        message = f"{process} is that of {record.prefix}: windows of this installation serve themselves."
+        return bad("daemon", message, "Register one installation, and run `kbhub stop`.")
+    return ok("daemon", f"{process} serves {counted(said['connections'], 'window')}, and ends when idle")
 
 
 def _serve_streams(ways: Ways, places: Places) -> NoReturn:

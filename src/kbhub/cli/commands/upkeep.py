@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli import INTERRUPTED
+from kbhub.cli.commands.daemon import daemon_finding
 from kbhub.cli.console import complain, progress_bars
 from kbhub.cli.options import (
     Common,
@@ -35,6 +36,7 @@ from kbhub.render.documents import audit_report
 from kbhub.render.memories import gaps_report, maintained_lines, queries_report
 from kbhub.render.setup import diagnosis_report
 from kbhub.render.terminal import text as text_of
+from kbhub.server.daemon.protocol import DaemonFolder
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead
 from kbhub.sync.comparison import SyncReport
@@ -226,8 +228,8 @@ def audit(
 def doctor(*, fix: bool = False, common: Common) -> Reply:
     """Check that everything works, and say how to fix what does not.
 
-    Checks SQLite, the model, config, pointers, trust, kbhub's own folders, every active base with its index, and the
-    limits for watching files. Only errors make it fail, not warnings.
+    Checks SQLite, the model, config, pointers, trust, kbhub's own folders, every active base with its index, the limits
+    for watching files, clients, and the process that windows share. Only errors make it fail, not warnings.
 
     Example: kbhub doctor --fix
 
@@ -242,6 +244,8 @@ def doctor(*, fix: bool = False, common: Common) -> Reply:
     diagnosis = examine(hub)
     if fix:
         diagnosis = repair(hub, diagnosis)
+    findings = (*diagnosis.findings, daemon_finding(DaemonFolder(hub.data)))
+    diagnosis = diagnosis.model_copy(update={"findings": findings})
     return Reply(diagnosis, code=1 if any(finding.level == "error" for finding in diagnosis.findings) else 0)
 
 

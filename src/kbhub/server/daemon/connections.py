@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -27,15 +28,15 @@ from kbhub.server.daemon.protocol import (
     GREETING_SECONDS,
     LINK,
     OURS,
-    PASSED_ON,
     PROTOCOLS,
     ConnectOptions,
+    note_name,
 )
 from kbhub.server.server import KbhubServer, create_server
 from kbhub.server.stdio import converse
 from kbhub.ui.loopback import bind_port
 from kbhub.workspace.discovery import parse_base_arguments
-from kbhub.workspace.files import cache_dir
+from kbhub.workspace.files import FileStates, cache_dir
 
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
@@ -62,6 +63,8 @@ class Greeting(Model, extra="ignore"):
     cwd: Path = Path("/")
     home: Path = Path("/")
     env: dict[str, str] = Field(default_factory=dict)
+    also: dict[str, str] = Field(default_factory=dict)
+    version: str = ""
     wanted: ConnectOptions = ConnectOptions()
     page: dict[str, Any] | None = None
     hook: HookMessage | None = None
@@ -70,22 +73,17 @@ class Greeting(Model, extra="ignore"):
 class Connections:
     """The clients on the wire.
 
-    They must send `token`. `base_env` has the daemon's own variables, which clients do not set; `dismissed` is called
-    with `user` or `upgrade` when a client asks the daemon to end.
+    They must send `token`. `dismissed` is called with `user` or `upgrade` when a client asks the daemon to end.
     """
 
     def __init__(
         self,
         token: str,
         shared: SharedState,
-        base_env: dict[str, str],
         status: Callable[[], dict[str, Any]],
         dismissed: Callable[[str], None],
     ) -> None:
         self._token, self._shared, self._status, self._dismissed = token, shared, status, dismissed
-        self._base_env = {
-            name: value for name, value in base_env.items() if name not in PASSED_ON and not name.startswith("KBHUB_")
-        }
         self._open: set[Peer] = set()
         self._greeting: dict[int, ByteStream] = {}
         self._leaving = False
@@ -135,7 +133,7 @@ class Connections:
         answer, greeting = self._answer(line)
         server = None
         if greeting and greeting.kbhub == "hello":
-            server, answer = await self._server(greeting)
+            server, answer = await self._server(line, greeting)
         if greeting and greeting.kbhub == "ui" and greeting.page:
             await self._show(Peer(stream, buffered), greeting, greeting.page)
             return
@@ -184,7 +182,7 @@ class Connections:
             return _refusal("busy", f"The daemon already has {MOST_CONNECTIONS} clients"), None
         return {}, greeting
 
-    async def _server(self, greeting: Greeting) -> tuple[KbhubServer | None, dict[str, Any]]:
+    async def _server(self, line: bytes, greeting: Greeting) -> tuple[KbhubServer | None, dict[str, Any]]:
         """Create the server of a client; without one, the second value says why."""
         try:
             server = await run_sync(self._made, greeting)
@@ -192,7 +190,7 @@ class Connections:
             return None, _refusal("usage", str(error), error.exit_code)
         except KbhubError as error:
             return None, _refusal("failed", str(error))
-        return server, {OURS: "hello", "version": __version__}
+        return server, {OURS: "hello", "version": __version__, "note": _note(line, greeting, server.hub)}
 
     def _made(self, greeting: Greeting) -> KbhubServer:
         protocol = greeting.wanted.protocol or _protocol(greeting)
@@ -209,7 +207,7 @@ class Connections:
     def _hooked(self, greeting: Greeting, hook: HookMessage) -> dict[str, Any]:
         """Answer a hook; whatever fails is silence."""
         try:
-            output = self.hooking.answered(hook, self._base_env | greeting.env, str(greeting.cwd))
+            output = self.hooking.answered(hook, greeting.env, str(greeting.cwd))
         except (KbhubError, ValueError) as error:
             log.info("A hook stays silent: %s", error)
             output = ""
@@ -237,7 +235,7 @@ class Connections:
                 page.end()
 
     def _options(self, greeting: Greeting) -> HubOptions:
-        wanted, env = greeting.wanted, self._base_env | greeting.env
+        wanted, env = greeting.wanted, greeting.also | greeting.env
         return HubOptions(
             root=wanted.root,
             config=Path(wanted.config) if wanted.config else None,
@@ -279,6 +277,17 @@ class Peer:
     def gone(self) -> bool:
         """Return whether the client has disconnected."""
         return self._gone
+
+
+def _note(line: bytes, greeting: Greeting, hub: Hub) -> tuple[str, list[Any]] | None:
+    """Return the name of a window's note, and what its first answers depend on; None if that is uncertain."""
+    installed = FileStates()
+    for folder in sys.path:  # extensions
+        installed.note(folder, entries=True)
+    seen, also = hub.files.as_list() if hub.files else None, installed.as_list()
+    if greeting.version != __version__ or seen is None or also is None:
+        return None
+    return note_name(greeting.version, json.loads(line)), [*seen, *also]
 
 
 def _protocol(greeting: Greeting) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub import __version__
@@ -31,6 +33,7 @@ from kbhub.server.daemon.protocol import (
     greet,
     greeting,
     is_held,
+    other_variables,
     passed_on,
     process_mark,
     read_record,
@@ -60,7 +63,7 @@ LEAVE_SECONDS = 20.0
 
 KEPT = (
     *("PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "COMSPEC"),
-    *("PATHEXT", "WINDIR", "USERNAME", "PROGRAMDATA", "PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "PYTHONWARNINGS"),
+    *("PATHEXT", "WINDIR", "USERNAME", "PROGRAMDATA", "PYTHONHOME", "PYTHONUTF8", "PYTHONWARNINGS"),
     *("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV"),
     *("HF_HOME", "HF_HUB_OFFLINE", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
 )
@@ -80,7 +83,9 @@ class DaemonUnavailable(Exception):
 
 def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Select the variables for a new daemon."""
-    return passed_on(env) | {name: value for name, value in env.items() if name in KEPT or name.startswith("LC_")}
+    kept = passed_on(env) | {name: value for name, value in env.items() if name in KEPT or name.startswith("LC_")}
+    code = str(Path(__file__).parents[3])  # another folder is a matter of one window's project
+    return kept | {"PYTHONPATH": code} if code in env.get("PYTHONPATH", "").split(os.pathsep) else kept
 
 
 def reach(
@@ -92,7 +97,7 @@ def reach(
     """
     try:
         folder.make()
-        return _Start(folder, start, env).until(lambda: _greeted(folder, hello))
+        return _Start(folder, start, env).until(lambda starting: greeted(folder, hello, starting=starting))
     except (OSError, subprocess.SubprocessError) as error:
         raise DaemonUnavailable(str(error)) from error
 
@@ -100,9 +105,9 @@ def reach(
 def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> DaemonRecord:
     """Start a daemon in a folder where none is running, and wait until it is ready."""
 
-    def ready() -> DaemonRecord | None:
+    def ready(_: bool) -> DaemonRecord | None:
         record = read_record(folder)
-        return record if record and is_held(folder.lock) and _told(folder, record, "status") else None
+        return record if record and is_held(folder.lock) and status(folder, record) else None
 
     try:
         folder.make()
@@ -140,11 +145,14 @@ class _Start:
         self._lock: Lock | None = None
         self._child: subprocess.Popen[bytes] | None = None
 
-    def until(self, there: Callable[[], T | None]) -> T:
-        """Poll until something is there; start a daemon, unless another process does."""
+    def until(self, there: Callable[[bool], T | None]) -> T:
+        """Poll until something is there; start a daemon, unless another process does.
+
+        `there` is told whether this process is the one that may.
+        """
         end = time.monotonic() + START_SECONDS
         try:
-            while (value := there()) is None:
+            while (value := there(self._lock is not None)) is None:
                 if time.monotonic() > end:
                     raise DaemonUnavailable(f"it was not ready within {START_SECONDS:.0f} s; see {self._folder.log}")
                 if self._lock is None:
@@ -155,8 +163,12 @@ class _Start:
                 elif self._child is None:
                     died = read_record(self._folder)
                     self._child = _spawn(self._folder, (died and died.start) or self._start, self._env)
-                elif self._child.poll():
-                    raise DaemonUnavailable(f"it exited immediately: {_last_words(self._folder)}")
+                elif (code := self._child.poll()) is not None:
+                    if code > 0:
+                        raise DaemonUnavailable(
+                            f"it exited immediately: {last_words(self._folder) or self._folder.log}"
+                        )
+                    self._child = None  # told to end, or killed
                 time.sleep(POLL_SECONDS)
             return value
         finally:
@@ -164,8 +176,11 @@ class _Start:
                 self._lock.release()
 
 
-def _greeted(folder: DaemonFolder, hello: Mapping[str, Any]) -> DaemonLink | None:
-    """Open a wire to a running daemon; None if one has to be started."""
+def greeted(folder: DaemonFolder, hello: Mapping[str, Any], *, starting: bool = False) -> DaemonLink | None:
+    """Open a wire to a running daemon; None if one has to be started.
+
+    An older one is asked to end if this process is `starting` another: else its windows could be faster to start it.
+    """
     record = read_record(folder)
     token = read_token(folder)
     if record is None or token is None or not is_held(folder.lock):
@@ -173,15 +188,18 @@ def _greeted(folder: DaemonFolder, hello: Mapping[str, Any]) -> DaemonLink | Non
     if newer(__version__, record.version):
         if record.start is None:
             raise Refused("version", f"a daemon of kbhub {record.version} is running in a terminal; stop it there")
-        _told(folder, record, "stop", why="upgrade")
-        _gone(folder, LEAVE_SECONDS)
+        if starting:
+            _told(folder, record, "stop", why="upgrade")
+            _gone(folder, LEAVE_SECONDS)
         return None
+    if record.prefix != sys.prefix:
+        raise Refused("installation", f"a daemon of the installation in {record.prefix} is running")
     try:
         link = dial(record.link)
     except OSError:
         return None
     try:
-        greet(link, "hello", token, version=__version__, **hello)
+        link.note = greet(link, "hello", token, version=__version__, **hello).get("note")
         return link
     except (OSError, Refused) as error:
         link.close()
@@ -200,6 +218,15 @@ def _told(folder: DaemonFolder, record: DaemonRecord, kind: str, **said: str) ->
     except OSError:
         return False
     return True
+
+
+def status(folder: DaemonFolder, record: DaemonRecord) -> dict[str, Any] | None:
+    """Return what a daemon says of itself; None if it does not answer."""
+    try:
+        with dial(record.link) as link:
+            return greet(link, "status", read_token(folder) or "")
+    except (OSError, Refused):
+        return None
 
 
 def _gone(folder: DaemonFolder, seconds: float) -> bool:
@@ -233,12 +260,26 @@ def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str
         os.close(crash)
 
 
-def _last_words(folder: DaemonFolder) -> str:
+def own_server(wanted: ConnectOptions) -> tuple[DaemonLink, subprocess.Popen[bytes]]:
+    """Start a server for this window alone, on a wire like the daemon's; `OSError` if that is impossible."""
+    command = [sys.executable, "-P", "-m", "kbhub", "serve"]
+    for option in fields(ConnectOptions):
+        value = getattr(wanted, option.name)
+        name = f"--{option.name.replace('_', '-')}"
+        each = value if isinstance(value, tuple) else [value] if value else []
+        command += [word for one in each for word in ([name] if one is True else [name, one])]
+    here, there = socket.socketpair()
+    with there:
+        return DaemonLink(here), subprocess.Popen(command, stdin=there.fileno(), stdout=there.fileno())  # noqa: S603 - our own program
+
+
+def last_words(folder: DaemonFolder) -> str:
+    """Return the last line of the last daemon that is not in its log; empty if none."""
     try:
         lines = folder.crash.read_text("utf-8", "replace").strip().splitlines()
     except OSError:
         lines = []
-    return lines[-1] if lines else f"see {folder.log} for the cause"
+    return lines[-1] if lines else ""
 
 
 @struct
@@ -342,7 +383,7 @@ def serve_by_daemon(
     hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
     try:
         with dial(record.link) as link:
-            greet(link, "ui", token, **hello, page=asdict(door))
+            greet(link, "ui", token, **hello, also=other_variables(env), page=asdict(door))
             ready()
             for line in link.lines():
                 said = json.loads(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import logging
 import os
 import shutil
@@ -14,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -30,10 +31,19 @@ from kbhub.hub import HubOptions, SharedState
 from kbhub.server.daemon.connections import Connections
 from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path, mcp_app
 from kbhub.server.daemon.launch import Http, Start
-from kbhub.server.daemon.protocol import DaemonFolder, DaemonRecord, Lock, make_token, process_mark, write_record
+from kbhub.server.daemon.protocol import (
+    TOKEN_BYTES,
+    DaemonFolder,
+    DaemonRecord,
+    Lock,
+    process_mark,
+    read_record,
+    read_token,
+)
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
+from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config
 from kbhub.workspace.discovery import parse_base_arguments
@@ -60,6 +70,20 @@ TICK_SECONDS = 5.0
 """Interval of idle checks."""
 
 
+def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
+    """Announce that a daemon is ready."""
+    write_atomically(folder.record, json.dumps(asdict(record)))
+
+
+def make_token(folder: DaemonFolder) -> str:
+    """Return the token, creating a new one unless an existing one was private to the user."""
+    if token := read_token(folder):
+        return token
+    token = os.urandom(TOKEN_BYTES).hex()
+    write_atomically(folder.token, f"{token}\n")
+    return token
+
+
 class Daemon:
     """The one process for many clients; `options` are for HTTP requests that name no workspace."""
 
@@ -73,8 +97,8 @@ class Daemon:
         self._unloaded = False
         self._ended = anyio.Event()
         self._why = "signal"
-        """Why it ends: `user`, `upgrade`, `idle` or `signal`."""
-        self._connections = Connections(self._token, self._shared, dict(os.environ), self._status, self._dismiss)
+        """Why it ends: `user`, `upgrade`, `idle`, `unreachable` or `signal`."""
+        self._connections = Connections(self._token, self._shared, self._status, self._dismiss)
         self._workspaces: Workspaces | None = None
         self._guarded: Guarded | None = None
         self._endpoint: HttpServer | None = None
@@ -97,7 +121,7 @@ class Daemon:
                 told = self._start.as_json() if self._start.detached else None
                 write_record(self._folder, DaemonRecord(os.getpid(), mark, __version__, where, self._http, told))
                 ready(self._http)
-                group.start_soon(self._watch_idle)
+                group.start_soon(self._watch, where)
                 await self._ended.wait()
                 log.info("Ending (%s).", self._why)
                 await listener.aclose()
@@ -149,8 +173,8 @@ class Daemon:
             async for _ in signals:
                 self._dismiss("signal")
 
-    async def _watch_idle(self) -> None:
-        """Release idle resources, and end without clients."""
+    async def _watch(self, where: str | int) -> None:
+        """Release idle resources; end without clients, or if the socket was removed, as those of old files are."""
         before = 0
         unload, end = self._settings.unload_minutes * 60, self._settings.end_minutes * 60
         while True:
@@ -172,6 +196,8 @@ class Daemon:
                 await self._unload()
             if idle >= end and self._start.ends and not clients:
                 self._dismiss("idle")
+            if not (self._recorded() and (isinstance(where, int) or Path(where).exists())):
+                self._dismiss("unreachable")
 
     async def _unload(self) -> None:
         if self._workspaces:
@@ -193,10 +219,14 @@ class Daemon:
             "http": self._http,
         }
 
+    def _recorded(self) -> bool:
+        """Return whether the record is this daemon's: another one starts if somebody deletes the folder."""
+        record = read_record(self._folder)
+        return record is not None and record.pid == os.getpid()
+
     def _clean(self, where: str | int) -> None:
         """Remove the record and socket; the lock goes with the process."""
-        leftovers = [self._folder.record]
-        leftovers += [Path(where)] if isinstance(where, str) else []
+        leftovers = [self._folder.record, *([Path(where)] if isinstance(where, str) else [])] * self._recorded()
         leftovers += [Path(self._start.http.socket)] if self._start.http and self._start.http.socket else []
         for path in leftovers:
             with suppress(OSError):

@@ -13,14 +13,13 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import private_directory, user_home
+from kbhub.workspace.files import FileStates, cache_dir, data_dir, private_directory, user_home
 
 TOKEN_BYTES = 32
 """Random bytes of the token: 256 bits cannot be guessed."""
@@ -78,6 +77,8 @@ class DaemonFolder:
         self.starting = self.path / "starting.lock"
         """Held while starting a daemon."""
         self.token = self.path / "token"
+        self.notes = self.path / "notes"
+        """What daemons answered first, one file per workspace; see `notes`."""
         self.log = self.path / "daemon.log"
         self.crash = self.path / "crash.log"
         """Output of a daemon that did not go to its log, such as a crash at startup."""
@@ -109,6 +110,8 @@ class DaemonRecord:
     """Address of its HTTP endpoint."""
     start: dict[str, Any] | None
     """Its start parameters, to start a successor in the same way; None if it runs in a terminal."""
+    prefix: str = sys.prefix
+    """Its installation, which decides on extras and extensions."""
 
 
 def read_record(folder: DaemonFolder) -> DaemonRecord | None:
@@ -167,20 +170,6 @@ def process_mark(pid: int) -> str | None:
     return ps.stdout.strip() or None
 
 
-def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
-    """Announce that a daemon is ready."""
-    write_atomically(folder.record, json.dumps(asdict(record)))
-
-
-def make_token(folder: DaemonFolder) -> str:
-    """Return the token, creating a new one unless an existing one was private to the user."""
-    if token := read_token(folder):
-        return token
-    token = os.urandom(TOKEN_BYTES).hex()
-    write_atomically(folder.token, f"{token}\n")
-    return token
-
-
 LINK = 1
 """Version of this wire. A daemon refuses a client with another version, which then serves by itself."""
 
@@ -192,6 +181,9 @@ GREETING_BYTES = 256 * 1024
 
 GREETING_SECONDS = 15.0
 """Timeout for the other side's first line; generous, for a busy machine."""
+
+MOST_CHARACTERS = 4096
+"""Limit of a variable that is none of kbhub's: a greeting has room for some fifty."""
 
 PROTOCOLS = ("auto", "legacy")
 """`auto` serves the era that the client opens with, `legacy` only the one with a handshake (up to 2025-11-25)."""
@@ -205,10 +197,6 @@ PASSED_ON = (
     *("XDG_CACHE_HOME", "XDG_DATA_HOME", "LOCALAPPDATA", "APPDATA"),
 )
 """Variables besides `KBHUB_…` that determine the workspace and bases: paths and an address, no secrets."""
-
-
-PATHS = ("KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR")
-"""Variables with paths relative to the client's working directory."""
 
 BASES = "KBHUB_BASES"
 
@@ -227,8 +215,20 @@ class ConnectOptions:
 
 
 def passed_on(env: Mapping[str, str]) -> dict[str, str]:
-    """Select the variables passed to the daemon: those of kbhub and those that determine the workspace."""
+    """Select the variables of kbhub and those that determine the workspace."""
     return {name: value for name, value in env.items() if name.startswith("KBHUB_") or name in PASSED_ON}
+
+
+def other_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Select the rest, which may be what a setting names; without those that are unusually long or no text."""
+    passed = passed_on(env)
+    return {
+        name: value
+        for name, value in env.items()
+        if name not in passed
+        and len(value) < MOST_CHARACTERS
+        and (name + value).encode(errors="ignore").decode() == name + value
+    }
 
 
 def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[str, Any]:
@@ -242,7 +242,10 @@ def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[s
         return f"{name}{mark}{absolute(path) or ''}"
 
     variables = passed_on(env)
-    variables |= {name: absolute(variables[name]) or "" for name in PATHS if name in variables}
+    if "KBHUB_CONFIG" in variables:
+        variables["KBHUB_CONFIG"] = absolute(variables["KBHUB_CONFIG"]) or ""
+    # Resolved here: where they follow from the system, that is from the variables of the process that asks.
+    variables |= {"KBHUB_CACHE_DIR": str(cache_dir(env)), "KBHUB_DATA_DIR": str(data_dir(env))}
     if BASES in variables:
         variables[BASES] = os.pathsep.join(map(based, variables[BASES].split(os.pathsep)))
     absolute_wanted = replace(
@@ -252,6 +255,46 @@ def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[s
         base=tuple(map(based, wanted.base)),
     )
     return {"cwd": cwd, "home": str(user_home(env)), "env": variables, "wanted": asdict(absolute_wanted)}
+
+
+FIRST = ("initialize", "server/discover")
+"""Requests that a client waits for when it starts, and whose answers depend on nothing but files and variables."""
+
+MOST_NOTES, MOST_NOTED = 100, 8
+"""Workspaces with a note, and clients of each."""
+
+
+def note_name(version: str, hello: Mapping[str, Any]) -> str:
+    """Return the name of the note on a workspace; a hash, since variables may be secrets."""
+    import hashlib  # noqa: PLC0415 - 4 MB, which windows that find a daemon do without
+
+    text = json.dumps([version, sys.prefix, *(hello[key] for key in ("cwd", "home", "env", "wanted"))], sort_keys=True)
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def read_note(path: Path, seen: Sequence[Any] | None = None) -> list[list[Any]]:
+    """Return the noted answers (method, params, result) that hold: those for `seen`, or for the files as they are."""
+    try:
+        noted, told = json.loads(path.read_bytes())
+        holds = noted == seen if seen else FileStates(noted).unchanged()
+        return list(told) if holds else []
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def write_note(path: Path, seen: Sequence[Any], method: str, params: Any, result: Any) -> None:
+    """Note an answer and the state of the files that it depends on."""
+    told = read_note(path, seen)
+    if [method, params, result] in told:
+        return
+    told = [*(one for one in told if one[:2] != [method, params]), [method, params, result]]
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    private_directory(path.parent)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump([seen, told[-MOST_NOTED:]], file)
+    unfinished.replace(path)
+    for old in sorted(path.parent.iterdir(), key=lambda one: -one.stat().st_mtime)[MOST_NOTES:]:
+        old.unlink(missing_ok=True)
 
 
 class Refused(Exception):
@@ -273,6 +316,8 @@ class DaemonLink:
         self._file = connected.makefile("rb")
         self.seconds = GREETING_SECONDS
         """Timeout of an answer."""
+        self.note: tuple[str, list[Any]] | None = None
+        """Name of the note on this workspace, and the state of the files that its first answers depend on."""
 
     def send(self, line: bytes) -> None:
         """Send a line; on `OSError` the daemon is gone and has not received it.

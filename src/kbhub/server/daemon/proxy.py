@@ -6,18 +6,35 @@ import json
 import os
 import select
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from kbhub.server.daemon.launch import DaemonUnavailable, reach
-from kbhub.server.daemon.protocol import OURS, PROTOCOLS, ConnectOptions, DaemonFolder, DaemonLink, Refused, greeting
+from kbhub import __version__
+from kbhub.server.daemon.launch import DaemonUnavailable, greeted, own_server, reach
+from kbhub.server.daemon.protocol import (
+    FIRST,
+    OURS,
+    PROTOCOLS,
+    ConnectOptions,
+    DaemonFolder,
+    DaemonLink,
+    Refused,
+    greeting,
+    note_name,
+    other_variables,
+    read_note,
+    write_note,
+)
 from kbhub.server.frames import Frame, frames, refusal
 from kbhub.values import struct
-from kbhub.workspace.files import data_dir
+from kbhub.workspace.files import data_dir, working_directory
 from kbhub.workspace.tool_names import WRITERS
 
 LISTEN = "subscriptions/listen"
@@ -84,11 +101,19 @@ class Request:
 class Proxy:
     """One client's conversation with the current daemon; `reach` opens the next wire or raises `OSError`.
 
-    A new daemon is told the handshake and the subscriptions; calls that another one left unanswered fail.
+    A new daemon is told the handshake and the subscriptions; calls that another one left unanswered fail. Until the
+    first one has started, `told` has the answers that are certain (see `protocol.read_note`); `notes` is their folder.
     """
 
-    def __init__(self, link: DaemonLink, reach: Callable[[], DaemonLink], sink: BinaryIO) -> None:
-        self._reach, self._sink = reach, sink
+    def __init__(
+        self,
+        link: DaemonLink | None,
+        reach: Callable[[], DaemonLink],
+        sink: BinaryIO,
+        notes: Path | None = None,
+        told: Sequence[Sequence[Any]] = (),
+    ) -> None:
+        self._reach, self._sink, self._notes, self._told = reach, sink, notes, told
         self._state = threading.Condition(threading.RLock())
         self._link: DaemonLink | None = link
         self._writing = threading.Lock()
@@ -99,7 +124,9 @@ class Proxy:
         self._pending: dict[str, Request] = {}
         self._asked: dict[str, Any] = {}
         """Request of the daemon: id seen by the client → the daemon's id."""
-        self._daemons = 1
+        self._daemons = 1 if link else 0
+        self._starting = link is None
+        """Whether the first daemon is still to come."""
         self._leaving = False
 
     def run(self, source: Iterable[bytes]) -> None:
@@ -129,6 +156,11 @@ class Proxy:
                 self._send(frame.line)
                 return
             request = Request(message["id"], method, frame.line, params)
+            for known, given, result in self._told if self._starting else ():
+                if (known, given) == (method, params):
+                    self._shaken = self._shaken or method == "initialize"
+                    self._write(_line({"jsonrpc": "2.0", "id": request.id, "result": result}))
+                    return
             for _ in range(ATTEMPTS):
                 if not self._connected():
                     break
@@ -165,6 +197,7 @@ class Proxy:
             threading.Thread(target=self._finish, args=leaving, name="kbhub-finishing", daemon=True).start()
             return
         method, identifier = message.get("method"), message.get("id")
+        request = None
         with self._state:
             if not isinstance(method, str):
                 request = self._pending.pop(key_of(identifier), None)
@@ -188,6 +221,17 @@ class Proxy:
                         return
                     stream.acknowledged = True
         self._write(line)
+        if (
+            request
+            and request.method in FIRST
+            and "result" in message
+            and self._notes
+            and (link := self._link)
+            and link.note
+        ):
+            name, seen = link.note
+            with suppress(OSError):  # such as a full disk
+                write_note(self._notes / name, seen, request.method, request.params, message["result"])
 
     def _note(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
         """Record what a new daemon must be told."""
@@ -204,6 +248,15 @@ class Proxy:
             self._pending.pop(key_of(params.get("requestId")), None)
 
     def _listen(self) -> None:
+        if self._starting:
+            first = None
+            with suppress(OSError):
+                first = self._reach()
+            with self._state:
+                self._starting = False
+                if first:
+                    self._adopt(first)
+                self._state.notify_all()
         while True:
             with self._state:
                 while (link := self._link) is None:
@@ -253,6 +306,8 @@ class Proxy:
 
     def _connected(self) -> bool:
         """Return whether there is a daemon that knows this client; start one if necessary."""
+        while self._starting:
+            self._state.wait()
         for _ in range(ATTEMPTS):
             if self._link:
                 return True
@@ -260,22 +315,25 @@ class Proxy:
                 link = self._reach()
             except OSError:
                 break
-            self._daemons += 1
-            self._leaving = False
-            try:
-                self._introduce(link)
-            except OSError:
-                link.close()
-                continue
-            self._link = link
-            self._state.notify_all()
-            for method in CHANGED if self._shaken else ():
-                self._write(_line({"jsonrpc": "2.0", "method": method}))
-            return True
+            self._adopt(link)
         for request in self._pending.values():
             self._write(request.failure())
         self._pending.clear()
         return False
+
+    def _adopt(self, link: DaemonLink) -> None:
+        """Go on with a new daemon, unless it dies at once."""
+        self._daemons += 1
+        self._leaving = False
+        try:
+            self._introduce(link)
+        except OSError:
+            link.close()
+            return
+        self._link = link
+        self._state.notify_all()
+        for method in CHANGED if self._shaken and self._daemons > 1 else ():
+            self._write(_line({"jsonrpc": "2.0", "method": method}))
 
     def _introduce(self, link: DaemonLink) -> None:
         """Tell a new daemon of the client."""
@@ -297,12 +355,14 @@ class Proxy:
                 os._exit(0)
 
 
-def run(link: DaemonLink, reach: Callable[[], DaemonLink]) -> NoReturn:
+def run(
+    link: DaemonLink | None, reach: Callable[[], DaemonLink], notes: Path, told: Sequence[Sequence[Any]] = ()
+) -> NoReturn:
     """Relay standard input and output until the client closes them or a signal comes, then end the process.
 
-    `reach` opens the next wire or raises `OSError`.
+    Arguments are as for `Proxy`.
     """
-    proxy, source = Proxy(link, reach, sys.stdout.buffer), sys.stdin.fileno()
+    proxy, source = Proxy(link, reach, sys.stdout.buffer, notes, told), sys.stdin.fileno()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: proxy.finish())
     if hasattr(select, "poll"):
@@ -355,16 +415,27 @@ def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
     Returns an exit code if this client cannot be served at all, None if it must be served without a daemon.
     """
     folder = DaemonFolder(data_dir(env))
-    hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
+    hello = greeting(wanted, env, str(working_directory() or os.sep))
+    said = {**hello, "also": other_variables(env)}
+    own: list[subprocess.Popen[bytes]] = []
 
     def open_link() -> DaemonLink:
+        if own:  # its end is that of the window, as without a daemon
+            os._exit(own[0].wait())
         try:
-            return reach(folder, hello, {"ends": True}, env)
+            return reach(folder, said, {"ends": True}, env)
         except (Refused, DaemonUnavailable) as error:
-            raise ConnectionError(str(error)) from error
+            _complain(f"Cannot use the daemon ({error}); serving without it.")
+        link, process = own_server(wanted)
+        own.append(process)
+        return link
 
     try:
-        run(reach(folder, hello, {"ends": True}, env), open_link)
+        link = greeted(folder, said)
+        told = [] if link else read_note(folder.notes / note_name(__version__, hello))
+        if not link and not told:
+            link = reach(folder, said, {"ends": True}, env)
+        run(link, open_link, folder.notes, told)
     except Refused as refusal:
         if refusal.exit_code:
             _complain(refusal.message)
