@@ -151,11 +151,7 @@ def test_what_says_nothing_about_a_project_is_no_workspace(place, cwd):
     folder = place.top / cwd if cwd == "work/gone" else place.folder(cwd)
     found = place.workspace(folder)
     assert (found.directory, found.source, found.git_root) == (None, "none", None)
-
-
-def test_a_folder_below_home_is_a_workspace(place):
-    folder = place.folder("home/src/app")
-    assert place.workspace(folder).directory == folder
+    assert place.workspace(place.folder("home/src/app")).directory == place.home / "src/app"
 
 
 def test_a_linked_working_directory_is_resolved(place):
@@ -215,19 +211,22 @@ def test_the_patterns_of_one_directory_are_tried_in_order(place):
         assert (place.project(app).origin, place.project(app).path) == ("pointer", app / target)
 
 
-def test_a_nearer_directory_wins_whatever_its_pattern(place):
-    place.app("k", "sub.knowledge")
-    place.pointer("work/app", {"knowledge": "k"})
-    assert place.project(place.folder("work/app/sub/deep")).path == place.work / "app/sub.knowledge"
-    assert place.project(place.work / "app/sub").origin == "sibling"
-
-
-def test_of_nested_pointers_the_nearest_counts(place):
-    place.app("knowledge", "sub/knowledge")
-    for name in ("work/app", "work/app/sub"):
-        place.pointer(name, {"name": name})
-    assert place.project(place.folder("work/app/sub/x")).name == "work/app/sub"
-    assert place.project(place.folder("work/app/other")).name == "work/app"
+@pytest.mark.parametrize(
+    ("folders", "pointers", "cwd", "origin", "path"),
+    [
+        ("k sub.knowledge", {".": {"knowledge": "k"}}, "sub/deep", "sibling", "sub.knowledge"),  # whatever its pattern
+        ("knowledge sub/knowledge", {".": {}, "sub": {}}, "sub/x", "pointer", "sub/knowledge"),
+        ("knowledge sub/knowledge", {".": {}, "sub": {}}, "other", "pointer", "knowledge"),
+        ("knowledge sub/.knowledge", {}, "other", "knowledge", "knowledge"),
+        ("knowledge sub/.knowledge", {}, "sub/deep", ".knowledge", "sub/.knowledge"),
+    ],
+)
+def test_the_nearest_directory_wins(place, folders, pointers, cwd, origin, path):
+    app = place.app(*folders.split())
+    for name, data in pointers.items():
+        place.pointer(f"work/app/{name}", data)
+    found = place.project(place.folder(f"work/app/{cwd}"))
+    assert (found.origin, found.path) == (origin, app / path)
 
 
 def test_every_place_that_was_tried_is_told_in_order(place):
@@ -258,10 +257,7 @@ def test_a_pointer_describes_its_base(place):
 # The git root
 
 
-def test_knowledge_folders_count_at_and_below_the_git_root_alone(place):
-    place.app("knowledge", "sub/.knowledge")
-    assert place.project(place.folder("work/app/other")).origin == "knowledge"
-    assert place.project(place.folder("work/app/sub/deep")).origin == ".knowledge"
+def test_knowledge_folders_do_not_count_above_the_git_root_or_without_one(place):
     for name in ("knowledge", ".knowledge"):
         place.knowledge(f"work/outer/{name}")
     place.nothing(place.folder("work/outer"))
@@ -468,19 +464,6 @@ def test_docs_outside_a_git_root_or_behind_a_link_out_of_it_is_no_base(place):
     place.nothing(app)
 
 
-def test_any_match_comes_before_docs_even_one_that_cannot_be_used(place):
-    app = place.app("docs")
-    place.pointer("work/app", "{")
-    assert place.problem(app)
-    assert place.ids(app) == []
-
-
-def test_docs_that_the_user_has_as_a_base_is_not_two_bases(place):
-    app = place.app("docs")
-    place.config({"d": str(app / "docs")}, {"*": "d"})
-    assert place.ids(app) == ["d"]
-
-
 @pytest.mark.parametrize("folder", ["knowledge", ".knowledge"])
 @pytest.mark.parametrize("pointer", [None, {"name": "App"}])
 def test_docs_is_searched_beside_a_knowledge_folder(place, folder, pointer):
@@ -496,44 +479,40 @@ def test_docs_is_searched_beside_a_knowledge_folder(place, folder, pointer):
     assert docs.only == ("README.md", "docs")
 
 
+WIKI = "knowledge wiki docs docs/knowledge"
+
+
 @pytest.mark.parametrize(
-    ("pointer", "ids"),
+    ("folders", "pointer", "config", "ids"),
     [
-        ({"docsFallback": False}, ["project"]),
-        ({"knowledge": "wiki"}, ["project"]),
-        ({"knowledge": "wiki", "docsFallback": True}, ["project", "docs"]),
-        ({"knowledge": "docs", "docsFallback": True}, ["project"]),
-        ({"knowledge": "docs/knowledge"}, ["project"]),
-        ({"knowledge": ".", "docsFallback": True}, ["project"]),
+        (WIKI, {"docsFallback": False}, {}, "project"),
+        (WIKI, {"knowledge": "wiki"}, {}, "project"),
+        (WIKI, {"knowledge": "wiki", "docsFallback": True}, {}, "project docs"),
+        (WIKI, {"knowledge": "docs", "docsFallback": True}, {}, "project"),
+        (WIKI, {"knowledge": "docs/knowledge"}, {}, "project"),
+        (WIKI, {"knowledge": ".", "docsFallback": True}, {}, "project"),
+        ("docs", "{", {}, ""),  # any match comes first, even one that cannot be used
+        ("docs", None, {"docsFallback": False}, ""),
+        ("knowledge docs", {"docsFallback": True}, {"docsFallback": False}, "project"),
+        ("docs", None, {"bases": {"d": "../work/app/docs"}, "repos": {"*": "d"}}, "d"),
+        # not an id of the user's, though elsewhere: refs would lead to another folder there
+        ("knowledge docs", None, {"bases": "docs"}, "project project-docs"),
     ],
 )
-def test_a_pointer_decides_whether_docs_is_searched_too(place, pointer, ids):
-    app = place.app("knowledge", "wiki", "docs", "docs/knowledge")
-    place.pointer("work/app", pointer)
-    assert place.ids(app) == ids
-
-
-def test_the_user_can_switch_docs_off(place):
-    app = place.app("docs")
-    place.config(docsFallback=False)
-    place.nothing(app)
-    assert place.discover(app).looked_for[-1].endswith("(not read: `docsFallback` is false)")
-    place.app("knowledge")
-    place.pointer("work/app", {"docsFallback": True})
-    assert place.ids(app) == ["project"]
+def test_the_pointer_and_the_user_decide_whether_docs_is_a_base(place, folders, pointer, config, ids):
+    app = place.app(*folders.split())
+    if pointer is not None:
+        place.pointer("work/app", pointer)
+    place.config(**config)
+    assert place.ids(app) == ids.split()
+    switched_off = any("docsFallback` is false" in one for one in place.discover(app).looked_for)
+    assert switched_off == (config == {"docsFallback": False})
 
 
 def test_a_link_to_the_same_folder_is_not_two_bases(place):
     app = place.app("knowledge")
     (app / "docs").symlink_to("knowledge")
     assert place.ids(app) == ["project"]
-
-
-def test_the_id_of_docs_is_never_one_of_the_users(place):
-    """Not even of a base that is active elsewhere, as refs would lead to another folder there."""
-    app = place.app("knowledge", "docs")
-    place.config("docs")
-    assert place.ids(app) == ["project", "project-docs"]
 
 
 # Errors in a pointer

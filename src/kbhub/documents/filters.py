@@ -163,8 +163,7 @@ def outer_layers(base: Path, root: Path | None) -> tuple[Layer, ...]:
     """Return the rules of the folders above a base, up to its git root, without those that exclude the base itself.
 
     A repository that keeps its knowledge out of git (`knowledge/`, `knowledge/*`, `.*`, `*`) does not mean to exclude
-    the
-    files in it. The base is absolute, links resolved; without a root, no outer rule applies.
+    the files in it. The base is absolute, links resolved; without a root, no outer rule applies.
     """
     if root is None or root == base:
         return ()
@@ -253,8 +252,7 @@ class Filters:
         """Return the layers that apply in a folder: those of its parent, and its own ignore files.
 
         `path` is the folder as the base shows it, empty for the base itself; `real` is the folder on disk, relative to
-        the
-        base; `names` are the ignore files in it.
+        the base; `names` are the ignore files in it.
         """
         rules = read_rules(self.root / real, names)
         if len(rules) >= MAX_RULES:

@@ -150,15 +150,14 @@ def empty_trash(hub: Hub, *, older_than_days: float = 0.0) -> tuple[TrashEntry, 
 
 def _former_place(hub: Hub, base: Base, entry: TrashEntry) -> Location:
     """Return the place of a deleted document, or raise if it may not be there."""
+    parts = tuple(entry.path.split("/"))
+    former = Location(base, entry.path, parts, entry.ref)
     try:
         place = new_place(hub, f"{base.id}@{entry.path}")
     except WriteRefused:
         # Its old name may be invalid for new documents, but must still be contained in the base.
         check_writable(hub, base, entry.ref)
-        parts = tuple(entry.path.split("/"))
         if any(part in ("", ".", "..") for part in parts):
             raise
-        return Location(base, entry.path, parts, entry.ref)
-    if place.path != entry.path:
-        return Location(base, entry.path, tuple(entry.path.split("/")), entry.ref)
-    return place
+        return former
+    return place if place.path == entry.path else former

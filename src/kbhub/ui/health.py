@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
-from kbhub.errors import ConfigError, WriteRefused
+from kbhub.errors import ConfigError
 from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.reading.reports import Status
@@ -102,19 +102,14 @@ async def repaired(request: Request) -> Response:
 async def fix(request: Request) -> Response:
     """Do what `kbhub audit --fix` does."""
     site = site_of(request)
-    await anyio.to_thread.run_sync(_check, site)
+    await anyio.to_thread.run_sync(site.check_writable, "this hub")
     site.auditing.begin(fixing=True)
     return RedirectResponse("/health#audit", 303)
 
 
 def _repaired(site: Site) -> None:
-    _check(site)
+    site.check_writable("this hub")
     repair(site.hub, examine(site.hub))
-
-
-def _check(site: Site) -> None:
-    if not site.writable():
-        raise WriteRefused("this hub", "`readOnly` is set; only searching and reading are allowed")
 
 
 async def events(request: Request) -> Response:

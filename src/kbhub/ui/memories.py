@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse
 
 from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
-from kbhub.errors import UsageError, WriteRefused
+from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.memory.catalog import (
     NEAR_SIMILARITY,
@@ -157,8 +157,7 @@ async def change(request: Request) -> Response:
 
 def _changed(site: Site, form: FormData) -> str:
     """Make a change; return the address of the page that shows it."""
-    if not site.writable():
-        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    site.check_writable("memories")
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     ids = [value for name, value in form.multi_items() if name == "id" and isinstance(value, str)]
     action = fields.get("action", "")

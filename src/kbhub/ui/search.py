@@ -58,18 +58,6 @@ _FILTER_WORD = re.compile(rf"-?{FILTER}")
 
 
 @struct
-class Shown:
-    """A hit with its place, for `read`."""
-
-    hit: Hit
-
-    @property
-    def place(self) -> str:
-        """Its ref with its lines."""
-        return f"{self.hit.ref}:{self.hit.start_line}-{self.hit.end_line}"
-
-
-@struct
 class Facet:
     """A value to narrow the search to."""
 
@@ -92,14 +80,13 @@ def search_page(request: Request) -> Response:
     result = search(site.hub, asked)
     if "hx-request" not in request.headers:  # as one types, nothing is noted
         record(site.hub, result, asked, took=time.perf_counter() - began)
-    shown = result.hits[:PAGE]
     return site.page(
         request,
         "search.html",
         asked=asked,
         bases=bases,
         result=result,
-        shown=[Shown(hit) for hit in shown],
+        shown=result.hits[:PAGE],
         notes=[note for note in result.notes if note not in LEADING_NOTES],
         facets=list(_facets(site, asked, result)),
         chosen=_chosen(asked),
@@ -127,7 +114,7 @@ def compare_page(request: Request) -> Response:
         "compare.html",
         asked=asked,
         back=address_of(asked, offset=0),
-        two=[(Shown(hit), rank) for hit, rank in zip(hits, ranks, strict=True)],
+        two=list(zip(hits, ranks, strict=True)),
         terms=result.terms,
         rows=_rows(*hits),
         conclusion=_conclusion(*hits),

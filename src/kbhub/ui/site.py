@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 from kbhub import __version__
 from kbhub.editing.audit import audit, fix
 from kbhub.editing.findings import AuditReport
-from kbhub.errors import IndexUnavailable, KbhubError
+from kbhub.errors import IndexUnavailable, KbhubError, WriteRefused
 from kbhub.hub import Hub
 from kbhub.render.html import environment, rendered
 from kbhub.sync.background import Background
@@ -99,7 +99,7 @@ class Site:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-        self.background = Background(hub, tidy=self._tidy)
+        self.background = Background(hub, tidy=lambda **limits: maintain(hub, **limits).ran)
         self.answering = ThreadPoolExecutor(ANSWERS, "answer")
         """Threads of their own for what may take a minute, so that others find one."""
         self.auditing = SharedAudit(hub)
@@ -141,6 +141,11 @@ class Site:
         except KbhubError:
             return False
 
+    def check_writable(self, what: str) -> None:
+        """Raise `WriteRefused` about something if nothing may be written."""
+        if not self.writable():
+            raise WriteRefused(what, "`readOnly` is set; only searching and reading are allowed")
+
     def bases(self) -> tuple[Base, ...]:
         """Return the active bases; none while the configuration is wrong."""
         try:
@@ -172,9 +177,6 @@ class Site:
             "now": self.hub.options.clock(),
             "indexing": bool(self.background.busy()),
         }
-
-    def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
-        return maintain(self.hub, at_most_every=at_most_every, seconds=seconds).ran
 
 
 def number_of(text: str, otherwise: int = 0) -> int:

@@ -170,16 +170,6 @@ def test_without_a_server_the_note_says_how_to_start_it(tmp_path):
     assert expansion.note == f"Not expanded: Ollama at {gone.url} does not answer. Start it with `ollama serve`."
 
 
-def test_a_model_that_is_not_pulled_comes_with_its_command(server, tmp_path):
-    server.models.clear()
-
-    note = expand(QUESTION, SETTINGS, server.env, tmp_path).note
-
-    assert note == (
-        f"Not expanded: Ollama at {server.url} has no model 'qwen3:0.6b'. Fetch it with `ollama pull qwen3:0.6b`."
-    )
-
-
 @pytest.mark.parametrize(
     "said", ["", "nonsense", "{}", '{"queries": "a", "passage": "b"}', '{"queries": [], "passage": ""}', "<think>hmm"]
 )
