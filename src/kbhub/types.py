@@ -348,6 +348,8 @@ class Hit(Value):
     """Older hits about the same thing that it apparently replaces, as `ref:line`."""
     kept: bool = False
     """Whether its file is gone and only its text is kept."""
+    rejected: bool = False
+    """Whether it is a memory of a way that was tried, and not taken."""
     contexts: tuple[str, ...] = ()
     """Description of the place, from the config."""
     also: tuple[Span, ...] = ()

@@ -127,6 +127,7 @@ class Source(Model):
     outdated: str | None = Field(
         None, description="Why it may no longer hold: superseded, expired, to be reviewed, or its file was deleted."
     )
+    rejected: bool = Field(False, description="Whether it is a memory of a way that was tried, and not taken.")
     duplicates: tuple[str, ...] = Field((), description="Refs of documents with the same text, which are left out.")
 
 

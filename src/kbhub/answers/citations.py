@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kbhub.answers.answer import Passage, Prepared, Support, WritingRequest, estimated_tokens
 from kbhub.answers.sentences import Unit, units
-from kbhub.documents.safe_text import one_line, outdated_mark, quoted, seen, sendable, without_thinking
+from kbhub.documents.safe_text import REJECTED, one_line, outdated_mark, quoted, seen, sendable, without_thinking
 from kbhub.index.query.parser import STOP_WORDS, searchable, stems
 from kbhub.values import struct
 
@@ -180,6 +180,7 @@ def _heading(passage: Passage) -> str:
     ref = one_line(_quotable(passage.ref), REF_BYTES).replace("`", "'")
     about = quoted(_quotable(" > ".join(names)), TITLE_BYTES)
     mark = f", {outdated_mark(_quotable(passage.outdated))}" if passage.outdated else ""
+    mark += f", {REJECTED}" if passage.rejected else ""
     return f"[{passage.number}] {ref}, lines {passage.start_line}-{passage.end_line}, {about}{mark}"
 
 

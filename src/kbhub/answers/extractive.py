@@ -13,6 +13,7 @@ from kbhub.answers.answer import Passage, Prepared, Support, Weight, estimated_t
 from kbhub.answers.citations import composed
 from kbhub.answers.sentences import Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
+from kbhub.documents.safe_text import REJECTED
 from kbhub.errors import EmbedderError
 from kbhub.index.query.parser import searchable, stems
 from kbhub.models.embedding import Embedder
@@ -215,11 +216,13 @@ def _paragraph(choice: Choice) -> tuple[int, int]:
 
 def _marked(choice: Choice, before: Choice | None) -> str:
     """Return the text of a part, with bracketed numbers escaped and skipped sentences marked."""
+    warned = choice.passage.rejected and (before is None or before.passage.number != choice.passage.number)
+    mark = f"{REJECTED.capitalize()}: " if warned else ""
     if choice.unit.kind == "block":
-        return choice.unit.text
+        return f"{mark.rstrip()}\n\n{choice.unit.text}" if mark else choice.unit.text
     text = _BRACKETED.sub(r"\\[", choice.unit.text)
     skips = before is not None and _paragraph(before) == _paragraph(choice) and choice.at > before.at + 1
-    return f"{SKIPPED} {text}" if skips and choice.unit.kind == "sentence" else text
+    return f"{SKIPPED} {text}" if skips and choice.unit.kind == "sentence" else f"{mark}{text}"
 
 
 @struct

@@ -11,7 +11,7 @@ from kbhub.documents.markdown import section
 from kbhub.documents.site_markdown import readable
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
-from kbhub.index.references import outdated
+from kbhub.index.references import REJECTED, outdated, with_status
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import Neighbour
@@ -21,6 +21,7 @@ from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
 from kbhub.workspace.formats import is_markdown
+from kbhub.workspace.memory_folders import is_memory
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -172,6 +173,7 @@ def passage_of(hit: Hit, part: PassageSpan, tier: Tier, reason: str, number: int
         tier=tier,
         reason=reason,
         outdated=hit.outdated,
+        rejected=hit.rejected,
         duplicates=hit.duplicates,
         in_code=part.in_code,
         table_header=part.table_header,
@@ -321,6 +323,7 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
     part = texts.opening(neighbour.docid, path, lines)
     if part is None:
         return None
+    reason_against, not_taken = _standing(hub, neighbour.base, path)
     return Passage(
         number=0,
         ref=neighbour.ref,
@@ -331,27 +334,32 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
         score=None,
         tier="related",
         reason=reason,
-        outdated=_outdated(hub, neighbour.base, path),
+        outdated=reason_against,
+        rejected=not_taken,
         in_code=part.in_code,
         table_header=part.table_header,
         text=part.text,
     )
 
 
-def _outdated(hub: Hub, base: str, path: str) -> str | None:
-    """Return why a document may no longer hold, or None if it does or its index cannot be read."""
+def _standing(hub: Hub, base: str, path: str) -> tuple[str | None, bool]:
+    """Return why a document may no longer hold, if its index can be read, and whether it is a rejected way."""
     chosen = hub.select([base])[0]
     index = hub.index(chosen)
     try:
         with index.snapshot():
             row = index.document(path)
-            reason = outdated(index, [row], hub.options.clock())[0].get(row.id) if row else None
-            if row is None or row.size >= 0:
-                return reason
+            if row is None:
+                return None, False
+            reason = outdated(index, [row], hub.options.clock())[0].get(row.id)
+            memory = is_memory(hub.config().settings, chosen, path)
+            not_taken = memory and row.id in with_status(index, [row], REJECTED)
+            if row.size >= 0:
+                return reason, not_taken
             gone = deleted_words(DeletedTexts(hub.limits().kept, chosen).gone_since(path))
-            return f"{reason}; {gone}" if reason else gone
+            return f"{reason}; {gone}" if reason else gone, not_taken
     except IndexUnavailable:
-        return None
+        return None, False
 
 
 def frame_tokens(one: Passage | Hit) -> int:

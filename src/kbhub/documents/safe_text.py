@@ -58,6 +58,10 @@ def fenced(text: str) -> str:
     return f"{fence}\n{_SURROGATES.sub(chr(0xFFFD), text)}\n{fence}"
 
 
+REJECTED = "tried, and not taken"
+"""The mark of a memory of such a way."""
+
+
 def outdated_mark(why: str) -> str:
     """Return the mark of an outdated document, with the untrusted reason from its own text."""
     return f"outdated: {bare(why, TITLE_BYTES)}"

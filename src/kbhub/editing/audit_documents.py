@@ -25,13 +25,14 @@ from kbhub.index.catalogue import bodies, front_matter_of, texts
 from kbhub.index.engine import Index
 from kbhub.index.references import (
     ENDED,
+    MISLEADING,
     STALE_DAYS,
     SUPERSEDED_KEYS,
     UNTIL_KEYS,
     age_days,
     outdated,
 )
-from kbhub.memory.catalog import subjects_changed
+from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.links import folded, stem
 from kbhub.workspace.formats import is_converted, is_markdown
@@ -162,7 +163,7 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
             remedy = "Link to the replacement, or delete the document if nobody needs its history."
             line = _line(fronts.get(path, []), (*SUPERSEDED_KEYS, "status"))
             yield Found(material, path, f"It says: {why}.", remedy, line)
-        elif why is not None:
+        elif why is not None and MISLEADING not in why:  # see `memories`
             remedy = "Check whether it still holds, then fix it and update the date."
             line = _line(fronts.get(path, []), UNTIL_KEYS)
             yield Found(material, path, f"Its date has passed: {why}.", remedy, line, severity="warning")
@@ -185,8 +186,13 @@ def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:
 
 @check("memories", severity="warning")
 def outdated_memories(run: AuditRun) -> Iterator[Found]:
-    """Find memories whose document or code changed or vanished since."""
+    """Find memories that misled, or whose document or code changed or vanished since."""
     by_ref = {material.ref(path): (material, path) for material in run.audited for path in material.documents}
+    for memory in all_known(run.hub):
+        if memory.facts.misleading and (name := ref(run.hub, memory)) in by_ref:
+            what = f"The memory {memory.title!r} is said to be misleading."
+            remedy = f"Confirm it with `remember` and the id {memory.facts.id}, change it, or `forget` it."
+            yield Found(*by_ref[name], what, remedy)
     for change in subjects_changed(run.hub):
         if change.ref in by_ref:
             what = f"What the memory {change.title!r} is about, {change.subject!r}, {_WHAT[change.state]}."

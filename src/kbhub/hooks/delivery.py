@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from kbhub.documents.safe_text import REJECTED
 from kbhub.errors import IndexUnavailable
 from kbhub.hooks.events import (
     CLIENTS,
@@ -64,7 +65,7 @@ def may_be_delivered(hub: Hub, memory: MemoryFile, *, own_only: bool) -> bool:
     An agent's memory may come from what it read in a clone, so it counts only in the project that it was written in,
     and only if that project may speak. With `own_only`, only what the user wrote into the data directory counts.
     """
-    if memory.facts.superseded_by:
+    if memory.facts.superseded_by or memory.facts.misleading:
         return False
     if own_only:
         return memory.facts.source == "user" and memory.shelf.base.origin == "memory"
@@ -74,7 +75,7 @@ def may_be_delivered(hub: Hub, memory: MemoryFile, *, own_only: bool) -> bool:
 
 
 def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
-    """Return what concerns the files of an event, named symbols first, then memories by strength, then documents."""
+    """Return what concerns the files of an event: named symbols, rejected ways, memories by strength, documents."""
     root = project_root(hub.discovery().workspace)
     names = set(_file_names(hub, event, root))
     if not names:
@@ -100,7 +101,12 @@ def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
     own = {_own_ref(hub, name) for name in names}
     return sorted(
         (one for one in found.values() if one.ref not in own),
-        key=lambda one: (not (one.symbol and event.text), -one.weight, one.ref),
+        key=lambda one: (
+            not (one.symbol and event.text),
+            not (one.memory and one.memory.facts.rejected),
+            -one.weight,
+            one.ref,
+        ),
     )
 
 
@@ -374,7 +380,8 @@ def _is_named(wording: str, hit: Hit) -> bool:
 def _passage(hit: Hit, address: str) -> _Part:
     where = " › ".join(dict.fromkeys((hit.title, *hit.headings)))
     text = _HEADING.sub("", hit.excerpt)  # the headings are named before it
-    line = f'- read(refs="{address}"), {named(where, 120)}:\n  {as_data(text, PASSAGE_BYTES)}'
+    mark = f", {REJECTED}" if hit.rejected else ""
+    line = f'- read(refs="{address}"), {named(where, 120)}{mark}:\n  {as_data(text, PASSAGE_BYTES)}'
     return _Part(line, address)
 
 
@@ -408,7 +415,8 @@ def _memory_part(memory: MemoryFile, name: str, about: str = "", *, limit: int =
     rest = len(" ".join(text.split()).encode()) > limit
     subject = f", about {named(about, 80)}" if about else ""
     more = ", which says more" if rest else ""
-    return _Part(f'- read(refs="{name}"){subject}{more}:\n  {said}', name)
+    mark = f", {REJECTED}" if memory.facts.rejected else ""
+    return _Part(f'- read(refs="{name}"){subject}{mark}{more}:\n  {said}', name)
 
 
 _PARTS: dict[EventName, Callable[[Hub, Event, frozenset[str], bool], list[_Part]]] = {

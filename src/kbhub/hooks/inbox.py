@@ -180,7 +180,7 @@ def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, .
     remembered = set()
     for memory in all_known(hub):
         if stored := read(memory.shelf, memory.path):
-            remembered.add(wording(stored.body))
+            remembered.add(stored.wording)
     with _changing(hub) as proposals:
         known = remembered | {wording(one.text) for one in proposals}
         new = [_proposal(hub, event, one) for one in found if wording(one.text) not in known]

@@ -221,7 +221,10 @@ UNTIL_KEYS = ("expires", "review", "review_by", "valid_until")
 SUPERSEDED_KEYS = ("superseded_by", "superseded-by")
 """Front-matter keys with the successor of a document."""
 
-_KEYS = ", ".join(f"'{key}'" for key in (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status"))
+MISLEADING = "misleading"
+"""The front-matter key of a memory that misled."""
+
+_KEYS = ", ".join(f"'{key}'" for key in (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status", MISLEADING))
 
 ENDED = ("superseded", "deprecated")
 """First word of a `status` of a document that is no longer valid."""
@@ -290,12 +293,21 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> tu
                 reasons[document.id] = f"superseded by {successors[name]}"
         if not DECISION_FOLDERS.isdisjoint(path.split("/")[:-1]):
             decided.add(document.id)
+    rest = [document for document in documents if document.id not in decided]
+    return reasons, decided | with_status(index, rest, _ACCEPTED)
+
+
+REJECTED = "rejected"
+"""Status of a memory of a way that was tried, and not taken."""
+
+
+def with_status(index: Index, documents: Iterable[DocumentRow], status: str) -> set[int]:
+    """Return the ids of documents with a status in front matter."""
     rows = index.rows(
         "SELECT document_id, value FROM property WHERE document_id IN @ids AND @each key = 'status'",
-        numbers([document.id for document in documents if document.id not in decided]),
+        numbers([document.id for document in documents]),
     )
-    decided.update(number for number, value in rows if str(value).strip().casefold() == _ACCEPTED)
-    return reasons, decided
+    return {number for number, value in rows if str(value).strip().casefold() == status}
 
 
 def age_days(document: DocumentRow, now: float) -> int:
@@ -318,6 +330,8 @@ def _successors(index: Index) -> dict[str, str]:
 def _why(key: str, value: object, now: float) -> str | None:
     if key in SUPERSEDED_KEYS:
         return f"superseded by {value}" if str(value).strip() else None
+    if key == MISLEADING:
+        return "said to be misleading" if re.fullmatch("0*[1-9][0-9]*|true", str(value), re.IGNORECASE) else None
     if key == "status":
         status = " ".join(str(value).split())
         return status[:_MOST_WORDS] if status.casefold().startswith(ENDED) else None

@@ -54,7 +54,7 @@ from kbhub.memory.files import (
 from kbhub.memory.repeats import repeats, wording
 from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
 from kbhub.search.conversations import SAME_SUBJECT
-from kbhub.search.memory_boost import Facts, Source, timestamp, uses_of
+from kbhub.search.memory_boost import MOST_MISLED, Facts, Source, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
 from kbhub.workspace.git import head_commit
@@ -71,6 +71,8 @@ UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
 
 REPEATED = 'It says the same in other words. If yours says more, change it: remember(id="{}", text="…").'
 
+DOUBTED = "It ranks lower, and hooks leave it out, until it is confirmed or changed."
+
 _ALL = "`everything`, or `--all` on the command line"
 """How to ask for all memories of a scope."""
 
@@ -84,21 +86,21 @@ ATTEMPTS = 100
 """Limit of ids tried; the second is needed if another project has the same text, the third hardly ever."""
 
 
-def ids_of(text: str) -> Iterator[str]:
+def ids_of(text: str, *, rejected: bool = False) -> Iterator[str]:
     """Derive the ids that a text may have from its wording, so that two agents that remember the same write one file.
 
     The first is its id, unless another memory has it.
     """
-    words = wording(text)
+    words = wording(text, rejected=rejected)
     for attempt in range(ATTEMPTS):
         digest = hashlib.sha256(f"{words}\0{attempt or ''}".encode("utf-8", "replace")).digest()
         yield base64.b32encode(digest)[:ID_CHARACTERS].decode("ascii").lower()
 
 
-def filed(shelf: MemoryFolder, text: str) -> MemoryFile | None:
+def filed(shelf: MemoryFolder, text: str, *, rejected: bool = False) -> MemoryFile | None:
     """Return the memory of a folder with the wording of a text under one of its ids, or None; needs no index."""
-    words = wording(text)
-    return next((one for one in with_ids(shelf, set(ids_of(text))) if wording(one.body) == words), None)
+    words, ids = wording(text, rejected=rejected), set(ids_of(text, rejected=rejected))
+    return next((one for one in with_ids(shelf, ids) if one.wording == words), None)
 
 
 def remember(
@@ -116,6 +118,8 @@ def remember(
     origin: str | None = None,
     refers: str | None = None,
     session: str | None = None,
+    rejected: bool | None = None,
+    misleading: bool = False,
     allow_secret: bool = False,
 ) -> Remembered:
     """Remember something, or change or confirm what is remembered.
@@ -137,6 +141,8 @@ def remember(
         origin: what it was learned from, in words.
         refers: ref of a document that it follows.
         session: id of the session in which it was learned.
+        rejected: whether it is a way that was tried, and not taken; with `id`, none leaves it as it is.
+        misleading: with `id` alone: it misled. It is weaker, and no hook brings it, until it is confirmed or changed.
         allow_secret: store a text even if it seems to hold a credential; for a person to say.
 
     Raises:
@@ -163,8 +169,13 @@ def remember(
         "refers": " ".join((refers or "").split()),
         "session": " ".join((session or "").split()),
         "project": project_text(hub.discovery().workspace),
+        "status": None if rejected is None else "rejected" if rejected else "",
     }
     older = [located(hub, name) for name in dict.fromkeys(supersedes)]
+    if misleading:
+        if id is None or text is not None:
+            raise UsageError("Give the id of the memory that misled, without a text; or change it with one.")
+        return doubt(hub, located(hub, id, scope))
     if id is not None:
         return change(hub, located(hub, id, scope), kept, wanted, older)
     return _new(hub, kept, wanted, older, scope or "project")
@@ -178,7 +189,8 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
     # User and shared memories count in every project, but not the other way round.
     others = active_shelves(hub) if scope == "project" else []
     shelves = [shelf, *(other for other in others if other.place != shelf.place)]
-    if same := filed(shelf, text):
+    rejected = bool(wanted["status"])
+    if same := filed(shelf, text, rejected=rejected):
         return strengthen(hub, same, wanted, older)
     now, git = timestamp(hub.options.clock()), hub.discovery().workspace.git_root
     fields = {
@@ -194,20 +206,20 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         if PurePath(wanted["project"]).is_absolute():  # a folder of this machine says nothing to others
             fields["project"] = ""
     near = nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
-    if not older:
+    if not older and not rejected:  # to reject a way is to say nothing newer about it, and the other way round
         fields["may_supersede"] = tuple(
-            one.facts.id for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT
+            one.facts.id for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT and not one.facts.rejected
         )
-    words = wording(text)
+    words = wording(text, rejected=rejected)
     for other in shelves:
-        if same := filed(other, text):
+        if same := filed(other, text, rejected=rejected):
             return strengthen(hub, same, wanted, older)
         indexed = (memory for memory, _, _ in near if memory.shelf.place == other.place)
         for memory in chain(indexed, unindexed(hub, other)):
-            if wording(memory.body) == words:
+            if memory.wording == words:
                 return strengthen(hub, memory, wanted, older)
             is_current = not memory.facts.superseded_by and memory.key not in {one.key for one in older}
-            if is_current and repeats(memory.body, text):
+            if is_current and memory.facts.rejected == rejected and repeats(memory.body, text):
                 return strengthen(hub, memory, wanted, older, (REPEATED.format(memory.facts.id),))
     stored, is_new = _store(hub, shelves, text, fields)
     # If it is not new, another process has just stored the same.
@@ -223,7 +235,13 @@ def _stored(
     sync_written(hub, stored.shelf.base)
     replaced = {memory.key for memory in older}
     offered = [
-        Near(id=one.facts.id, ref=ref(hub, one), text=shortened(one.body), similarity=round(similarity, 3))
+        Near(
+            id=one.facts.id,
+            ref=ref(hub, one),
+            text=shortened(one.body),
+            similarity=round(similarity, 3),
+            rejected=one.facts.rejected,
+        )
         for one, similarity, _ in near
         if one.key not in replaced
     ]
@@ -249,10 +267,11 @@ def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping
     shelf = shelves[0]
     # The lock of all folders, since no two may give the same id.
     with locked(hub.data, "folders"), locked(hub.data, shelf.place):
-        if same := next(filter(None, (filed(other, text) for other in shelves)), None):
+        rejected = bool(fields["status"])
+        if same := next(filter(None, (filed(other, text, rejected=rejected) for other in shelves)), None):
             return same, False
         taken = taken_ids(hub.data, active_shelves(hub))
-        for name in ids_of(text):
+        for name in ids_of(text, rejected=rejected):
             if name in taken:
                 continue
             whole = new_file({**fields, "id": name}, text)
@@ -275,12 +294,26 @@ def change(hub: Hub, old: MemoryFile, text: str, wanted: Mapping[str, Any], olde
     changes = {key: wanted[key] for key in named if (key in provenance if key in PROVENANCE else wanted[key])}
 
     def fields(facts: Facts) -> dict[str, Any]:
-        return {**changes, **_superseding(facts, older)}
+        turned = wanted["status"] is not None and facts.rejected != bool(wanted["status"])
+        status = {"status": wanted["status"], "may_supersede": ()} if turned else {}
+        return {**changes, **_superseding(facts, older), **status}
 
     if fields(old.facts) or text:
         rewrite(hub, old, fields, text)
         return _counted(hub, old, older, "updated", changed=True)
     return _confirmed(hub, old, fields, older, "confirmed")
+
+
+def doubt(hub: Hub, memory: MemoryFile) -> Remembered:
+    """Note that a memory misled."""
+
+    def fields(stored: MemoryFile) -> dict[str, Any]:
+        return {"misleading": min(stored.facts.misleading + 1, MOST_MISLED)}
+
+    if problem := edit(hub, memory.shelf, memory.path, fields):
+        raise MemoriesUnavailable(memory.shelf.base.path / memory.path, problem)
+    sync_written(hub, memory.shelf.base)
+    return Remembered(memory=as_it_is(hub, memory.shelf, memory.path), did="doubted", notes=(DOUBTED,))
 
 
 def _confirmed(
@@ -292,7 +325,7 @@ def _confirmed(
     notes: tuple[str, ...] = (),
 ) -> Remembered:
     """Count a use, and change front matter if there is something to change, or a newer memory may replace this one."""
-    changed = bool(fields(memory.facts)) or _is_doubted(hub, memory)
+    changed = bool(fields(memory.facts) or memory.facts.misleading) or _is_doubted(hub, memory)
     if changed:
         try:
             rewrite(hub, memory, fields)
@@ -385,7 +418,8 @@ def rewrite(hub: Hub, one: MemoryFile, fields: Callable[[Facts], Mapping[str, An
                 for subject in stored.facts.about:
                     with suppress(KbhubError):  # the subject is gone
                         hashes |= hashes_of(hub, [subject])
-        return {**changes, "updated": timestamp(hub.options.clock())}
+        misled = {"misleading": None} if stored.facts.misleading else {}
+        return {**changes, **misled, "updated": timestamp(hub.options.clock())}
 
     if problem := edit(hub, one.shelf, one.path, changed, text or None):
         raise MemoriesUnavailable(one.shelf.base.path / one.path, problem)

@@ -24,6 +24,7 @@ from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.side_files import Use
+from kbhub.memory.repeats import wording
 from kbhub.search.memory_boost import Facts, Source, facts_of, strength
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import Content, Folder, open_folder
@@ -93,6 +94,8 @@ class MemoryFrontMatter(Model):
     commit: str = Field("", description="Commit of the project at that time.")
     from_: str = Field("", alias="from", description="What it was learned or imported from, as text.")
     session: str = Field("", description="Id of the session it was learned in.")
+    status: str = Field("", description="`rejected`: a way that was tried, and not taken. It ranks as any other.")
+    misleading: int = Field(0, description="How often it misled since it was confirmed or changed.")
     tags: str | list[str] = Field([], description="Tags to find it by.")
     namespace: str = Field("", description="Namespace: names separated by `/`, such as `ops/deploy`.")
     about: str | list[str] = Field(
@@ -138,6 +141,11 @@ class MemoryFile:
         """What tells it from all others."""
         return self.shelf.place, self.path
 
+    @property
+    def wording(self) -> str:
+        """What tells its text from another's."""
+        return wording(self.body, rejected=self.facts.rejected)
+
     def last_use(self) -> float:
         """Return when it was last used or changed, or else written; seconds since the epoch."""
         moments = (self.use.last if self.use else None, self.facts.updated, self.facts.created)
@@ -145,7 +153,9 @@ class MemoryFile:
 
     def strength(self, now: float) -> float:
         """Return its strength at the given time, seconds since the epoch."""
-        return strength(self.facts.source, self.use.uses if self.use else 0, self.last_use(), now)
+        return strength(
+            self.facts.source, self.use.uses if self.use else 0, self.last_use(), now, self.facts.misleading
+        )
 
 
 def checked_text(text: str) -> str:

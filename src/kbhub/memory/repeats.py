@@ -15,14 +15,15 @@ _SILENT = frozenset({"a", "an", "the", "is", "are", "was", "were", "be", "been",
 
 _AROUND = "*\"'“”‘’`()"
 _AFTER = ".,;:!?"
+_REJECTED = "\0rejected"
 _LIST_MARK = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d+[.)])\s+", re.MULTILINE)
 
 
-def wording(text: str) -> str:
-    """Return the normalised words of a text; memories with equal wording are the same."""
+def wording(text: str, *, rejected: bool = False) -> str:
+    """Return the normalised words of a text; memories with equal wording are the same. A rejected way is another."""
     plain = normalise(_LIST_MARK.sub("", text)).casefold()
     words = [word for part in plain.split() if (word := _word(part)) and word not in _SILENT]
-    return " ".join(words) or plain.strip()
+    return f"{' '.join(words) or plain.strip()}{_REJECTED if rejected else ''}"
 
 
 def _word(part: str) -> str:

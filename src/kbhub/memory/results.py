@@ -12,7 +12,7 @@ from kbhub.search.memory_boost import Source
 from kbhub.types import Problem
 from kbhub.workspace.memory_folders import Scope
 
-Did = Literal["stored", "strengthened", "updated", "confirmed"]
+Did = Literal["stored", "strengthened", "updated", "confirmed", "doubted"]
 
 
 class Memory(Model):
@@ -42,6 +42,8 @@ class Memory(Model):
     supersedes: tuple[str, ...] = Field((), description="Ids of older memories it replaces.")
     superseded_by: tuple[str, ...] = Field((), description="Ids of newer memories that replace it.")
     may_supersede: tuple[str, ...] = Field((), description="Ids of similar memories it may replace.")
+    rejected: bool = Field(False, description="Whether it tells of a way that was tried, and not taken.")
+    misleading: int = Field(0, description="How often it misled since it was confirmed or changed.")
     score: float | None = Field(None, description="Score in a search, 0 to 1.")
 
 
@@ -60,6 +62,7 @@ class Near(Model):
     ref: str = Field(description="Its ref.")
     text: str = Field(description="What it says, shortened.")
     similarity: float = Field(description="Cosine similarity of the two.")
+    rejected: bool = Field(False, description="Whether it tells of a way that was tried, and not taken.")
 
 
 class Remembered(Model):
@@ -68,8 +71,8 @@ class Remembered(Model):
     memory: Memory = Field(description="The memory as it is now.")
     did: Did = Field(
         description=(
-            "`stored`: a new one; `strengthened`: one that says the same; `updated`, `confirmed`: the one with the "
-            "given id."
+            "`stored`: a new one; `strengthened`: one that says the same; `updated`, `confirmed`, `doubted`: the one "
+            "with the given id."
         )
     )
     near: tuple[Near, ...] = Field((), description="Similar memories: does it supersede one of them?")
@@ -135,6 +138,8 @@ class Record(Model):
     supersedes: tuple[str, ...] = Field((), description="Ids.")
     superseded_by: tuple[str, ...] = Field((), description="Ids.")
     may_supersede: tuple[str, ...] = Field((), description="Ids.")
+    rejected: bool = Field(False, description="Whether it tells of a way that was tried, and not taken.")
+    misleading: int = Field(0, ge=0, description="How often it misled.")
     uses: int = Field(0, ge=0, description="How often it was used.")
     last_use: str | None = Field(None, description="ISO 8601.")
 

@@ -288,10 +288,13 @@ def _take(hub: Hub, shelf: MemoryFolder, record: Record, taken: set[str]) -> tup
     is_kbhub_id = record.id.isascii() and record.id.isalnum() and len(record.id) == ID_CHARACTERS
     own = [record.id] if is_kbhub_id else []
     with locked(hub.data, shelf.place):
-        for existing in (*(with_id(shelf, name) for name in own if name in taken), filed(shelf, text)):
-            if existing and wording(existing.body) == wording(text):
+        for existing in (
+            *(with_id(shelf, name) for name in own if name in taken),
+            filed(shelf, text, rejected=record.rejected),
+        ):
+            if existing and existing.wording == wording(text, rejected=record.rejected):
                 return existing.facts.id, ""
-        for name in chain(own, ids_of(text)):
+        for name in chain(own, ids_of(text, rejected=record.rejected)):
             if name in taken or with_id(shelf, name):
                 continue
             file, whole = f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text)
@@ -314,7 +317,9 @@ def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
     # kept as they are.
     facts = facts_of("", record.model_dump(include={"created", "updated", "namespace"}), ())
     created = _iso(facts.created) or now
-    return record.model_dump(exclude={"id", "scope", "text", "origin", "uses", "last_use"}) | {
+    return record.model_dump(exclude={"id", "scope", "text", "origin", "uses", "last_use", "rejected"}) | {
+        "status": "rejected" if record.rejected else "",
+        "misleading": record.misleading or None,
         "title": " ".join(record.title.split()) or title_of(text),
         "created": created,
         "updated": _iso(facts.updated) or created,
@@ -396,7 +401,7 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
     data, uses, now = hub.data, uses_of(hub), hub.options.clock()
     counted = uses.all(source.place)
     paths = sorted(entry.name for entry in target.folder.glob(f"*{MARKDOWN_SUFFIX}"))
-    wordings = {memory.facts.id: wording(memory.body) for path in paths if (memory := read(target, path))}
+    wordings = {memory.facts.id: memory.wording for path in paths if (memory := read(target, path))}
     ids = {words: name for name, words in wordings.items()}
     others = {memory.facts.id for memory in all_known(hub) if memory.shelf.place != target.place}
     duplicates = renamed = 0
@@ -407,12 +412,19 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
             stored = read(source, file)
         if stored is None:
             continue
-        old, words = stored.facts.id, wording(stored.body)
+        old, words = stored.facts.id, stored.wording
         name, duplicate = old, ids.get(words)
         if duplicate is not None:
             name = duplicate
         elif old in wordings or old in others:
-            name = next((name for name in ids_of(stored.body) if name not in wordings.keys() | others), old)
+            name = next(
+                (
+                    name
+                    for name in ids_of(stored.body, rejected=stored.facts.rejected)
+                    if name not in wordings.keys() | others
+                ),
+                old,
+            )
         names |= {old: name} if name != old else {}
         use = counted.get(old)
         uses.put(target.place, {name: use} if use else {})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import TITLE_BYTES, one_line
+from kbhub.documents.safe_text import REJECTED, TITLE_BYTES, one_line
 from kbhub.memory.results import Imported, Moved
 from kbhub.render.report import (
     LINE_BYTES,
@@ -44,6 +44,7 @@ _NOT_JUDGED = "-"
 FIELDS = (
     *("id", "ref", "scope", "strength", "uses", "namespace", "tags", "title", "text"),
     *("created", "updated", "last_use", "by", "source", "about", "supersedes", "superseded_by"),
+    *("rejected", "misleading"),
 )
 """Fields of a memory in a table."""
 
@@ -58,6 +59,7 @@ _DONE = {
     "strengthened": "Already known, strengthened",
     "updated": "Changed",
     "confirmed": "Confirmed",
+    "doubted": "Marked as misleading",
 }
 """Outcome of `remember` → words for it."""
 
@@ -142,7 +144,12 @@ def remembered_report(done: Remembered) -> Report:
         keep = Call("remember", {"id": theirs}, f"kbhub remember --id {theirs}")
         drop = Call("forget", {"ids": [ours]}, f"kbhub forget {ours}")
         near = [
-            Item(label=Bare(one.id), score=f"{one.similarity:.2f}", title=Name(one.text, LINE_BYTES))
+            Item(
+                label=Bare(one.id),
+                score=f"{one.similarity:.2f}",
+                title=Name(one.text, LINE_BYTES),
+                warning=REJECTED if one.rejected else "",
+            )
             for one in done.near
         ]
         advice = say(
@@ -170,7 +177,7 @@ def memories_report(found: MemoryList, offset: int = 0, *, whole: bool = False) 
         end = offset + shown
         head = f"Memories {offset + 1}-{end}" if shown > 1 else f"Memory {end}"
         helped, read = Call("remember", {"id": "…"}), Call("read", {"refs": "…"})
-        use = "If one helped, {} confirms it and keeps it strong. For the full text of a long one: {}."
+        use = "If one helped, {} confirms it and keeps it strong; `misleading` weakens it. For the full text: {}."
         return [say(f"{head} of {found.total}. {use}", helped, read)]
 
     def calls(shown: int) -> list[Text]:
@@ -218,7 +225,10 @@ def transfer_report(done: Imported | Moved) -> Report:
 def _item(
     memory: Memory, *, label: str = "", number: int = 0, quote: Quote | None = None, of: Memory | None = None
 ) -> Item:
-    ended = Bare(", ".join(memory.superseded_by), LINE_BYTES)
+    warnings: list[Text] = [REJECTED] if memory.rejected else []
+    warnings += [f"misled {counted(memory.misleading, 'time')}"] if memory.misleading else []
+    if memory.superseded_by:
+        warnings.append(say("superseded by {}", Bare(", ".join(memory.superseded_by), LINE_BYTES)))
     return Item(
         Ref(memory.ref),
         marks=(
@@ -230,7 +240,7 @@ def _item(
             Bare(" ".join(f"#{tag}" for tag in memory.tags)) if memory.tags else "",
             say("about {}", Bare(", ".join(memory.about), LINE_BYTES)) if memory.about else "",
         ),
-        warning=say("superseded by {}", ended) if memory.superseded_by else "",
+        warning=say("; ".join("{}" for _ in warnings), *warnings),
         label=label,
         number=number,
         quote=quote,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark
+from kbhub.documents.safe_text import REJECTED, TITLE_BYTES, cut, fenced, one_line, outdated_mark
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import model, terminal
@@ -181,7 +181,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         Name(names),
         f"{hit.score:.2f}" if scored else "",
         marks=(f"{counted(years, 'year')} old",) if hit.stale and years else (),
-        warning=Bare(f"outdated: {hit.outdated}") if hit.outdated else "",
+        warning=_warning(hit),
         details=(
             *((f"also lines {also}",) if also else ()),
             *(
@@ -200,6 +200,11 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         quote=quote,
         of=hit,
     )
+
+
+def _warning(one: Hit | Source) -> Text:
+    outdated = f"outdated: {one.outdated}" if one.outdated else ""
+    return Bare("; ".join(filter(None, (REJECTED if one.rejected else "", outdated))))
 
 
 def _trace(trace: Trace) -> str:
@@ -368,6 +373,7 @@ def answer_markdown(answer: Answer) -> str:
     for source in answer.references:
         score = "" if source.score is None else f"{source.score:.2f}"
         reason = source.reason + (f"; {outdated_mark(source.outdated)}" if source.outdated else "")
+        reason += f"; {REJECTED}" if source.rejected else ""
         cells = (_place(source), score, source.tier, _cell(reason), "yes" if source.sent else "no")
         rows.append(f"| {source.number} | {' | '.join(cells)} |")
     return "\n\n".join([*parts, "\n".join(rows)] if answer.references else parts)
@@ -384,7 +390,7 @@ def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Su
             "" if text else reason,
             say(f"line {of.line}: {{}}", Name(of.quote, LINE_BYTES)) if of else "",
         ),
-        warning=Bare(f"outdated: {source.outdated}") if source.outdated else "",
+        warning=_warning(source),
         label=f"[{source.number}]",
         bullet="",
         quote=Quote(text, sys.maxsize, terms=terms) if text else None,

@@ -287,6 +287,8 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
 
 def _may_replace(older: Candidate, newer: Candidate, old: Facts, new: Facts) -> bool:
     """Return whether a similar memory answers nearly as well, and the older one was not changed or confirmed since."""
+    if new.misleading or old.rejected or new.rejected:
+        return False
     changed = old.updated or old.created or 0.0
     return newer.score >= LEAST_DECLARED * older.score and (new.created or 0.0) >= changed
 
@@ -310,7 +312,14 @@ def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterat
     if len(texts) < 2:
         return
     facts = facts_in(bases, [hit.document_key for hit, _, _ in texts])
-    dated = [one for text in texts if (one := _dated(*text, wanted, facts.get(text[0].document_key)))]
+    # A way that was not taken is no older or newer fact, however alike the words.
+    aside = {key for key, fact in facts.items() if fact.rejected or fact.misleading}
+    dated = [
+        one
+        for text in texts
+        if text[0].document_key not in aside
+        if (one := _dated(*text, wanted, facts.get(text[0].document_key)))
+    ]
     dated.sort(key=lambda one: (one.first, one.hit.key))
     for number, newer in enumerate(dated):
         for older in dated[:number]:

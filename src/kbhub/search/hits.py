@@ -14,7 +14,7 @@ from kbhub.index.engine import ChunkRow, Key
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each
 from kbhub.index.query.excerpts import density, excerpt, spans
 from kbhub.index.query.parser import Term
-from kbhub.index.references import STALE_DAYS, age_days, outdated, ref_of, short_docids
+from kbhub.index.references import REJECTED, STALE_DAYS, age_days, outdated, ref_of, short_docids, with_status
 from kbhub.search.evidence import same_text
 from kbhub.search.memory_boost import uneven, weigh
 from kbhub.search.plan import Candidate, OpenBases, Plan, SignalPart
@@ -23,6 +23,7 @@ from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Hit, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.formats import is_markdown
+from kbhub.workspace.memory_folders import is_memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,21 +47,22 @@ SCORE_DIGITS = 4
 """Digits to which scores are rounded."""
 
 
-def grouped(candidates: Iterable[Candidate], *, by_document: bool) -> list[Candidate]:
+def grouped(candidates: Iterable[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
     """Group candidates, best first, by document under the best one, and duplicate documents under the best of them.
 
     `by_document` makes a hit of each document rather than of each chunk.
     """
     groups: dict[Key, Candidate] = {}
     # By title and heading: only chunks that share both can be duplicates.
-    leaders: dict[tuple[str, ...], list[Candidate]] = {}
+    leaders: dict[tuple[bool, tuple[str, ...]], list[Candidate]] = {}
     for hit in candidates:
         key = hit.document_key if by_document else hit.key
         if key in groups:
             groups[key].more.append(hit)
             continue
         if hit.evidence is not None:
-            leading = leaders.setdefault(hit.evidence.name, [])
+            rejected = hit.document_key in bases.facts and bases.facts[hit.document_key].rejected
+            leading = leaders.setdefault((rejected, hit.evidence.name), [])
             for leader in leading:
                 if leader.evidence and same_text(hit.evidence, leader.evidence):
                     twin = leader
@@ -160,12 +162,14 @@ def described(
     also = ALSO if plan.by_document else 0
     documents = bases.documents([hit.document_key for best in page for hit in (best, *best.same)])
     chunks = bases.chunks([hit.key for best in page for hit in (best, *best.more[:also])])  # all in one go
-    active, contexts = bases.hub.discovery().bases, bases.hub.config().settings.contexts
+    active, settings = bases.hub.discovery().bases, bases.hub.config().settings
     ended: dict[Key, str] = {}
-    decided: set[Key] = set()
+    decided, not_taken = set[Key](), set[Key]()
     for number, base in enumerate(bases.open):
         if mine := [row for key, row in documents.items() if key[0] == number]:
             reasons, accepted = outdated(base.index, mine, bases.now)
+            memories = [row for row in mine if is_memory(settings, base.base, row.path)]
+            not_taken |= {(number, row) for row in (with_status(base.index, memories, REJECTED) if memories else ())}
             for row in mine:
                 why = reasons.get(row.id, "")
                 if row.size < 0:
@@ -217,8 +221,9 @@ def described(
                 outdated=outdated_by or None,
                 replaces=tuple([place(key) for key in best.replaces]),
                 kept=document.size < 0,
+                rejected=best.document_key in not_taken,
                 whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
-                contexts=matching(home.contexts, contexts, document.path),
+                contexts=matching(home.contexts, settings.contexts, document.path),
                 also=tuple(
                     [Span(start_line=at.start_line, end_line=at.end_line, excerpt=more.get(at.id, "")) for at in others]
                 ),

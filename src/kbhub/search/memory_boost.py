@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.engine import Key
-from kbhub.index.references import age_days
+from kbhub.index.references import REJECTED, age_days
 from kbhub.index.side_files import Use, UseCounts
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, by_base
 from kbhub.types import Query
@@ -34,13 +34,16 @@ CONFIDENCE: Mapping[Source, float] = {"user": 0.7, "agent": 0.5, "promoted": 0.3
 PER_DOUBLING, MOST_FROM_USE = 0.1, 0.3
 """Confidence added by each doubling of the uses, and its maximum, reached with seven uses. Same source."""
 
+MISLED, MOST_MISLED = 0.5, 10
+"""Factor on the strength each time that a memory misled, and how often at most."""
+
 LEAST_FACTOR = 0.9
 """Factor on the score of a hit of strength 0. In rank fusion with constant 60 it moves the first hit behind the
 seventh, and lower ones in proportion: enough to decide between equals, too little to bury a better answer."""
 
 SUPERSEDED_FACTOR = 0.8
-"""Additional factor on a superseded memory: ranks it behind its successor, which answers the same queries, even if
-their strengths are at opposite ends."""
+"""Additional factor on a superseded or misleading memory: ranks it behind its successor, which answers the same
+queries, even if their strengths are at opposite ends."""
 
 
 USES_NAME = "uses.db"
@@ -62,12 +65,12 @@ def confidence(source: Source, uses: int) -> float:
     return CONFIDENCE[source] + min(MOST_FROM_USE, PER_DOUBLING * math.log2(1 + max(0, uses)))
 
 
-def strength(source: Source, uses: int, last_use: float, now: float) -> float:
-    """Return the strength of a memory, from 0.03 to 1.
+def strength(source: Source, uses: int, last_use: float, now: float, misleading: int = 0) -> float:
+    """Return the strength of a memory, from 0.03 to 1; half of it each time that it misled.
 
     `last_use` is the time of the last use, or of writing; times are in seconds since the epoch.
     """
-    return decay((now - last_use) / DAY_SECONDS) * confidence(source, uses)
+    return decay((now - last_use) / DAY_SECONDS) * confidence(source, uses) * MISLED**misleading
 
 
 def strength_factor(strength: float, *, superseded: bool = False) -> float:
@@ -103,6 +106,10 @@ class Facts:
     refers: str = ""
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
+    rejected: bool = False
+    """Whether it tells of a way that was tried, and not taken."""
+    misleading: int = 0
+    """How often it misled since it was confirmed or changed."""
     may_supersede: tuple[str, ...] = ()
     """Ids of similar memories that it may replace."""
 
@@ -131,6 +138,10 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         refers=_text(values.get("refers")),
         supersedes=_texts(values.get("supersedes")),
         superseded_by=_texts(values.get("superseded_by")),
+        rejected=_text(values.get("status")).casefold() == REJECTED,
+        misleading=min(misled, MOST_MISLED)
+        if isinstance(misled := values.get("misleading"), int) and misled > 0
+        else 0,
         may_supersede=_texts(values.get("may_supersede")),
     )
 
@@ -215,8 +226,9 @@ def _strengthen(bases: OpenBases, hits: list[Candidate]) -> None:
             moments = (use.last if use else None, facts.updated, facts.created)
             written = abs(rows[hit.document_key].mtime_ns) / 1e9
             last = max((moment for moment in moments if moment is not None), default=written)
-            value = strength(facts.source, use.uses if use else 0, last, bases.now)
-            hit.multiply("strength", strength_factor(value, superseded=bool(facts.superseded_by)))
+            value = strength(facts.source, use.uses if use else 0, last, bases.now, facts.misleading)
+            behind = bool(facts.superseded_by or facts.misleading)
+            hit.multiply("strength", strength_factor(value, superseded=behind))
 
 
 SIGNAL = RankingSignal(("weight", "strength", "recency"), lambda _: True, weigh)

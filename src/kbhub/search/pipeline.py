@@ -247,7 +247,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         kept = [hit for hit in kept if hit.score * scale >= query.min_score]
     matches = words.matches if "keyword" in rankings and query.min_signals == 1 else ()
     rest = Remaining(matches, hits, by_document=plan.by_document)
-    page, total = rest.page(plan, bases, grouped(kept, by_document=plan.by_document), scale)
+    page, total = rest.page(plan, bases, grouped(kept, bases, by_document=plan.by_document), scale)
 
     mode: Mode = "hybrid" if plan.both else "keyword" if "keyword" in rankings else "semantic"
     log.debug("%s: ranked %d, hits %d, confidence %.2f", mode, len(hits), total, trust)
@@ -364,7 +364,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
     result = SearchResult(
         query=query.text.encode("utf-8", "replace").decode("utf-8"),
         mode=query.mode,
-        hits=described(grouped(hits, by_document=True), plan, bases),
+        hits=described(grouped(hits, bases, by_document=True), plan, bases),
         total=sum(counts),
         filters=plan.filters,
     )

@@ -175,6 +175,10 @@ def _confirm(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
     return ids[0] if len(ids) == 1 else ""
 
 
+def _doubt(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
+    return remember(hub, id=ids[0], misleading=True).memory.ref
+
+
 def _edit(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
     return remember(hub, fields.get("text", ""), id=ids[0], tags=fields.get("tags", "").split()).memory.ref
 
@@ -189,6 +193,7 @@ def _merge(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
         about=_joined(memory.facts.about for memory in chosen),
         scope=chosen[0].shelf.scope,
         supersedes=[memory.facts.id for memory in chosen],
+        rejected=chosen[0].facts.rejected,
     )
     return done.memory.ref
 
@@ -202,6 +207,8 @@ def _to_merge(hub: Hub, ids: list[str]) -> list[MemoryFile]:
         raise UsageError("Select two or more memories to merge.")
     if replaced := next((memory for memory in chosen if memory.facts.superseded_by), None):
         raise UsageError(f"The memory {replaced.title!r} was replaced by {', '.join(replaced.facts.superseded_by)}.")
+    if len({memory.facts.rejected for memory in chosen}) > 1:
+        raise UsageError("What was tried, and not taken, cannot be merged with what holds.")
     if len(scopes := {memory.shelf.scope for memory in chosen}) > 1:
         raise UsageError(
             f"The memories are in several scopes ({', '.join(sorted(scopes))}). Move them to one scope first."
@@ -237,6 +244,7 @@ def _restore(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
 
 _ACTIONS = {
     "confirm": _confirm,
+    "misleading": _doubt,
     "edit": _edit,
     "merge": _merge,
     "move": _move,
@@ -269,6 +277,7 @@ def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, Me
     pairs = [
         (current[numbers[one]], current[numbers[other]], float(similar[one, other]))
         for one, other in np.argwhere(similar >= NEAR_SIMILARITY).tolist()
+        if current[numbers[one]].facts.rejected == current[numbers[other]].facts.rejected
     ]
     return sorted(pairs, key=lambda pair: (-pair[2], pair[0].path, pair[1].path))[:MOST_ALIKE]
 

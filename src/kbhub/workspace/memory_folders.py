@@ -380,6 +380,12 @@ def shelves(discovery: Discovery, settings: Settings) -> list[MemoryFolder]:
     return active
 
 
+def is_memory(settings: Settings, base: Base, path: str) -> bool:
+    """Return whether a document is a memory."""
+    shared = settings.memory.shared and base.id == PROJECT_ID and path.startswith(f"{SHARED_FOLDER}/")
+    return shared or base.kind == "memory"
+
+
 def _shared_shelf(discovery: Discovery, settings: Settings) -> MemoryFolder:
     if not settings.memory.shared:
         raise UsageError(

@@ -76,6 +76,8 @@ def remember(
     supersedes: Annotated[tuple[str, ...], Parameter(metavar="ID")] = (),
     namespace: Namespace = None,
     origin: Annotated[str | None, Parameter(name="--from", metavar="TEXT")] = None,
+    rejected: Annotated[bool | None, Parameter(negative="--no-rejected")] = None,
+    misleading: bool = False,
     allow_secret: AllowSecret = False,
 ) -> Remembered:
     """Remember something for this project, or change or confirm a memory.
@@ -95,6 +97,8 @@ def remember(
         supersedes: Replace this older memory; may be repeated.
         namespace: File it under this namespace.
         origin: What it was learned from, as text.
+        rejected: Remember a way that was tried, and not taken; say why.
+        misleading: With --id alone, weaken the memory and keep it out of hooks until it is confirmed or changed.
         allow_secret: Store it even if it looks like it contains a credential.
     """
     if stdin and text:
@@ -110,6 +114,8 @@ def remember(
         supersedes=supersedes,
         namespace=optional(namespace),
         origin=optional(origin),
+        rejected=rejected,
+        misleading=misleading,
         allow_secret=allow_secret,
     )
 

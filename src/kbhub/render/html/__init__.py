@@ -127,7 +127,7 @@ def strength_curve(memory: MemoryFile, now: float) -> Curve:
     last, uses = memory.last_use(), memory.use.uses if memory.use else 0
 
     def place(day: float) -> tuple[float, float]:
-        value = strength(memory.facts.source, uses, last, last + day * DAY_SECONDS)
+        value = strength(memory.facts.source, uses, last, last + day * DAY_SECONDS, memory.facts.misleading)
         return round(day / DAYS_AHEAD * WIDTH, 1), round((1 - value) * HEIGHT, 1)
 
     elapsed = min(max(0.0, (now - last) / DAY_SECONDS), DAYS_AHEAD)

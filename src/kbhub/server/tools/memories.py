@@ -31,6 +31,8 @@ class RememberOptions(Model):
 
     supersedes: Annotated[tuple[str, ...], BeforeValidator(as_list), Field(description="Ids it replaces.")] = ()
     namespace: str | None = Field(None, description="`a/b`, to file it under.")
+    rejected: bool | None = Field(None, description="Tried, and not taken; say why.")
+    misleading: bool = Field(False, description="`id` misled.")
 
 
 OnlyScope = Annotated[
@@ -57,8 +59,8 @@ async def remember(
     ] = None,
     options: RememberOptions | None = None,
 ) -> Annotated[CallToolResult, Remembered]:
-    """Remember a decision, convention, preference or pitfall of this project for later sessions. Known facts are
-    strengthened, not duplicated.
+    """Remember a decision, convention, preference, pitfall or rejected way of this project for later sessions. Known
+    facts are strengthened, not duplicated.
     """
     options = options or RememberOptions()
     done = await calls.run(
@@ -72,6 +74,8 @@ async def remember(
             id=id,
             supersedes=options.supersedes,
             namespace=options.namespace,
+            rejected=options.rejected,
+            misleading=options.misleading,
             client=client_name(context),
             session=calls.hub.state(LogSession).name or None,
         )
