@@ -128,12 +128,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 247,
-    "lines": 64084,
-    "code lines": 44289,
+    "lines": 64082,
+    "code lines": 44285,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48808,
+    "test lines": 48803,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

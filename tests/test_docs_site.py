@@ -120,21 +120,16 @@ def lines_of(picture: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(SECONDS)
 @pytest.mark.skipif(sys.platform == "win32", reason="the session was recorded in a POSIX shell")
-@pytest.mark.timeout(SECONDS)
-def test_the_recorded_session_is_what_kbhub_prints(tmp_path):
+@pytest.mark.parametrize(
+    ("picture", "sign", "steps", "run", "draw"),
+    [("PICTURE", "$", "COMMANDS", "run", "draw"), ("AGENT_PICTURE", "●", "TURNS", "call", "draw_agent")],
+    ids=["session", "agent"],
+)
+def test_what_was_recorded_is_what_kbhub_prints_and_the_server_answers(tmp_path, picture, sign, steps, run, draw):
     record = recorder()
-    shown = lines_of(record.PICTURE.read_text("utf-8"))
+    shown = lines_of(getattr(record, picture).read_text("utf-8"))
 
-    assert len([line for line in shown if line.startswith("$ kbhub ")]) == len(record.COMMANDS)
-    assert lines_of(record.draw(record.run(tmp_path.resolve()))) == shown
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(SECONDS)
-def test_the_recorded_agent_gets_what_the_server_answers(tmp_path):
-    record = recorder()
-    shown = lines_of(record.AGENT_PICTURE.read_text("utf-8"))
-
-    assert len([line for line in shown if line.startswith("● kbhub ")]) == len(record.TURNS)
-    assert lines_of(record.draw_agent(record.call(tmp_path.resolve()))) == shown
+    assert len([line for line in shown if line.startswith(f"{sign} kbhub ")]) == len(getattr(record, steps))
+    assert lines_of(getattr(record, draw)(getattr(record, run)(tmp_path.resolve()))) == shown

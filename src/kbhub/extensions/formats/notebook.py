@@ -19,7 +19,7 @@ from kbhub.documents.sources.converted import document_of_markdown, plain_docume
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.extensions.formats.markdown_writer import closed, fenced
 from kbhub.types import Document
-from kbhub.values import struct
+from kbhub.values import counted, struct
 from kbhub.workspace.formats import file_title
 
 OUTPUT_CHARACTERS = 2000
@@ -37,23 +37,20 @@ def read_notebook(path: str, data: bytes) -> Document:
 
     A file that is no notebook is kept as plain text, with a problem.
     """
-    try:
-        record = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        reason = str(error)[:200]
-        return plain_document(path, data, f"It is no JSON ({reason}), so the notebook is indexed as plain text.")
+    record, fault = _json(data, "notebook")
     cells = _cells(record)
     if cells is None:
-        return plain_document(path, data, "It has no cells of a notebook, so it is indexed as plain text.")
+        fault = fault or "It has no cells of a notebook, so it is indexed as plain text."
+        return plain_document(path, data, fault)
     metadata = record.get("metadata")
     notebook = _Notebook(metadata if isinstance(metadata, dict) else {})
     for cell in cells:
         notebook.take(cell)
     front = notebook.front
     problems = [front.problem] if front.problem else []
-    if notebook.strange:
-        count = "1 cell is" if notebook.strange == 1 else f"{notebook.strange} cells are"
-        problems.append(f"{count} not in the format of a notebook and left out.")
+    if count := notebook.strange:
+        are = "is" if count == 1 else "are"
+        problems.append(f"{counted(count, 'cell')} {are} not in the format of a notebook and left out.")
     return document_of_markdown(
         path,
         "\n\n".join(notebook.blocks),
@@ -62,6 +59,14 @@ def read_notebook(path: str, data: bytes) -> Document:
         tags=front.tags,
         problems=problems,
     )
+
+
+def _json(data: bytes, what: str) -> tuple[Any, str]:
+    """Return what a file says; of one that is no JSON None, and what becomes of it."""
+    try:
+        return json.loads(data), ""
+    except (ValueError, RecursionError) as error:
+        return None, f"It is no JSON ({str(error)[:200]}), so the {what} is indexed as plain text."
 
 
 def _cells(record: object) -> list[Any] | None:
@@ -206,15 +211,11 @@ def read_canvas(path: str, data: bytes) -> Document:
 
     A file that is no canvas is kept as plain text, with a problem.
     """
-    try:
-        record = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        return plain_document(
-            path, data, f"It is no JSON ({str(error)[:200]}), so the canvas is indexed as plain text."
-        )
+    record, fault = _json(data, "canvas")
     records = record.get("nodes", []) if isinstance(record, dict) else None
     if not isinstance(records, list):
-        return plain_document(path, data, "It has no nodes of a canvas, so it is indexed as plain text.")
+        fault = fault or "It has no nodes of a canvas, so it is indexed as plain text."
+        return plain_document(path, data, fault)
     nodes: dict[str, _Node] = {}
     strange = 0
     for number, entry in enumerate(records):
@@ -224,12 +225,12 @@ def read_canvas(path: str, data: bytes) -> Document:
             strange += 1
     edges = record.get("edges")
     blocks = [*_cards(list(nodes.values())), *_connections(edges if isinstance(edges, list) else [], nodes)]
-    what = ("1 node", "is") if strange == 1 else (f"{strange} nodes", "are")
+    are = "is" if strange == 1 else "are"
     return document_of_markdown(
         path,
         "\n\n".join(block for block in blocks if block),
         title=file_title(PurePosixPath(path)),
-        problems=[f"{what[0]} without text or a known type {what[1]} left out."] if strange else [],
+        problems=[f"{counted(strange, 'node')} without text or a known type {are} left out."] if strange else [],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import posixpath
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import unquote
@@ -186,9 +186,9 @@ def _chapters(package: ZipFile, root: str) -> tuple[list[str], list[str]]:
     return chapters, missing
 
 
-def _contents(package: ZipFile, folder: str, items: object) -> Iterator[tuple[str, str]]:
+def _contents(package: ZipFile, folder: str, items: Iterable[Element]) -> Iterator[tuple[str, str]]:
     """Yield member and name of the entries of the table of contents that lead to the top of a chapter."""
-    for item in items if isinstance(items, (list, tuple)) else list(items):  # type: ignore[call-overload]
+    for item in items:
         if item.get("media-type") != NCX:
             continue
         member = _member(folder, item)
@@ -300,7 +300,7 @@ class _Html:
             elif name == "list":
                 written.append(self._list(part, lists))
             elif name == "table":
-                written.append(self._table(part))
+                written.append(f"<table>{''.join(self._rows(part, 'td'))}</table>")
             elif name not in _SKIPPED:
                 written.append(self._block(part, lists))
         return "".join(written)
@@ -374,9 +374,6 @@ class _Html:
         if items and all(text.startswith("<h") for _, text in items if text):  # numbered headings are no list
             return "".join(text for _, text in items)
         return f"<{tag}>{''.join(f'<li>{text}</li>' for _, text in items if text)}</{tag}>"
-
-    def _table(self, element: Element) -> str:
-        return f"<table>{''.join(self._rows(element, 'td'))}</table>"
 
     def _rows(self, element: Element, cell: str) -> list[str]:
         written: list[str] = []
