@@ -127,13 +127,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 247,
-    "lines": 64082,
-    "code lines": 44285,
+    "files": 248,
+    "lines": 64351,
+    "code lines": 44481,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48803,
+    "test lines": 49075,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -80,6 +80,8 @@ class Base(Value):
     """What its files are."""
     keep_deleted: tuple[str, ...] = ()
     """Patterns of files whose text is kept after they are deleted."""
+    sessions_of: Path | None = None
+    """Project whose sessions alone belong to it."""
     engine: str | None = None
     """URL of the database that holds it, if it is shared by a team; then its folder here is empty."""
     shared_as: str | None = None

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kbhub.documents.sources.sessions
+from kbhub.documents.sources.sessions import read_transcript
 from kbhub.documents.sources.source import chunks_of, read_source
 from kbhub.reading.read import ReadOptions
 from kbhub.types import Base, Query
@@ -92,7 +93,7 @@ def test_a_session_of_claude_code_has_a_chunk_per_turn():
     assistant = "2026-11-02 · assistant (claude-sonnet-4)"
     assert ["2026-11-02 · user", assistant, assistant] == [heading for heading, _ in said(chunks)]
     assert "Why does the build fail? It worked before." == said(chunks)[0][1]
-    assert said(chunks)[1][1].startswith('Let me look.\n\nTool Bash: {"command": "make"}\nResult: error: no rule xxx')
+    assert said(chunks)[1][1].startswith("Let me look.\n\nTool Bash: make\nResult: error: no rule xxx")
     assert len(said(chunks)[1][1]) < 600
     assert "hidden" not in "\n".join(document.lines)
 
@@ -118,7 +119,7 @@ def test_a_session_of_codex_is_read():
     assert ("Add a health check", "c-1", "gpt-5-codex") == (
         document.title, document.front_matter["session"], document.front_matter["model"],
     )  # fmt: skip
-    assert ["Add a health check", 'Tool shell: {"cmd":"ls"}\nResult: main.go', "Added /healthz."] == [
+    assert ["Add a health check", "Tool shell: ls\nResult: main.go", "Added /healthz."] == [
         text for _, text in said(chunks)
     ]
 
@@ -303,3 +304,38 @@ def test_a_long_log_is_read_in_bounded_time():
     document, _ = read_source(BASE, "a.jsonl", io.BytesIO(data), 100 * MEGABYTE)
     assert len(data) > 45 * MEGABYTE
     assert len(document.lines) < 2000
+
+
+def test_commands_have_their_exit_status_and_edits_their_texts():
+    failed = {"type": "tool_result", "is_error": True, "content": "Exit code 2\nmake: *** no rule"}
+    edit = {"file_path": "src/pay.py", "old_string": "x = 1", "new_string": "x = 2"}
+    claude_said = log(
+        claude("assistant", [{"type": "tool_use", "name": "Bash", "input": {"command": "make\ttest", "timeout": 3}}]),
+        claude("user", [failed]),
+        claude("assistant", [{"type": "tool_use", "name": "Edit", "input": edit}]),
+        claude("user", [{"type": "tool_result", "is_error": True, "content": "File has changed"}]),
+        claude("assistant", [{"type": "tool_use", "name": "Write", "input": {"file_path": "a.py", "content": "y"}}]),
+    )
+    output = json.dumps({"output": "main.go\n", "metadata": {"exit_code": 0, "duration_seconds": 0.1}})
+    lines = [
+        {"type": "function_call", "name": "shell", "arguments": json.dumps({"command": ["bash", "-lc", "go test"]})},
+        {"type": "function_call_output", "output": output},
+        {"type": "function_call", "name": "exec_command", "arguments": json.dumps({"cmd": "go vet"})},
+        {"type": "function_call_output", "output": "Process exited with code 1\nOutput:\nvet: no"},
+        {"type": "function_call", "name": "broken", "arguments": '{"command": '},
+    ]
+    codex_said = log(*({"type": "response_item", "payload": line} for line in lines))
+
+    assert told(claude_said) == [
+        "Tool Bash: make test", "Result (exit 2): Exit code 2 make: *** no rule",
+        "Tool Edit: src/pay.py: x = 1 → x = 2", "Result (failed): File has changed", "Tool Write: a.py: y",
+    ]  # fmt: skip
+    assert told(codex_said) == [
+        "Tool shell: bash -lc go test", "Result (exit 0): main.go", "Tool exec_command: go vet",
+        "Result (exit 1): Process exited with code 1 Output: vet: no", 'Tool broken: {"command"',
+    ]  # fmt: skip
+
+
+def told(content):
+    turns = read_transcript("s.jsonl", io.BytesIO(content), 10**6).turns.values()
+    return [line for turn in turns for line in turn.tools]

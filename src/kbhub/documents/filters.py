@@ -282,6 +282,11 @@ class Filters:
             return "it is the lock of a document that is open"
         elif (other := self._other_reason(name.lower())) is not None and not included(self.include, path):
             return other
+        if self.base.kind == "session":
+            from kbhub.documents.sources.sessions import why_not_ours  # noqa: PLC0415 - few have sessions
+
+            if other := why_not_ours(self.root / path, self.base.sessions_of):
+                return other
         return self.rule_reason(path, layers, directory=False)
 
     def _other_reason(self, name: str) -> str | None:

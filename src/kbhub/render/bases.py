@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kbhub.setup.bases import BaseChange, KnownBase, KnownBases
     from kbhub.setup.cache import Cleanup, Removable, Spared
     from kbhub.setup.contexts import Context
+    from kbhub.setup.found import FoundBases
     from kbhub.setup.init import Initialised
     from kbhub.sync.comparison import SyncReport
     from kbhub.workspace.project import Grant
@@ -282,6 +283,17 @@ def change_report(change: BaseChange, verb: str) -> Report:
     here = "" if "*" in change.places and change.active else ", and here" if change.active else ", but not here"
     active = [say(f"Active in {{}}{here}.", Name(_places_text(change.places)))] if verb != "Removed" else []
     return Report(head, [*active, *map(Name, change.notes)])
+
+
+def found_report(found: FoundBases) -> Report:
+    """Return what clients keep of a project, and which of it is new."""
+    if not found.bases:
+        return Report(say("Claude Code, Codex and Gemini CLI keep nothing of {} here.", Name(str(found.project))))
+    lines = [
+        say(f"{'Added ' if base.added else ''}{{}}: {{}}", Name(base.id), Name(str(base.path))) for base in found.bases
+    ]
+    foot = say("Active in projects below {}. `kbhub bases remove ID` takes one out.", Name(str(found.project)))
+    return Report("", lines, foot=foot)
 
 
 def _places_text(places: Sequence[str]) -> str:

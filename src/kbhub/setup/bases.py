@@ -402,7 +402,7 @@ def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[s
     path = config_file(hub)
     for other, other_entry in settings.entries().items():
         other_folder = folder_of(other, other_entry, path.parent, hub.options.home, hub.options.env)
-        same = directory_identity(other_folder) == directory_identity(folder)
+        same = directory_identity(other_folder) == directory_identity(folder) and not other_entry.sessions_of
         if other == name and not same:
             raise UsageError(
                 f"The base {name!r} is {other_entry.engine or other_folder} already. Choose another id with --id, "
@@ -444,6 +444,15 @@ def _activated(text: str, settings: GlobalConfig, key: str, name: str, path: Pat
     if isinstance(value, str):
         return set_value(text, ["repos", key], [value, name], path)
     return add_item(text, ["repos", key], name, path)
+
+
+def activated(text: str, settings: GlobalConfig, project: Path, names: Sequence[str], path: Path, home: Path) -> str:
+    """Return the config with bases active in a project, too; an entry of its own keeps what a folder above it says."""
+    (key,) = _repo_keys(settings, [str(project)], path.parent, home)
+    above: dict[Path, str] = {Path(os.path.realpath(expand(one, home, path.parent))): one for one in settings.repos}
+    said = next((above[one] for one in (project, *project.parents) if one in above), None)
+    active = settings.active_in(said) if said is not None and said != EVERYWHERE else ()
+    return set_value(text, ["repos", key], list(dict.fromkeys((*active, *names))), path)
 
 
 def _look_again(hub: Hub, name: str) -> tuple[GlobalConfig, bool]:

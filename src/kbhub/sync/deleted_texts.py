@@ -69,8 +69,9 @@ class DeletedTexts:
 
     def __init__(self, root: Path | None, base: Base) -> None:
         self.root, self.base = root, base
-        # By real path, as for the index: one folder under two ids shares its texts.
-        digest = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()
+        # By real path, as for the index: one folder under two ids shares its texts, unless they are those of projects.
+        place = f"{base.path}\0{base.sessions_of}" if base.sessions_of else str(base.path)
+        digest = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
         self.folder = root / digest[:16] if root else None
         self.added = _patterns(self.folder)
         """Patterns added on the command line."""

@@ -143,7 +143,7 @@ def read_pointer(path: Path) -> tuple[Pointer, tuple[Problem, ...]]:
     check_patterns(pointer, path)
     warnings = []
     for name, near in unknown_fields(Pointer, data):
-        if name in ("writable", "weight", "kind", "keepDeleted"):
+        if name in ("writable", "weight", "kind", "keepDeleted", "sessionsOf"):
             message = f"a pointer cannot set {name!r}; only ~/.kbhub.json can, for one of your bases."
         else:
             message = unknown_message(name, near)
@@ -229,12 +229,12 @@ def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
     _check_places(entries, where)
     for name, entry in entries.items():
         check_patterns(entry, where, f"bases.{name}.")
-    # Even if two ids for one directory are never active together, one of them is a mistake.
-    seen: dict[tuple[int, int] | Path, str] = {}
+    # Even if two ids for one directory are never active together, one is a mistake, but for logs of projects.
+    seen: dict[object, str] = {}
     for name, entry in entries.items():
         if entry.knowledge is not None:
             identity = directory_identity(expand(entry.knowledge, home, where.parent))
-            if (other := seen.setdefault(identity, name)) != name:
+            if (other := seen.setdefault((identity, entry.sessions_of), name)) != name:
                 message = f"{other!r} and {name!r} are the same directory ({entry.knowledge}); keep one of them"
                 raise ConfigError(where, message, "bases")
     return settings

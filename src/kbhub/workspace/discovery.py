@@ -232,7 +232,7 @@ def discover(
         elif is_directory(base.path):
             bases.append(base)
             # Those of the config were already compared with each other on loading.
-            other = seen.setdefault(directory_identity(base.path), base)
+            other = seen.setdefault((directory_identity(base.path), base.sessions_of), base)
             if other is not base:
                 place = config.path if config.path and base.origin == other.origin == "config" else "--base"
                 both = f"{other.id!r} and {base.id!r} are the same directory, {base.path}"
@@ -323,6 +323,7 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
         shared_as=shared_as or name if engine else None,
         timeout=entry.timeout,
         keep_deleted=entry.keep_deleted,
+        sessions_of=real_path(expand(entry.sessions_of, home, config.folder)) if entry.sessions_of else None,
     )
 
 
@@ -387,5 +388,6 @@ def _joined(project: Base, own: Base, said: Set[str]) -> Base:
             "cache_dir": own.cache_dir or project.cache_dir,
             "kind": own.kind,
             "keep_deleted": own.keep_deleted,
+            "sessions_of": own.sessions_of,
         }
     )

@@ -369,6 +369,8 @@ class BaseEntry(BaseFields):
     """What the files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and Gemini CLI)."""
     keep_deleted: tuple[str, ...] = ()
     """`.gitignore`-style patterns of files whose text is kept and stays searchable after they are deleted."""
+    sessions_of: PathText | None = None
+    """Project whose sessions alone belong to a base of kind `session`: those that began in its folder."""
     memories: bool = False
     """Whether agents may remember in the database with the scope `team`; an admin of the base must also allow it
     there."""

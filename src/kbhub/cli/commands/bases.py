@@ -19,6 +19,7 @@ from kbhub.render.bases import (
     cleanup_report,
     contexts_report,
     documents_report,
+    found_report,
 )
 from kbhub.render.terminal import size_text, visible_line
 from kbhub.render.terminal import text as text_of
@@ -38,6 +39,7 @@ from kbhub.setup.contexts import ContextChange, parse_place
 from kbhub.setup.contexts import add_context as write_context
 from kbhub.setup.contexts import list_contexts as contexts_at
 from kbhub.setup.contexts import remove_context as take_back
+from kbhub.setup.found import add_found
 
 
 @command(bases_report, options=Formats)
@@ -49,10 +51,10 @@ def list_(hub: Hub) -> KnownBases:
     return list_bases(hub)
 
 
-@command(lambda change: change_report(change, "Added"))
+@command()
 def add(
     hub: Hub,
-    path: Annotated[str, Parameter(metavar="PATH|ID=PATH")],
+    path: Annotated[str | None, Parameter(metavar="PATH|ID=PATH")] = None,
     /,
     *,
     id_: Annotated[str | None, Parameter(name="--id", metavar="ID")] = None,
@@ -62,7 +64,8 @@ def add(
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     description: Annotated[str | None, Parameter(metavar="TEXT")] = None,
     writable: bool = False,
-) -> BaseChange:
+    found: bool = False,
+) -> Reply:
     """Add a folder of Markdown files as a base.
 
     The base is active in every project, or only below the folders given with --for. Comments and everything else in
@@ -79,8 +82,16 @@ def add(
         name: Display name.
         description: What the base is about, for people and agents.
         writable: Allow agents to write documents in the base.
+        found: Instead, add what Claude Code, Codex and Gemini CLI keep of this project: memories and logs of sessions,
+            read-only and active in this project only.
     """
-    return add_base(hub, NewBase(path, id_, for_, include, exclude, name, description, writable))
+    if found == (path is not None):
+        raise UsageError("Name one folder, or give --found alone.")
+    if found:
+        made = add_found(hub)
+        return Reply(made, found_report(made), code=0 if made.bases else 1)
+    change = add_base(hub, NewBase(path or "", id_, for_, include, exclude, name, description, writable))
+    return Reply(change, change_report(change, "Added"))
 
 
 @command(lambda change: change_report(change, "Removed"))

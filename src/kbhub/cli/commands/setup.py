@@ -15,13 +15,15 @@ from pydantic import Field
 
 from kbhub.cli.app import app
 from kbhub.cli.console import confirmed, show_text, wants_colour
-from kbhub.cli.options import Common, Exact, Reply, command
-from kbhub.errors import UsageError
+from kbhub.cli.options import Common, Exact, Reply, command, hub_options
+from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.render.setup import question, setup_report
 from kbhub.render.terminal import Painter, json_escaped
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine, this_platform
+from kbhub.setup.found import add_found, found
 from kbhub.setup.instructions import HOOKED, agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
 from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
@@ -30,6 +32,7 @@ from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.validation import schema_file, schema_files
 
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
+FOUND_QUESTION = "Search what your agents keep of this project, too, only here ({})? `kbhub bases add --found` does."
 NO_SKILL = "None of these clients reads skills; `kbhub setup --agents-md` names the command in a project's AGENTS.md."
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 SPEAK = "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub trust --documents`."
@@ -123,12 +126,23 @@ def setup(
     if not yes and not _agreed(steps, json=common.json):
         return Reply(hints=("Nothing was changed.",), code=1)
     steps = tuple(carry_out(task) for task in tasks)
+    if not yes and any((step.action, step.state) == ("register", "done") for step in steps):
+        notes += _found(common)
     return _reply(SetupReport(dry_run=False, steps=steps, pastes=by_hand, notes=notes))
 
 
 def _wants_hooks(chosen: Sequence[Client]) -> bool:
     """Ask whether hooks are wanted, if a client has any."""
     return bool({client.name for client in chosen} & {hooked.client for hooked in HOOKED}) and confirmed(HOOKS_QUESTION)
+
+
+def _found(common: Common) -> tuple[str, ...]:
+    """Ask, where kbhub is new, whether to search what clients keep of this project; return what was added."""
+    hub = Hub(hub_options(common))
+    with suppress(KbhubError):
+        if (names := ", ".join(found(hub))) and confirmed(FOUND_QUESTION.format(names)):
+            return tuple(f"Added the base {base.id}: {base.path}." for base in add_found(hub).bases)
+    return ()
 
 
 def _offered(chosen: Sequence[Client], machine: Machine, common: Common) -> list[PlannedStep]:

@@ -6,17 +6,22 @@ Credentials are left out of it.
 from __future__ import annotations
 
 import json
+import os
 import re
+from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from kbhub.documents.secrets import masked
+from kbhub.documents.secrets import find_secrets, masked
 from kbhub.documents.sources.converted import Part, document_of_parts
 from kbhub.types import Document
 from kbhub.values import struct
-from kbhub.workspace.formats import LOG_SUFFIX
+from kbhub.workspace.files import read_regular
+from kbhub.workspace.formats import LOG_SUFFIX, is_session
+from kbhub.workspace.settings import DEFAULT_FILE_BYTES
 
 TOOL_CHARACTERS = 400
 """Characters kept of a tool call or its result: enough to see what was done."""
@@ -118,7 +123,7 @@ class Transcript:
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 turn.tools.append(_call(block.get("name"), block.get("input")))
             elif isinstance(block, dict) and block.get("type") == "tool_result":
-                turn.tools += _result(block.get("content"))
+                turn.tools += _result(block.get("content"), failed=block.get("is_error") is True)
         if turn.tools and not turn.texts:
             turn.role = "assistant"  # tool results are logged as user messages
         self._say(turn)
@@ -177,7 +182,8 @@ class Transcript:
             if isinstance(call, dict):
                 shown = call.get("resultDisplay")
                 turn.tools.append(_call(call.get("name"), call.get("args")))
-                turn.tools += _result(shown if isinstance(shown, str) else call.get("result"))
+                failed = call.get("status") == "error"
+                turn.tools += _result(shown if isinstance(shown, str) else call.get("result"), failed=failed)
         if not turn.texts and not turn.tools:
             return
         # The whole message is logged again whenever one of its tools has answered.
@@ -225,14 +231,48 @@ def _texts(content: object) -> list[str]:
 
 
 def _call(name: object, arguments: object) -> str:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False) if arguments else ""
+    """A tool call as one short line: a command as it was typed, an edit as old and new text, all else as JSON."""
+    given = _object(arguments)
+    command = given.get("command") or given.get("cmd")
+    if isinstance(command, list):
+        command = " ".join(word for word in command if isinstance(word, str))
+    new = next((given[key] for key in _NEW if isinstance(given.get(key), str)), None)
+    file = next((given[key] for key in _FILE if isinstance(given.get(key), str)), "")
+    if isinstance(command, str) and command:
+        text = command
+    elif file and new is not None:
+        old = next((given[key] for key in _OLD if isinstance(given.get(key), str)), "")
+        text = f"{file}: {f'{old[: TOOL_CHARACTERS // 2]} → ' if old else ''}{new}"
+    else:
+        text = arguments if isinstance(arguments, str) else json.dumps(given, ensure_ascii=False) if arguments else ""
     return _cut(f"Tool {_text(name) or 'call'}: {text}".rstrip(": "))
 
 
-def _result(content: object) -> list[str]:
-    """A tool's result as one short line, or nothing if it has no text."""
-    text = " ".join(_strings(content)).strip()
-    return [_cut(f"Result: {text}")] if text else []
+_FILE, _OLD = ("file_path", "path", "absolute_path"), ("old_string", "old_str")
+_NEW = ("new_string", "new_str", "content", "file_text")
+"""Parameters of tools that edit: the file, the text before and after."""
+
+_EXIT = re.compile(r"(?i)\bexit(?:ed with)?[ _]code\b\W{0,3}(-?\d+)")
+
+
+def _object(value: object) -> dict[str, Any]:
+    """A JSON object, also one in a string, as Codex writes arguments and results."""
+    if isinstance(value, str) and value.startswith("{") and len(value) < LINE_BYTES:
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _result(content: object, *, failed: bool = False) -> list[str]:
+    """A tool's result as one short line, with the exit status if it tells one, or nothing if it has no text."""
+    given = _object(content)
+    about = given.get("metadata")
+    said = " ".join(_strings(given or content)).strip()
+    status = about.get("exit_code") if isinstance(about, dict) else None
+    if status is None and (match := _EXIT.search(said[: 2 * TOOL_CHARACTERS])):
+        status = match[1]
+    how = f" (exit {status})" if isinstance(status, int | str) else " (failed)" if failed else ""
+    return [_cut(f"Result{how}: {said}".rstrip(": "))] if said or how else []
 
 
 def _strings(value: object) -> list[str]:
@@ -255,6 +295,41 @@ def _cut(text: str) -> str:
     # Cut first: a result may be as long as the log.
     line = _BLANKS.sub(" ", _clean(text[: 4 * TOOL_CHARACTERS])).strip()
     return line if len(line) <= TOOL_CHARACTERS else f"{line[: TOOL_CHARACTERS - 1]}…"
+
+
+FIRST_LINES = 50
+"""Lines of a log in which it says where its session began."""
+
+
+@lru_cache(maxsize=50_000)
+def began_in(file: Path, project: Path) -> bool:
+    """Return whether the session of a log began in a project, not in another repository inside it. A log only grows."""
+    transcript = Transcript()
+    try:
+        with file.open("rb") as lines:
+            for number in range(1, FIRST_LINES):
+                with suppress(ValueError, RecursionError):
+                    transcript.take(json.loads(lines.readline(LINE_BYTES) or b"null"), number)
+                if transcript.folder:
+                    break
+    except OSError:
+        return False
+    folder = Path(os.path.realpath(transcript.folder)) if os.path.isabs(transcript.folder) else None  # noqa: PTH117
+    if folder is None or not folder.is_relative_to(project):
+        return False
+    inner = (one for one in (folder, *folder.parents) if one != project and one.is_relative_to(project))
+    return not any((one / ".git").exists() for one in inner)
+
+
+def why_not_ours(file: Path, project: Path | None) -> str | None:
+    """Return why a file must stay out of a base of sessions: the log of another project, or a memory with a secret."""
+    if not is_session(file.name.lower()):
+        try:
+            found = find_secrets(read_regular(file, DEFAULT_FILE_BYTES).decode("utf-8", "replace"))
+        except OSError:
+            return None  # what reads it says so
+        return "it seems to hold a credential" if found else None
+    return None if project is None or began_in(file, project) else f"its session did not begin in {project}"
 
 
 def read_transcript(path: str, file: BinaryIO, max_bytes: int) -> Transcript:

@@ -139,6 +139,7 @@ def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
         if any(filters) or base.inline_tags
         else ""
     )
+    taken += f"\0sessionsOf {base.sessions_of}" if base.sessions_of else ""
     made_by = f"{SCHEMA_VERSION}\0{model or ''}"
     digest = hashlib.sha256(f"{base.path}\0{taken}\0{made_by}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
     readable = _NAME.sub("-", name)[:NAME_CHARACTERS].strip("-.") or "base"

@@ -1,0 +1,135 @@
+"""What clients keep of a project on this machine, their memories and logs of sessions, as bases of that project only.
+
+Sources, read in November 2026: Claude Code 2.1, Codex 0.171 and Gemini CLI 0.61, where they write. Claude Code names a
+folder by the path of the project, in which every other character becomes a hyphen: two projects may share one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from kbhub.documents.sources.sessions import began_in
+from kbhub.errors import UsageError
+from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.setup.bases import activated, config_file, edit_config, portable
+from kbhub.setup.clients import Machine, this_platform
+from kbhub.workspace.config import directory_identity, folder_of
+from kbhub.workspace.jsonc import set_value
+from kbhub.workspace.settings import GlobalConfig
+
+CLAUDE_CHARACTERS = 200
+"""Longest name that Claude Code gives to the folder of a project without a hash."""
+
+_UNFIT = re.compile(r"[^a-zA-Z0-9]")
+
+
+class FoundBase(Model):
+    """A folder that a client keeps."""
+
+    id: str = Field(description="Its id as a base.")
+    path: Path = Field(description="Its folder.")
+    added: bool = Field(description="Whether the config lacked it.")
+
+
+class FoundBases(Model):
+    """What the clients on this machine keep of a project."""
+
+    project: Path = Field(description="The project, in which alone they are active.")
+    config: Path = Field(description="The file that says so.")
+    bases: tuple[FoundBase, ...] = Field((), description="One per client and kind.")
+
+
+def project_of(hub: Hub) -> Path:
+    """Return the folder of the project; `UsageError` if there is none."""
+    workspace = hub.discovery().workspace
+    if project := workspace.git_root or workspace.directory:
+        return project
+    raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
+
+
+def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Return what clients keep of the project: id → folder, fields of the entry. No link is followed to another's."""
+    project, home = project_of(hub), hub.options.home
+    machine = Machine(home, hub.options.env, this_platform())
+    named = _UNFIT.sub("-", project.name).strip("-") or "project"
+    logs = {"kind": "session", "keepDeleted": ["*"]}
+    ours = {**logs, "sessionsOf": portable(project, home)}
+    places: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for folder in _claude(machine.path("{claude}/projects"), project):
+        places[f"claude-{named}"] = folder, {**ours, "include": ["/memory/*.md"]}
+    if _is_plain(codex := machine.path("{codex}/sessions")):
+        places[f"codex-{named}"] = codex, ours
+    if (memories := machine.path("{codex}/memories")).joinpath("memory_summary.md").is_file() and _is_plain(memories):
+        places["codex-user"] = memories, {"kind": "session", "include": ["/memory_summary.md"]}
+    gemini = machine.path("{home}/.gemini")
+    for folder in _gemini(gemini / "tmp", project):
+        places[f"gemini-{named}"] = folder, {**logs, "include": ["/memory/*.md"]}
+    if (gemini / "GEMINI.md").is_file() and _is_plain(gemini):
+        only = {"include": ["/GEMINI.md"], "exclude": ["/*", "!/GEMINI.md"]}
+        places["gemini-user"] = gemini, {"kind": "session", **only}
+    return places
+
+
+def _is_plain(folder: Path) -> bool:
+    return folder.is_dir() and not folder.is_symlink()
+
+
+def _claude(projects: Path, project: Path) -> Iterator[Path]:
+    """Yield the project's folder, if its logs say that it is this project's and none says that it is another's."""
+    name = _UNFIT.sub("-", str(project))
+    folder = projects / name
+    if len(name) <= CLAUDE_CHARACTERS and _is_plain(folder):
+        told = [began_in(log, project) for log in folder.glob("*.jsonl") if not log.is_symlink()]
+        if told and all(told):
+            yield folder
+
+
+def _gemini(folders: Path, project: Path) -> Iterator[Path]:
+    """Yield the folder that has the project's path in it or, of older versions, the hash of the path as its name."""
+    old = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()
+    for folder in sorted(folders.iterdir()) if _is_plain(folders) else ():
+        marker = folder / ".project_root"
+        said = marker.read_text("utf-8", "replace").strip() if marker.is_file() and not marker.is_symlink() else ""
+        if _is_plain(folder) and (os.path.realpath(said) == str(project) if said else folder.name == old):
+            yield folder
+            return
+
+
+def add_found(hub: Hub) -> FoundBases:
+    """Add to the global config what clients keep of the project, active there only. What it has already stays."""
+    project, path, home = project_of(hub), config_file(hub), hub.options.home
+    places, known = found(hub), list[FoundBase]()
+
+    def edit(text: str, settings: GlobalConfig) -> str:
+        names = []
+        for wanted, (folder, fields) in places.items():
+            name, there = _name(wanted, folder, fields, settings, hub)
+            names.append(name)
+            known.append(FoundBase(id=name, path=folder, added=not there))
+            if not there:
+                text = set_value(text, ["bases", name], {"knowledge": portable(folder, home), **fields}, path)
+        return activated(text, settings, project, names, path, home) if names else text
+
+    edit_config(hub, edit)
+    return FoundBases(project=project, config=path, bases=tuple(known))
+
+
+def _name(wanted: str, folder: Path, fields: dict[str, Any], settings: GlobalConfig, hub: Hub) -> tuple[str, bool]:
+    """Return the id of a found folder, and whether the config has it; another base of that name gets a number."""
+    entries, taken, number = settings.entries(), wanted, 1
+    for name, entry in entries.items():
+        other = folder_of(name, entry, config_file(hub).parent, hub.options.home, hub.options.env)
+        if directory_identity(other) == directory_identity(folder) and entry.sessions_of == fields.get("sessionsOf"):
+            return name, True
+    while taken in entries:
+        number += 1
+        taken = f"{wanted}-{number}"
+    return taken, False

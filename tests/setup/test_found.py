@@ -1,0 +1,236 @@
+"""`kbhub bases add --found`: what clients keep of this project is found, and nothing of another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+
+import pytest
+
+from kbhub.errors import UsageError
+from kbhub.setup.found import add_found
+from kbhub.types import Query
+from kbhub.workspace.jsonc import read_jsonc
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
+KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
+
+
+@pytest.fixture(autouse=True)
+def own(environment):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        environment.env.pop(name, None)
+
+
+def claude_folder(environment, project):
+    return environment.home / ".claude/projects" / re.sub(r"[^a-zA-Z0-9]", "-", str(project))
+
+
+def claude_log(environment, project, text, *, folder=None, name="s1"):
+    record = {"type": "user", "sessionId": name, "cwd": str(project), "timestamp": "2026-11-02T10:00:00Z"}
+    record["message"] = {"role": "user", "content": text}
+    place = folder or claude_folder(environment, project)
+    return environment.write(place / f"{name}.jsonl", json.dumps(record) + "\n")
+
+
+def codex_log(environment, project, text, name):
+    records = [
+        {"type": "session_meta", "payload": {"id": name, "cwd": str(project), "instructions": "x" * 50_000}},
+        {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"text": text}]}},
+    ]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    return environment.write(environment.home / f".codex/sessions/2026/11/02/rollout-{name}.jsonl", text)
+
+
+def gemini_log(environment, folder, text):
+    record = {"id": "m1", "type": "user", "timestamp": "2026-09-01T10:00:00Z", "content": text}
+    place = environment.home / ".gemini/tmp" / folder
+    environment.write(place / "chats/session-1.jsonl", json.dumps(record) + "\n")
+    return place
+
+
+def added(environment, project=None):
+    hub = environment.hub(cwd=project or environment.project)
+    return {base.id: base for base in add_found(hub).bases}
+
+
+def texts(environment, words, project=None):
+    """All excerpts found for some words in the bases that are active in a project."""
+    hub = environment.hub(cwd=project or environment.project)
+    hub.sync()
+    return " ".join(hit.excerpt for hit in hub.search(Query(text=words, limit=50)).hits)
+
+
+@pytest.fixture
+def other(environment):
+    """Another repository of the same user."""
+    project = environment.home / "other"
+    (project / ".git").mkdir(parents=True)
+    return project
+
+
+def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(environment, other):
+    project = environment.project
+    claude_log(environment, project, "The zebra ledger books refunds.")
+    environment.write(claude_folder(environment, project) / "memory/MEMORY.md", "# Notes\n\nThe zebra sleeps.\n")
+    codex_log(environment, project, "Why does the zebra parser fail?", "a")
+    place = gemini_log(environment, "shop", "Explain the zebra cache")
+    environment.write(place / ".project_root", str(project))
+    environment.write(place / "memory/MEMORY.md", "The zebra index is private.\n")
+    environment.write(environment.home / ".gemini/GEMINI.md", "I ride a zebra.\n")
+    environment.write(environment.home / ".gemini/oauth.md", "zebra token file\n")
+    environment.write(environment.home / ".codex/memories/memory_summary.md", "Prefers zebra stripes.\n")
+    environment.write(environment.home / ".codex/memories/raw_memories.md", "zebra of all projects\n")
+    bases = added(environment)
+    name = project.name
+
+    assert set(bases) == {f"claude-{name}", f"codex-{name}", f"gemini-{name}", "codex-user", "gemini-user"}
+    assert all(base.added for base in bases.values())
+    found = texts(environment, "zebra")
+    for told in (
+        "books refunds",
+        "zebra sleeps",
+        "parser fail",
+        "zebra cache",
+        "is private",
+        "ride a zebra",
+        "stripes",
+    ):
+        assert told in found
+    assert "token file" not in found
+    assert "all projects" not in found
+    assert texts(environment, "zebra", other) == ""
+    assert not any(base.writable for base in environment.hub().discovery().bases if base.id in bases)
+    assert not any(base.added for base in added(environment).values())
+
+
+def test_two_projects_share_the_logs_of_codex_and_see_their_own(environment, other):
+    """Each has its index and its kept texts, though the folder is one; also after the logs are deleted."""
+    logs = [
+        codex_log(environment, environment.project, "The walrus of ours.", "a"),
+        codex_log(environment, other, "The walrus of theirs.", "b"),
+        codex_log(environment, environment.project / "api", "The walrus below.", "c"),
+    ]
+    (environment.project / "inner/.git").mkdir(parents=True)
+    logs.append(codex_log(environment, environment.project / "inner", "The walrus of a repository inside.", "d"))
+    logs.append(codex_log(environment, environment.project / "../../home/other", "The walrus by dots.", "e"))
+    added(environment)
+    added(environment, other)
+    for _ in range(2):
+        ours, theirs = texts(environment, "walrus"), texts(environment, "walrus", other)
+        assert ("of ours" in ours, "below" in ours) == (True, True)
+        assert ("of theirs" in ours, "inside" in ours, "by dots" in ours) == (False, False, False)
+        assert ("of theirs" in theirs, "by dots" in theirs, "of ours" in theirs) == (True, True, False)
+        for log in logs:
+            log.unlink(missing_ok=True)
+
+
+def test_a_folder_that_two_projects_share_is_not_taken(environment):
+    """`/x/a-b` and `/x/a/b` have one folder in Claude Code, so what it holds may be the other's."""
+    one, two = environment.home / "a-b", environment.home / "a/b"
+    for project in (one, two):
+        (project / ".git").mkdir(parents=True)
+    assert claude_folder(environment, one) == claude_folder(environment, two)
+    environment.write(claude_folder(environment, one) / "memory/MEMORY.md", "The secret of the other.\n")
+    assert added(environment, one) == {}  # nothing says whose it is
+    claude_log(environment, two, "two")
+    assert added(environment, one) == {}
+    claude_log(environment, one, "one", name="s2")
+    assert added(environment, one) == {}
+    assert added(environment, two) == {}
+
+
+def test_a_log_of_another_project_that_comes_later_stays_out(environment, other):
+    claude_log(environment, environment.project, "The heron is ours.")
+    added(environment)
+    claude_log(
+        environment, other, "The heron is theirs.", folder=claude_folder(environment, environment.project), name="s9"
+    )
+    found = texts(environment, "heron")
+    assert ("is ours" in found, "is theirs" in found) == (True, False)
+
+
+@posix
+def test_links_lead_to_nothing_of_another_project(environment, other):
+    claude_log(environment, other, "The otter is theirs.")
+    environment.write(claude_folder(environment, other) / "memory/MEMORY.md", "The otter memory is theirs.\n")
+    claude_folder(environment, environment.project).symlink_to(claude_folder(environment, other))
+    (environment.home / ".gemini/tmp").mkdir(parents=True)
+    place = gemini_log(environment, "other", "The otter chat is theirs.")
+    environment.write(place / ".project_root", str(other))
+    link = environment.home / ".gemini/tmp/shop"
+    link.mkdir()
+    (link / ".project_root").symlink_to(environment.write(environment.home / "root.txt", str(environment.project)))
+    assert added(environment) == {}
+
+    claude_folder(environment, environment.project).unlink()
+    claude_log(environment, environment.project, "The otter is ours.")
+    (claude_folder(environment, environment.project) / "memory").symlink_to(
+        claude_folder(environment, other) / "memory"
+    )
+    (claude_folder(environment, environment.project) / "s7.jsonl").symlink_to(
+        claude_folder(environment, other) / "s1.jsonl"
+    )
+    assert len(added(environment)) == 1
+    found = texts(environment, "otter")
+    assert ("is ours" in found, "theirs" in found) == (True, False)
+
+
+def test_secrets_stay_out(environment):
+    claude_log(environment, environment.project, f"The badger key is {KEY} today.")
+    memory = claude_folder(environment, environment.project) / "memory"
+    environment.write(memory / "a.md", f"The badger uses api_key={KEY} always.\n")
+    environment.write(memory / "b.md", "The badger digs.\n")
+    added(environment)
+    found = texts(environment, "badger")
+    assert ("badger key" in found, "badger digs" in found, KEY in found, "uses" in found) == (True, True, False, False)
+
+
+def test_an_older_folder_of_gemini_is_known_by_the_hash_of_the_path(environment, other):
+    for project, words in ((environment.project, "ours"), (other, "theirs")):
+        gemini_log(environment, hashlib.sha256(str(project).encode()).hexdigest(), f"The lynx is {words}.")
+    added(environment)
+    found = texts(environment, "lynx")
+    assert ("ours" in found, "theirs" in found) == (True, False)
+
+
+def test_what_was_active_in_a_project_stays_so_and_ids_do_not_clash(environment):
+    environment.write(environment.home / "work/notes/a.md", "# A\n")
+    name = environment.project.name
+    config = {"bases": {f"claude-{name}": "~/work/notes"}, "repos": {str(environment.project.parent): f"claude-{name}"}}
+    file = environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    claude_log(environment, environment.project, "hello")
+    assert set(added(environment)) == {f"claude-{name}-2"}
+    active = [base.id for base in environment.hub().discovery().bases]
+    assert {f"claude-{name}", f"claude-{name}-2"} <= set(active)
+    assert read_jsonc(file)["bases"][f"claude-{name}-2"]["keepDeleted"] == ["*"]
+
+
+def test_the_command_takes_one_of_the_two(kbhub, environment):
+    assert kbhub("bases", "add").code == 2
+    assert kbhub("bases", "add", "--found", ".").code == 2
+    assert "keep nothing of" in kbhub("bases", "add", "--found", code=1).out
+    claude_log(environment, environment.project, "hello")
+    assert "Added claude-" in kbhub("bases", "add", "--found", code=0).out
+
+
+def test_without_a_project_nothing_is_found(environment):
+    with pytest.raises(UsageError, match="No project"):
+        added(environment, environment.home)
+
+
+def test_setup_offers_it_where_kbhub_is_new_and_once(account):
+    log = account.home / ".claude/projects" / re.sub(r"[^a-zA-Z0-9]", "-", str(account.project)) / "s.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text(json.dumps({"type": "user", "cwd": str(account.project), "message": {"content": "hi"}}) + "\n")
+    config = account.home / ".kbhub.json"
+
+    _, _, err = account.run("--no-hooks", "--no-subagent", typed="y\nn\n")
+    assert ("Search what your agents keep" in err, config.exists()) == (True, False)
+    assert "agents keep" not in account.run("--no-hooks", "--no-subagent", typed="y\n")[2]
+    account.run("--remove", "--yes")
+    _, out, err = account.run("--no-hooks", "--no-subagent", typed="y\ny\n")
+    assert "Added the base claude-" in out + err
+    assert [base["kind"] for base in read_jsonc(config)["bases"].values()] == ["session"]
