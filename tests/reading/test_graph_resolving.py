@@ -61,6 +61,30 @@ def test_a_path_is_one_from_the_documents_folder():
         assert path == led("a/x.md", target, "markdown"), target
 
 
+def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
+    """By the root of the site, slug, id, a name without its number, and from the page as from a folder."""
+    paths = ["docs/adr/0003-cache.mdx", "docs/guides/index.md", "docs/native-setup.md", "docs/cli/plan.md", "docs/b.md"]
+    table = PathTable(paths, (), [("docs/native-setup.md", "/native/setup"), ("docs/b.md", "bee")])
+    inner = PathTable(path.removeprefix("docs/") for path in paths)
+    leads = {
+        "/adr/cache": "docs/adr/0003-cache.mdx",
+        "./cache": "docs/adr/0003-cache.mdx",
+        "/guides/": "docs/guides/index.md",
+        "/docs/cli/plan": "docs/cli/plan.md",
+        "../../cli/plan": "docs/cli/plan.md",
+        "/native/setup": "docs/native-setup.md",
+        "../bee": "docs/b.md",
+        "/plan": None,
+        "../../../../b": None,
+    }
+    found = {target: table.resolve("docs/adr/0004-queue.md", target, "markdown") for target in leads}
+
+    assert leads == {target: one and one.path for target, one in found.items()}
+    assert found["/adr/cache"].by == "site"
+    assert inner.resolve("b.md", "/docs/cli/plan.md", "markdown").path == "cli/plan.md"
+    assert inner.resolve("b.md", "/other/cli/plan.md", "wikilink") is None
+
+
 def test_a_wikilink_is_a_path_from_the_root_or_a_name():
     """Exact path first, then relative, then file name, title and alias."""
     for target, path in {

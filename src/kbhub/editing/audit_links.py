@@ -116,7 +116,7 @@ def links(run: AuditRun, material: Material) -> Iterator[Found]:
                 yield _without_heading(material, link, missing[id(link)])
             if link.others:
                 yield _ambiguous(material, link)
-            elif link.by != "itself" and link.goal[0] == material.base.id and "@" not in link.target:
+            elif link.by not in ("itself", "site") and link.goal[0] == material.base.id and "@" not in link.target:
                 yield from _misspelt(material, link, link.goal[1], targets)
     if count := sum(link.status == "outside" for link in material.links):
         what = "1 link leads" if count == 1 else f"{count} links lead"

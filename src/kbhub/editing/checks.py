@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
-from kbhub.index.catalogue import document_names, front_matter_of, link_rows, tag_counts_without
+from kbhub.index.catalogue import document_names, document_slugs, front_matter_of, link_rows, tag_counts_without
 from kbhub.index.engine import Index
 from kbhub.index.references import ref_of
 from kbhub.reading.code_references import Sources
@@ -67,11 +67,11 @@ class _Known:
             index = hub.index(other)
             try:
                 with index.snapshot():
-                    names, paths = list(document_names(index)), index.paths()
+                    names, paths, slugs = list(document_names(index)), index.paths(), document_slugs(index)
                     self.tags += tag_counts_without(index, without=path if other.id == base.id else "")
             except IndexUnavailable:
                 continue
-            self.targets[other.id] = PathTable(paths, names)
+            self.targets[other.id] = PathTable(paths, names, slugs)
             for other_path, name in names:
                 if other.id != base.id or other_path != path:
                     self.titles.setdefault(name, []).append(ref_of(other, other_path, self.bases))

@@ -22,6 +22,9 @@ MOST_FILES = 50_000
 """Files of a base considered for attachments linked by name alone, as in Obsidian; that takes 50 ms, and files beyond
 the limit count as missing."""
 
+ASSETS = "static"
+"""Folder of a site's files other than pages, whose addresses are without it."""
+
 MOST_SAME = 1000
 """Most files with the same name that are considered."""
 
@@ -51,7 +54,7 @@ class ResolvedLink:
     others: tuple[Node, ...] = ()
     """Other documents it could mean."""
     by: str = ""
-    """How it was resolved: `itself`, `path`, `name` or `title`."""
+    """How it was resolved: `itself`, `path`, `name`, `title` or `site`."""
     why: str = ""
     """Why it is broken or outside, in words; for a file, its path in its base."""
 
@@ -141,6 +144,8 @@ class Faults:
             led_out = led_out or (inside_of(home, place) is None and not _within(git_root, place, home))
         if led_out and edge.link.target.startswith(("../", "./")):
             return "outside", "it leads out of all bases"
+        if edge.link.target.startswith("/") and (file := _existing(home, f"{ASSETS}{edge.link.target}")):
+            return "file", file
         if edge.link.kind not in PATH_KINDS and (attached := self._attachment(home, edge.link.target)):
             return "file", attached
         return "broken", "no such document or file"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from kbhub.errors import DocumentNotFound, IndexUnavailable
-from kbhub.index.catalogue import LinkedDocument, front_matter_of, link_rows, linked_documents
+from kbhub.index.catalogue import LinkedDocument, document_slugs, front_matter_of, link_rows, linked_documents
 from kbhub.index.engine import Index
 from kbhub.index.query.parser import fold
 from kbhub.index.references import ref_of
@@ -292,7 +292,7 @@ def _links_of(base: Base, index: Index, cached: BaseLinks | None) -> BaseLinks:
             return cached
         rows = linked_documents(index)
         names = ((row.path, name) for row in rows.values() for name in (row.title, *row.aliases))
-        table = PathTable(rows, names)
+        table = PathTable(rows, names, document_slugs(index))
         written = [WrittenLink(*row) for row in link_rows(index)]  # type: ignore[arg-type]  # kinds come from the parser
         written += _related_links(index)
     links = [(link, table.resolve(link.path, link.target, link.kind)) for link in written]

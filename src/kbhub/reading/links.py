@@ -28,6 +28,12 @@ MOST_NAMED = 100
 """Documents with the same name that are compared by distance, those with the shortest paths: a base may have thousands
 named `index.md`, and thousands of links to that name."""
 
+SITE_ROOTS = frozenset({"content", "doc", "docs", "documentation", "pages", "site", "website"})
+"""Folders, case-folded, that are not part of the addresses of a documentation site's pages."""
+
+_NUMBER = re.compile(r"(?:(?<=/)|^)\d+[ _.-]+(?=[^/])")
+"""Number in front of a file's or folder's name, which Docusaurus leaves out of addresses."""
+
 MOST_OTHERS = 9
 """Most alternatives listed beside the chosen document."""
 
@@ -37,8 +43,8 @@ class Resolution:
     """The document that a link leads to."""
 
     path: str
-    by: Literal["itself", "path", "name", "title"]
-    """How it was resolved; `itself` is a link to a heading of its own document."""
+    by: Literal["itself", "path", "name", "title", "site"]
+    """How it was resolved: `itself` by a heading of its own document, `site` by its address on a documentation site."""
     others: tuple[str, ...] = ()
     """Other documents with the same name, the nearest first, if only distance decided."""
 
@@ -46,12 +52,15 @@ class Resolution:
 class PathTable:
     """The documents of a base by everything a link may call them.
 
-    Paths are written with `/`; `names` are (path, name) of titles and aliases.
+    Paths are written with `/`; `names` are (path, name) of titles and aliases, `slugs` of `slug` and `id` in front
+    matter.
     """
 
-    def __init__(self, paths: Iterable[str], names: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, paths: Iterable[str], names: Iterable[tuple[str, str]] = (), slugs: Iterable[tuple[str, str]] = ()
+    ) -> None:
         self.paths = frozenset(paths)
-        self._names = tuple(names)
+        self._names, self._slugs = tuple(names), tuple(slugs)
 
     @cached_property
     def _folded(self) -> dict[str, str]:
@@ -76,6 +85,31 @@ class PathTable:
             paths[folded(name)].append(path)
         return paths
 
+    @cached_property
+    def _by_address(self) -> dict[str, str]:
+        """Folded address on a documentation site → path, the shortest."""
+        given = [(path, posixpath.join(posixpath.dirname(path), str(slug))) for path, slug in self._slugs]
+        addresses: dict[str, str] = {}
+        for path, name in sorted([*given, *((path, path) for path in self.paths)], key=lambda pair: _length(pair[0])):
+            address = _address(name)
+            addresses.setdefault(address, path)
+            while address.partition("/")[0] in SITE_ROOTS:
+                address = address.partition("/")[2]
+                addresses.setdefault(address, path)
+        return addresses
+
+    def _on_site(self, source: str, target: str) -> str | None:
+        """Return the page that a path leads to on a documentation site, whose addresses are not those of its files."""
+        if target.startswith("/"):
+            top, _, rest = target.strip("/").partition("/")
+            has_top = any(path.startswith(f"{top}/") for path in self.paths)
+            places = [target.strip("/"), *([] if has_top else [rest])]
+        else:
+            # Without suffix, it is relative to the page's own address.
+            folders = [posixpath.dirname(source), *([] if is_markdown(target) else [stem(source)])]
+            places = [posixpath.join(folder, target) for folder in folders]
+        return next((self._by_address[at] for at in map(_address, places) if at in self._by_address), None)
+
     def resolve(self, source: str, target: str, kind: LinkKind) -> Resolution | None:
         """Find the document that a link leads to, or None if it is not in this base.
 
@@ -96,7 +130,8 @@ class PathTable:
         for place in places(source, target, kind):
             if (path := self.at(place, folders=True)) is not None:
                 return Resolution(path, "path")
-        return None
+        page = self._on_site(source, target) if kind in PATH_KINDS and target.startswith(("/", "./", "../")) else None
+        return Resolution(page, "site") if page is not None else None
 
     def at(self, place: str, *, folders: bool = True) -> str | None:
         """Return the document at a path relative to the base, with `/`; case and extension do not matter.
@@ -164,6 +199,13 @@ def folded(text: str) -> str:
 def stem(path: str) -> str:
     """Return a path without its Markdown extension."""
     return path.rpartition(".")[0] if is_markdown(path) else path
+
+
+def _address(path: str) -> str:
+    """Return the folded address of a page: without numbers, suffix and the name of the page for its folder."""
+    address = folded(stem(_NUMBER.sub("", posixpath.normpath(path)).strip("/")))
+    folder, _, name = address.rpartition("/")
+    return folder if name in (*FOLDER_PAGES, ".") else address
 
 
 def _end(path: str, parts: int) -> str:
