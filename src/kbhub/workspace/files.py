@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-
-import platformdirs
 
 RACY_SECONDS = 2.0
 """A file changed this recently may change again within one tick of its clock (2 s on FAT)."""
@@ -181,7 +180,7 @@ def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:
     named = str(override) if override is not None else env.get("KBHUB_CACHE_DIR")
     if named:
         return expand(named, user_home(env), Path()).absolute()
-    return Path(platformdirs.user_cache_dir("kbhub", appauthor=False))
+    return _user_folder("cache", env)
 
 
 def data_dir(env: Mapping[str, str]) -> Path:
@@ -189,7 +188,18 @@ def data_dir(env: Mapping[str, str]) -> Path:
     named = env.get("KBHUB_DATA_DIR")
     if named:
         return expand(named, user_home(env), Path()).absolute()
-    return Path(platformdirs.user_data_dir("kbhub", appauthor=False))
+    return _user_folder("data", env)
+
+
+def _user_folder(kind: str, env: Mapping[str, str]) -> Path:
+    """Return the system's folder for data or caches of kbhub."""
+    if sys.platform == "linux":
+        named = env.get(f"XDG_{kind.upper()}_HOME", "").strip()
+        return Path(named or user_home(env) / {"data": ".local/share", "cache": ".cache"}[kind]) / "kbhub"
+    import platformdirs  # noqa: PLC0415 - 4 MB, which windows on Linux do without
+
+    folder = platformdirs.user_data_dir if kind == "data" else platformdirs.user_cache_dir
+    return Path(folder("kbhub", appauthor=False))
 
 
 def is_directory(path: Path) -> bool:

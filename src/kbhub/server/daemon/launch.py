@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -45,6 +44,8 @@ from kbhub.values import struct
 from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
+    from subprocess import Popen
+
     from kbhub.ui.access import PageAddress
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ def reach(
     try:
         folder.make()
         return _Start(folder, start, env).until(lambda starting: greeted(folder, hello, starting=starting))
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         raise DaemonUnavailable(str(error)) from error
 
 
@@ -112,7 +113,7 @@ def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str
     try:
         folder.make()
         return _Start(folder, start, env).until(ready)
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         raise DaemonUnavailable(str(error)) from error
 
 
@@ -143,7 +144,7 @@ class _Start:
     def __init__(self, folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
         self._folder, self._start, self._env = folder, start, env
         self._lock: Lock | None = None
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Popen[bytes] | None = None
 
     def until(self, there: Callable[[bool], T | None]) -> T:
         """Poll until something is there; start a daemon, unless another process does.
@@ -239,29 +240,24 @@ def _gone(folder: DaemonFolder, seconds: float) -> bool:
     return not held
 
 
-def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> Popen[bytes]:
     """Start the daemon in a session of its own, so that it outlives its window."""
+    import subprocess  # noqa: PLC0415 - 2 MB, which windows that find a daemon do without
+
     command = [sys.executable, "-P", "-m", "kbhub.server.daemon", json.dumps(dict(start))]
-    crash = os.open(folder.crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
-    try:
-        return subprocess.Popen(  # noqa: S603 - our own program
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=crash,
-            stderr=crash,
-            cwd=folder.path,
-            env=daemon_environment(env),
-            **options,
-        )
-    finally:
-        os.close(crash)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    with os.fdopen(os.open(folder.crash, flags, 0o600), "wb") as crash:
+        options |= {"stdin": subprocess.DEVNULL, "stdout": crash, "stderr": crash, "cwd": folder.path}
+        return subprocess.Popen(command, env=daemon_environment(env), **options)  # noqa: S603 - our own program
 
 
-def own_server(wanted: ConnectOptions) -> tuple[DaemonLink, subprocess.Popen[bytes]]:
+def own_server(wanted: ConnectOptions) -> tuple[DaemonLink, Popen[bytes]]:
     """Start a server for this window alone, on a wire like the daemon's; `OSError` if that is impossible."""
+    import subprocess  # noqa: PLC0415 - as above
+
     command = [sys.executable, "-P", "-m", "kbhub", "serve"]
     for option in fields(ConnectOptions):
         value = getattr(wanted, option.name)

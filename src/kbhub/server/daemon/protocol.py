@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -162,6 +162,8 @@ def process_mark(pid: int) -> str | None:
             return f"{boot} {int(fields[START_FIELD])}"
         except (OSError, ValueError, IndexError):
             return None
+    import subprocess  # noqa: PLC0415 - 2 MB, which windows do without
+
     command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
     try:
         ps = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False)  # noqa: S603 - an int
@@ -266,10 +268,9 @@ MOST_NOTES, MOST_NOTED = 100, 8
 
 def note_name(version: str, hello: Mapping[str, Any]) -> str:
     """Return the name of the note on a workspace; a hash, since variables may be secrets."""
-    import hashlib  # noqa: PLC0415 - 4 MB, which windows that find a daemon do without
-
     text = json.dumps([version, sys.prefix, *(hello[key] for key in ("cwd", "home", "env", "wanted"))], sort_keys=True)
-    return f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    # It hashes with SHA-512; hashlib would load OpenSSL, 4 MB in each window.
+    return f"{random.Random(text).getrandbits(128):032x}.json"  # noqa: S311
 
 
 def read_note(path: Path, seen: Sequence[Any] | None = None) -> list[list[Any]]:

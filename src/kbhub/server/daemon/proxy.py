@@ -6,7 +6,6 @@ import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from kbhub import __version__
 from kbhub.server.daemon.launch import DaemonUnavailable, greeted, own_server, reach
@@ -36,6 +35,9 @@ from kbhub.server.frames import Frame, frames, refusal
 from kbhub.values import struct
 from kbhub.workspace.files import data_dir, working_directory
 from kbhub.workspace.tool_names import WRITERS
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 LISTEN = "subscriptions/listen"
 """The request whose answer is a stream of notifications, open as long as the client wants."""
@@ -417,7 +419,7 @@ def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
     folder = DaemonFolder(data_dir(env))
     hello = greeting(wanted, env, str(working_directory() or os.sep))
     said = {**hello, "also": other_variables(env)}
-    own: list[subprocess.Popen[bytes]] = []
+    own: list[Popen[bytes]] = []
 
     def open_link() -> DaemonLink:
         if own:  # its end is that of the window, as without a daemon
