@@ -17,6 +17,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,13 +135,18 @@ def pattern(shown: str) -> re.Pattern[str]:
     return re.compile("".join(lines))
 
 
-def follow(reader: Reader) -> None:
-    """Do what the page says, and compare what is printed with what it shows."""
+def followed(reader: Reader) -> Iterator[tuple[Command, int, str]]:
+    """Do what the page says; gives each command with its exit code and what it printed."""
     for step in steps(PAGE.read_text("utf-8")):
         if isinstance(step, File):
             reader.write(step)
-            continue
-        code, printed = reader.run(step.text)
+        else:
+            yield step, *reader.run(step.text)
+
+
+def follow(reader: Reader) -> None:
+    """Do what the page says, and compare what is printed with what it shows."""
+    for step, code, printed in followed(reader):
         assert code == 0, f"$ {step.text}\n{printed}"
         matches = pattern(step.shown).fullmatch(f"{comparable(printed)}\n")
         assert matches, f"$ {step.text}\n--- printed:\n{printed}\n--- the page shows:\n{step.shown}"
@@ -181,12 +187,8 @@ def test_an_elision_stands_for_some_text_and_nothing_else_does():
 
 
 def print_page(reader: Reader) -> None:
-    for step in steps(PAGE.read_text("utf-8")):
-        if isinstance(step, File):
-            reader.write(step)
-        else:
-            code, printed = reader.run(step.text)
-            sys.stdout.write(f"$ {step.text}\n{printed}\n{f'[exit code {code}]' if code else ''}\n")
+    for step, code, printed in followed(reader):
+        sys.stdout.write(f"$ {step.text}\n{printed}\n{f'[exit code {code}]' if code else ''}\n")
 
 
 if __name__ == "__main__":

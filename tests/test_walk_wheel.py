@@ -11,7 +11,7 @@ import zipfile
 import pytest
 from mcp import Client, StdioServerParameters
 
-from test_tutorial import PAGE, File, Reader, steps
+from test_tutorial import Reader, followed
 from wheels import UV, made, skip_without_index
 
 CUT_OFF = ["unshare", "-rn"]
@@ -82,12 +82,8 @@ def test_the_network_is_cut(installed):
 
 
 def test_the_tutorial_works(reader):
-    for step in steps(PAGE.read_text("utf-8")):
-        if isinstance(step, File):
-            reader.write(step)
-        else:
-            code, printed = reader.run(step.text)
-            assert code == 0, f"$ {step.text}\n{printed}"
+    for step, code, printed in followed(reader):
+        assert code == 0, f"$ {step.text}\n{printed}"
 
 
 @pytest.mark.anyio
