@@ -152,6 +152,18 @@ def test_a_log_of_another_project_that_comes_later_stays_out(environment, other)
     assert ("is ours" in found, "is theirs" in found) == (True, False)
 
 
+def test_a_log_that_does_not_say_yet_where_it_began_is_looked_at_again(environment):
+    claude_log(environment, environment.project, "hello")
+    added(environment)
+    hub = environment.hub()
+    late = environment.write(claude_folder(environment, environment.project) / "s2.jsonl", '{"type": "summary"}\n')
+    hub.sync()
+    text = claude_log(environment, environment.project, "The ibis came late.", name="s2").read_text("utf-8")
+    late.write_text('{"type": "summary"}\n' + text, "utf-8")
+    hub.sync()
+    assert "came late" in hub.search(Query(text="ibis")).hits[0].excerpt
+
+
 @posix
 def test_links_lead_to_nothing_of_another_project(environment, other):
     claude_log(environment, other, "The otter is theirs.")

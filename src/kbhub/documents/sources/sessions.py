@@ -301,19 +301,27 @@ FIRST_LINES = 50
 """Lines of a log in which it says where its session began."""
 
 
-@lru_cache(maxsize=50_000)
+_SETTLED = 1 << 16
+"""Bytes of a log that only grows, from which on its beginning is looked at no more."""
+
+
 def began_in(file: Path, project: Path) -> bool:
-    """Return whether the session of a log began in a project, not in another repository inside it. A log only grows."""
-    transcript = Transcript()
+    """Return whether the session of a log began in a project, not in another repository inside it."""
     try:
-        with file.open("rb") as lines:
-            for number in range(1, FIRST_LINES):
-                with suppress(ValueError, RecursionError):
-                    transcript.take(json.loads(lines.readline(LINE_BYTES) or b"null"), number)
-                if transcript.folder:
-                    break
+        return _began_in(file, project, min(file.stat().st_size, _SETTLED))
     except OSError:
         return False
+
+
+@lru_cache(maxsize=50_000)
+def _began_in(file: Path, project: Path, _size: int) -> bool:
+    transcript = Transcript()
+    with file.open("rb") as lines:
+        for number in range(1, FIRST_LINES):
+            with suppress(ValueError, RecursionError):
+                transcript.take(json.loads(lines.readline(LINE_BYTES) or b"null"), number)
+            if transcript.folder:
+                break
     folder = Path(os.path.realpath(transcript.folder)) if os.path.isabs(transcript.folder) else None  # noqa: PTH117
     if folder is None or not folder.is_relative_to(project):
         return False
@@ -329,7 +337,9 @@ def why_not_ours(file: Path, project: Path | None) -> str | None:
         except OSError:
             return None  # what reads it says so
         return "it seems to hold a credential" if found else None
-    return None if project is None or began_in(file, project) else f"its session did not begin in {project}"
+    if project is None or began_in(file, project) or not file.exists():  # what is kept was judged before
+        return None
+    return f"its session did not begin in {project}"
 
 
 def read_transcript(path: str, file: BinaryIO, max_bytes: int) -> Transcript:
