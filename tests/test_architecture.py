@@ -128,12 +128,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 248,
-    "lines": 64426,
-    "code lines": 44525,
+    "lines": 64438,
+    "code lines": 44534,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 49108,
+    "test lines": 49129,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

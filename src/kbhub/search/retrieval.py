@@ -16,6 +16,7 @@ from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys
 from kbhub.index.query.parser import RUN, Term
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import Columns, Postings, likely, quantise, similarity
+from kbhub.search.evidence import rarity
 from kbhub.search.names import is_name
 from kbhub.search.plan import RANKED, Candidate, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm, by_base
 from kbhub.types import Fusion
@@ -43,6 +44,10 @@ with and without it (.584, .583); it keeps small bases from "finding" everything
 MAX_WORDS = 256
 """Number of terms beyond which phrases are no longer split into words: each word costs a lookup per base."""
 
+
+FEW_CHUNKS = 100
+"""Chunks with which a word's rarity in them counts as much as that in the language: in a few notes, a word such as
+"long" is rare by chance. With 60, the gain is half; with 200, two collections lose .003 and .006."""
 
 NAME_PARTS = 8
 """Most words of a name; longer compounds are not meant as names."""
@@ -104,13 +109,13 @@ def keyword_ranking(
     sizes = [index.size() for index in indexes]
     rows, tokens = sum([size[0] for size in sizes]), sum([size[1] for size in sizes])
     counted, weighted, missing, unmatched = looked_up(indexes, terms, others, passage)
-    weights = [times * inverse_document_frequency(rows, sum(map(len, postings))) for postings, times in counted]
+    weights = [times * weight for _, times, weight in counted]
     whole = sum(weights) + sum([term.weight for term in weighted if not term.found])
     # A question shares fewer pairs of characters with its answer than words: those across two words are chance.
     paired = sum([term.weight for term in weighted if RUN.match(term.text)]) / (whole or 1.0)
     matches, coverage = [], 0.0
     for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
-        base_terms = [(postings[number], weight) for (postings, _), weight in zip(counted, weights, strict=True)]
+        base_terms = [(postings[number], weight) for (postings, *_), weight in zip(counted, weights, strict=True)]
         columns = index.columns()
         positions, values, covered = scores(base_terms, columns.lengths, tokens / max(rows, 1))
         if selection is not None:
@@ -186,11 +191,11 @@ def looked_up(
     terms: Sequence[Term],
     others: Sequence[Sequence[Term]] = (),
     passage: Sequence[Term] = (),
-) -> tuple[list[tuple[list[Postings], int]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
+) -> tuple[list[tuple[list[Postings], int, float]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
     """Look up each term in each base; a term that occurs nowhere is replaced by its words.
 
-    Returns the postings per base of each term that occurs, and how many wordings have it; all terms with weights; terms
-    that occur nowhere; these as typed, and names of which only words occur.
+    Returns the postings per base of each term that occurs, how many wordings have it, and its weight; all terms with
+    weights; terms that occur nowhere; these as typed, and names of which only words occur.
     """
     counted: dict[str, list[Postings]] = {}
     stems = dict.fromkeys([term.tokens[0] for wording in (terms, *others, passage) for term in wording if term.plain])
@@ -208,6 +213,7 @@ def looked_up(
     order: list[Term] = []
     missing: list[Term] = []
     absent: list[str] = []
+    texts: dict[str, str] = {}
     times: Counter[str] = Counter()
     for number, wording in enumerate((terms, *others, passage)):
         found: list[Term] = []
@@ -225,15 +231,21 @@ def looked_up(
                 missing.append(term)
         order += found if number <= len(others) else []
         times.update(term.match for term in dict.fromkeys(found))
+        texts |= {term.match: term.text for term in found}
     rows = sum([index.size()[0] for index in indexes])
-    weights = {match: inverse_document_frequency(rows, sum(map(len, postings))) for match, postings in counted.items()}
+    here = rows / (FEW_CHUNKS + rows)
+    weights = {
+        match: inverse_document_frequency(rows, sum(map(len, postings))) * (here + (1 - here) * rarity(texts[match]))
+        for match, postings in counted.items()
+    }
     most = max(weights.values(), default=1.0)
     weighted = [
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
         for term in distinct(order)
     ]
     unmatched = (*[term.text for term in weighted if not term.found], *absent)
-    return [(found, times[match]) for match, found in counted.items()], tuple(weighted), tuple(missing), unmatched
+    occurring = [(postings, times[match], weights[match]) for match, postings in counted.items()]
+    return occurring, tuple(weighted), tuple(missing), unmatched
 
 
 def distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
