@@ -540,6 +540,16 @@ def test_clones_share_memories_by_their_origin(environment, tmp_path):
     assert json.loads((folder / ".project.json").read_text()) == {"project": "h.example/a/b", "by": "origin"}
 
 
+def test_a_subject_is_found_by_the_end_of_its_path_if_only_one_fits(environment, hub):
+    for path in ("docs/run.md", "docs/a/twin.md", "docs/b/twin.md"):
+        environment.write(f"knowledge/{path}", "# Run\n\n## Back\n\nB\n")
+    hub.sync()
+
+    assert remember(hub, VPN, about=["run.md#Back"]).memory.about == ("docs/run.md#Back",)
+    with pytest.raises(UsageError, match=r"No 'twin.md' found"):
+        remember(hub, VPN, about=["twin.md"])
+
+
 def test_a_memory_says_when_its_subject_changed_or_vanished(environment, hub):
     environment.write("knowledge/run.md", "# Run\n\nA\n\n## Back\n\nB\n")
     environment.write(

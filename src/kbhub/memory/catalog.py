@@ -272,6 +272,8 @@ def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
     hashes = {}
     for subject in names:
         text = subject_text(hub, subject)
+        if text is None and (subject := _by_ending(hub, subject)):
+            text = subject_text(hub, subject)
         if text is None:
             raise UsageError(
                 f"No {subject!r} found for `about`. Name a document (`path.md`, `id@path.md`, with `#Heading`), a "
@@ -369,6 +371,17 @@ def _document(hub: Hub, target: str, heading: str) -> str | None:
         if (data := _bytes(hub, base, path)) is not None:
             return section_text(path, data, heading)
     return None
+
+
+def _by_ending(hub: Hub, subject: str) -> str:
+    """Return a subject with the whole path of the one document of the project whose path ends like its own, or it."""
+    path, mark, heading = subject.partition("#")
+    for index in [hub.index(base) for base in hub.discovery().bases if base.id == "project" and path]:
+        with suppress(IndexUnavailable), index.snapshot():
+            ends = [one for one in index.paths() if one.endswith(f"/{path}")]
+            if len(ends) == 1:
+                return f"{ends[0]}{mark}{heading}"
+    return subject
 
 
 def section_text(path: str, data: bytes, heading: str) -> str | None:

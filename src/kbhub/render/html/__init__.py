@@ -53,7 +53,13 @@ def environment() -> Environment:
         undefined=StrictUndefined,
     )
     made.filters.update(
-        coded=_coded, marked=_marked, ago=_ago, bytes=size_text, counted=counted, url=partial(quote, safe="/@:")
+        coded=_coded,
+        marked=_marked,
+        ago=_ago,
+        bytes=size_text,
+        counted=counted,
+        age=_age,
+        url=partial(quote, safe="/@:"),
     )
     made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
     made.filters.update(passed_over=passed_over_text, is_unfinished=is_unfinished, contribution=contribution_of)
@@ -81,6 +87,11 @@ def _coded(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(neutralised(text)))))  # noqa: S704 - it is escaped
 
 
+def _age(days: int) -> str:
+    """Return an age in days, from a year on in years: `3.8 years`."""
+    return counted(days, "day") if days < DAYS_A_YEAR else f"{days / DAYS_A_YEAR:.1f} years"
+
+
 def _ago(moment: str | float | None, now: float) -> str:
     """Return how long ago a moment (ISO 8601, seconds since the epoch, or None for never) was, in the largest unit."""
     if moment is None:
@@ -90,6 +101,8 @@ def _ago(moment: str | float | None, now: float) -> str:
         moment = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     return ago_text(now - moment)
 
+
+DAYS_A_YEAR = 365.25
 
 WIDTH, HEIGHT = 300.0, 60.0
 """Units of a plot's view box."""
