@@ -128,12 +128,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 248,
-    "lines": 64464,
-    "code lines": 44553,
+    "lines": 64477,
+    "code lines": 44559,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 49139,
+    "test lines": 49153,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -69,20 +69,39 @@ def structure(text):
 
 
 def test_the_first_hit_is_quoted_and_the_others_are_refs():
-    text = answer([hit(0, stale=True, age_days=400), hit(1, also=(Span(start_line=9, end_line=12),))], total=7)
+    also = (Span(start_line=9, end_line=12),)
+    text = answer([hit(0, stale=True, age_days=400, also=also), hit(1, also=also)], total=7)
 
     assert text == (
-        'Hits 1-2 of 7 for "roll back" in project (hybrid)\n'
+        "Hits 1-2 of 7 in project (hybrid).\n"
         "\n"
-        '1. notes/n0.md:3-5 · "Note 0 › Roll back" · 0.90 · 1 year old\n'
+        '1. notes/n0.md:3-5 · "Note 0 › Roll back" · 0.90 · 1 year old · also lines 9-12\n'
         "```\nRoll back number 0\nwith the tag\nof before.\n```\n"
         '   whole document: read(refs="notes/n0.md")\n'
-        '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90 · also lines 9-12\n'
+        '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90\n'
         "   > Roll back number 1 with the tag of before.\n"
         "\n"
-        'To open another hit: read(refs="notes/n1.md:3-5"); same for every ref above.\n'
-        'Next page: search(query="roll back", mode="hybrid", cursor="cursor2")'
+        'Next page: the same call with cursor="cursor2".'
     )
+
+
+def test_behind_a_certain_first_hit_the_others_are_one_line_each():
+    hits = [hit(0), hit(1, score=0.85), hit(2, score=0.5)]
+    certain, unsure = answer(hits, verdict="strong"), answer(hits, verdict="weak")
+
+    assert certain.startswith("Hits 1-3 of 3 in project (hybrid). Verdict: strong.\n")
+    assert unsure.startswith("Hits 1-3 of 3 in project (hybrid). Verdict: weak, the bases may not cover this.\n")
+    assert [("number 1" in text, "number 2" in text) for text in (certain, unsure)] == [(True, False), (True, True)]
+    assert unsure.endswith('search(query="roll back", queries=["…", "…"])')
+
+
+def test_an_excerpt_does_not_begin_with_the_end_of_code():
+    text = answer(
+        [hit(excerpt="\n```\n\nUse the full path.\n\n```sh\nwhich kbhub\n```\n", excerpt_line=10, end_line=40)]
+    )
+
+    assert "````\nUse the full path.\n" in text
+    assert "lines 13-" in text
 
 
 def test_an_excerpt_that_is_a_part_names_the_call_for_the_whole():
@@ -153,7 +172,7 @@ def test_five_ordinary_hits_cost_about_two_kilobytes():
 def test_a_query_too_long_to_repeat_is_not_repeated():
     text = answer([hit()], Query(text="word " * 20_000), total=3)
 
-    assert "search(query=<the same>, " in text
+    assert 'the same call with cursor="cursor1"' in text
     assert len(text.encode()) < 3_000
 
 
@@ -163,12 +182,12 @@ def test_nothing_matched_says_why_and_what_to_do():
     )
 
     assert text == (
-        'No hits for "roll back" in project (hybrid).\n'
+        "No hits in project (hybrid).\n"
         "Note: An odd note.\n"
         "No document contains: zxqv.\n"
         "Not searched: notes. Its folder is gone.\n"
-        'Try other wordings, as the documents may put it: search(query="roll back", queries=["…", "…"])\n'
-        "`status` lists the bases and what is indexed."
+        "`status` lists the bases and what is indexed.\n"
+        'Try other wordings, as the documents may put it: search(query="roll back", queries=["…", "…"])'
     )
     beyond = answer([], Query(text="roll back", offset=40), total=12)
     assert "No more hits" in beyond

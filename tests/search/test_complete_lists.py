@@ -225,7 +225,7 @@ def test_a_model_can_turn_all_pages(hub):
     while True:
         text, shown = answer(query.model_copy(update={"offset": seen}))
         seen, pages = seen + len(shown.hits), pages + 1
-        assert text.startswith(f"Hits {seen - len(shown.hits) + 1}-{seen} of {MATCHING} for")
+        assert text.startswith(f"Hits {seen - len(shown.hits) + 1}-{seen} of {MATCHING} in")
         assert ("Next page: " in text) == (shown.cursor is not None) == (seen < MATCHING)
         if shown.cursor is None or pages > MATCHING:
             break

@@ -212,14 +212,14 @@ def test_the_spelling_of_a_name_does_not_change_the_verdict(shop, query, written
         ("Bartholomew", "weak"),
         ('"Bartholomew"', "weak"),
         ("who is Bartholomew", "weak"),
-        ("--lockedge", "weak"),
+        ("--lockedge", "strong"),
         ("Bartholomew zeppelin", "weak"),
         ("Bartolomew", "weak"),
         ("--bartholomew", "weak"),
     ],
 )
 def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environment, query, verdict):
-    """However little a long text on other matters is about it."""
+    """However little a long text on other matters is about it; a name says of itself what is looked for."""
     about = "The meeting began late, and the weather was discussed at some length by those who had come. " * 12
     environment.write("knowledge/minutes.md", f"# Minutes\n\n{about}Bartholomew has --lockedge keys. {about}\n")
     environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")

@@ -214,7 +214,7 @@ def test_a_daemon_that_dies_is_replaced_and_its_calls_fail(place, begin):
     assert ("It may or may not have been done" in text_of(written)) is unsure
     assert listed.get("error", {"code": -32000})["code"] == -32000
     window.notice("notifications/tools/list_changed")
-    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
+    assert "deploy.md:1-3" in text_of(window.ask(call("search", query="canary")))
     assert pid_of(place) != old
     assert text_of(window.ask(call("memories"))).count("canary is yellow") == (0 if unsure else 1)
     assert window.end() == 0

@@ -66,8 +66,8 @@ async def test_search_quotes_the_best_hit_and_every_call_it_names_works(notes, m
     assert result.structured_content is None
     assert text.index("1. guides/deploy.md:") < text.index("Redeploy the tag before; a canary takes five minutes.")
     assert len(text.encode()) < 3_000
-    assert [tool for tool, _ in calls] == ["read", "read", "search"]
-    assert [answer.is_error for answer in answers] == [False] * 3
+    assert [tool for tool, _ in calls] == ["read"]
+    assert [answer.is_error for answer in answers] == [False]
 
 
 async def test_bases_are_a_name_a_list_or_left_out(notes, mode):

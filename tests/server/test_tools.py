@@ -180,9 +180,8 @@ async def test_search_takes_filters_as_words_and_switches_as_options(shop, mode)
     async with Client(create_server(shop.hub()), mode=mode) as client:
         filtered = await told(client, "search", query="tag:ops redeploy -canary")
         full = await told(client, "search", query="canary redeploy soup", limit=2, options={"full": True})
-        (following,) = re.findall(r"Next page: search\((.*)\)", full)
         good = await told(client, "search", query="deploy", options={"min_score": 0.8})
-        cursor = re.search(r'cursor="(.*)"', following)[1]
+        cursor = re.search(r'Next page: the same call with cursor="(.*)"', full)[1]
         page = {"query": "canary redeploy soup", "limit": 2, "cursor": cursor}
         rest = await told(client, "search", **page, options={"full": True})
         other = await refused(client, "search", **page, options={"min_score": 0.1})
@@ -190,7 +189,6 @@ async def test_search_takes_filters_as_words_and_switches_as_options(shop, mode)
     assert "1. rollback.md:" in filtered
     assert "deploy.md:" not in filtered.replace("rollback.md", "")
     assert full.count("\n```\n") >= 2
-    assert 'options={"full": true}' in following
     assert rest.startswith("Hit 3 of 3")
     assert good.startswith("Hit 1 of 1")
     assert other.startswith("`cursor` belongs to another search. ")
@@ -201,18 +199,14 @@ async def test_the_next_page_is_of_the_same_wordings(shop, mode):
     page = {"query": "soup", "limit": 1}
     async with Client(create_server(shop.hub()), mode=mode) as client:
         first = await told(client, "search", **page, **given)
-        page["cursor"] = re.search(r'Next page: search\(.*cursor="(.*)"\)', first)[1]
+        page["cursor"] = re.search(r'Next page: the same call with cursor="(.*)"', first)[1]
         second = await told(client, "search", **page, **given)
         without = await refused(client, "search", **page)
         changed = await refused(client, "search", **page, **{**given, "queries": ["redeploy"]})
-        long = await told(client, "search", query="soup", limit=1, queries=["canary " * 200])
 
-    assert 'query="soup", queries=["canary redeploy"], mode=' in first
-    assert 'options={"hyde": "The soup is hot."}, cursor=' in first
     assert second.startswith("Hit 2 of ")
     assert without.startswith("`cursor` belongs to another search. ")
     assert changed.startswith("`cursor` belongs to another search. ")
-    assert 'query="soup", queries=<the same>, mode=' in long
 
 
 async def test_search_says_what_lies_where_a_hit_is(shop, mode):

@@ -130,7 +130,7 @@ def test_a_value_becomes_json_as_pydantic_makes_it():
     assert RESULT.model_dump(mode="json") == judge.dump_python(RESULT, mode="json")
     assert RESULT.model_dump() == judge.dump_python(RESULT)
     assert judge.validate_json(RESULT.model_dump_json()) == RESULT
-    also = [{"start_line": 3, "end_line": 4}]
+    also = [{"start_line": 3, "end_line": 4, "excerpt": ""}]
     assert json.loads(HIT.model_dump_json(include={"ref", "also"})) == {"ref": "a.md", "also": also}
     assert Query(text="x", limit=7).model_dump(mode="json", exclude={"text"}, exclude_defaults=True) == {"limit": 7}
     assert json.loads(HIT.model_copy(update={"score": math.nan}).model_dump_json())["score"] is None

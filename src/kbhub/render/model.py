@@ -46,6 +46,9 @@ SEPARATOR = " · "
 
 _BLANK = re.compile(r"\n{3,}")
 
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
+_CLOSING = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*\n\s*")
+
 _PLAIN_REF = re.compile(r"""[^\s"'`,\\<>]+(?: [^\s"'`,\\<>]+)*""")
 
 
@@ -160,6 +163,8 @@ def _quote_lines(quote: Quote, ref: Ref | None) -> list[str]:
     if not quote.lines or not ref:
         return [fenced(text)]
     first, start, end = quote.lines
+    if len(_FENCE.findall(text)) % 2 and (closing := _CLOSING.match(text)):  # of code that ends before
+        first, text = first + closing[0].count("\n"), text[closing.end() :]
     shown, whole = text.count("\n") + 1, end - start + 1
     name = _plain_ref(ref.ref) or ref.docid
     text = _BLANK.sub("\n\n", text)

@@ -41,6 +41,9 @@ EXCERPT_BYTES = 2_600
 GLANCE_BYTES = 480
 """UTF-8 bytes of the line for each other hit."""
 
+NEARLY_AS_GOOD = 0.9
+"""Share of the first hit's score from which another is quoted, too, where the first is a certain answer."""
+
 OTHERS = 3
 """Maximum of uncited sources that are listed."""
 
@@ -51,9 +54,6 @@ WRITERS = {
     "none": "nobody",
 }
 """Writer → name shown to the reader."""
-
-SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
-"""Query fields in the tool's `options` that affect which hits there are."""
 
 
 def heading_path(title: str, headings: Sequence[str]) -> list[str]:
@@ -77,7 +77,7 @@ def search_answer(
 
     `cursor` returns the cursor for an offset; `full` quotes every hit in full.
     """
-    report = search_report(result, query, cursor, full=full)
+    report = search_report(result, query, cursor, full=full, quote_all=full)
     text, shown = model.answer(report, model.FULL_ANSWER_BYTES if full else model.ANSWER_BYTES)
     end = query.offset + len(shown.hits)
     more = shown.hits and end < result.total and (full or not _empty_handed(result))
@@ -85,9 +85,17 @@ def search_answer(
 
 
 def search_report(
-    result: SearchResult, query: Query, cursor: Callable[[int], str] = str, *, full: bool = False
+    result: SearchResult,
+    query: Query,
+    cursor: Callable[[int], str] = str,
+    *,
+    full: bool = False,
+    quote_all: bool = True,
 ) -> Report:
-    """Return the hits of a search: the first one quoted, or all with `full`; only refs if none covers the query."""
+    """Return the hits of a search: the first one quoted, or all with `full`; only refs if none covers the query.
+
+    Without `quote_all`, those far behind a certain first are only refs.
+    """
     leading = [note for note in result.notes if note in LEADING_NOTES]
     nearest = _empty_handed(result) and not full
     if nearest:  # without excerpts, which a model would take for an answer
@@ -101,7 +109,12 @@ def search_report(
         # `read` would return nothing more of a whole memory.
         whole = hit.kind == "memory" and hit.whole and cut(hit.excerpt, limit) == hit.excerpt
         lines = None if whole else (hit.excerpt_line, hit.start_line, hit.end_line)
-        quote = None if nearest else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
+        behind = result.verdict == "strong" and hit.score < NEARLY_AS_GOOD * result.hits[0].score
+        quote = (
+            None
+            if nearest or (behind and not quote_all)
+            else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
+        )
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
 
     def summary(count: int) -> list[Text]:
@@ -160,16 +173,17 @@ def _reworded(tool: str, question: Mapping[str, object], command: str) -> Text:
 
 
 def _heading(result: SearchResult, query: Query, shown: int) -> Text:
-    question, where = Name(query.text), Names(result.searched)
+    where = Names(result.searched)
     if not result.searched:
-        return say("No hits for {}: no base could be searched.", question)
+        return "No hits: no base could be searched."
     if not result.hits:
         more = "more " if query.offset else ""
         none = f"Nothing {more}found yet" if is_unfinished(result.notes) else f"No {more}hits"
-        return say(f"{none} for {{}} in {{}} ({result.mode}).", question, where)
+        return say(f"{none} in {{}} ({result.mode}).", where)
     first, order = query.offset + 1, "newest first" if result.listed else result.mode
     range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
-    return say(f"{range_} of {_total(result)} for {{}} in {{}} ({order})", question, where)
+    verdict = f" {verdict_words(result.verdict)}" if result.verdict and not result.listed else ""
+    return say(f"{range_} of {_total(result)} in {{}} ({order}).{verdict}", where)
 
 
 def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
@@ -183,7 +197,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         marks=(f"{counted(years, 'year')} old",) if hit.stale and years else (),
         warning=_warning(hit),
         details=(
-            *((f"also lines {also}",) if also else ()),
+            *((f"also lines {also}",) if also and number == 1 else ()),
             *(
                 say(
                     f"lines {span.start_line}-{span.end_line}: {{}}", Name(" ".join(span.excerpt.split()), GLANCE_BYTES)
@@ -222,22 +236,8 @@ def _calls(
     """Return what a model does next."""
     if result.hits and (full or not _empty_handed(result)):
         calls: list[Text] = []
-        if shown > 1 and not full:
-            other = result.hits[1]
-            call = Call("read", {"refs": Ref(other.ref, other.docid, f":{other.start_line}-{other.end_line}")})
-            calls.append(say("To open another hit: {}; same for every ref above.", call))
         if query.offset + shown < result.total:
-            options = query.model_dump(mode="json", include=set(SEARCH_OPTIONS), exclude_defaults=True)
-            some = {**options, "full": full, "hyde": query.passage}
-            given = {
-                "queries": query.queries,
-                "bases": ",".join(query.bases),
-                "mode": query.mode,
-                "options": {name: value for name, value in some.items() if value},
-            }
-            arguments = {"query": query.text, **{name: value for name, value in given.items() if value}}
-            call = Call("search", {**arguments, "cursor": cursor(query.offset + shown)})
-            calls.append(say("Next page: {}", call))
+            calls.append(f'Next page: the same call with cursor="{cursor(query.offset + shown)}".')
         if result.verdict == "weak" and not query.queries and not query.offset:
             calls.append(_reworded("search", {"query": query.text}, ""))
         return calls

@@ -118,13 +118,12 @@ def judge(
     cohesion: float,
     model: str | None,
     absent: float,
-    *,
-    as_asked: bool,
+    literal: float,
 ) -> float:
     """Return the probability that the bases answer a query with so many terms, from the examined ones of its best hits.
 
-    A model of None means that the cosines are not calibrated. `as_asked` says that each searched term is one of the
-    query's own rather than a substitute.
+    A model of None means that the cosines are not calibrated. `literal` is the least if one chunk has all terms, names
+    as they were typed.
     """
     sizes = [index.size()[0] for index in bases.indexes]
     supports = []
@@ -136,8 +135,8 @@ def judge(
                 ChunkSupport(evidence.coverage, evidence.together, evidence.phrase, evidence.names, similarity, size)
             )
     value = confidence(supports, terms, cohesion, model, absent)
-    if as_asked and terms and any(hit.evidence is not None and hit.evidence.literal for hit in hits):
-        return max(value, WEAK)  # a single name has low coverage values, and yet it occurs
+    if terms and any(hit.evidence is not None and hit.evidence.literal for hit in hits):
+        return max(value, literal)  # a single name has low coverage values, and yet it occurs
     return value
 
 

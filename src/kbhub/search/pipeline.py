@@ -30,6 +30,8 @@ from kbhub.search.judge import (
     ENDS_WITH_BOTH,
     ENDS_WITH_NEAREST,
     PACKAGED,
+    STRONG,
+    WEAK,
     judge,
     notes_on,
     unfinished,
@@ -57,6 +59,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
+
+LEAST_DIGITS = 3
+"""Digits of a number that says of itself what is looked for, as a name does: 404, but not 30."""
 
 RANKING_SIGNALS: tuple[RankingSignal, ...] = (
     retrieval.SECOND_LOOK_SIGNAL,
@@ -231,11 +236,14 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     replaced, complete = {fix.typed for fix in fixes}, bases.complete
     texts = dict.fromkeys([term.text for term in plan.weighted])
     model = (bases.hub.config().settings.embedder.model or PACKAGED) if vector is not None else None
-    as_asked = texts.keys() <= {term.text for term in sought}
+    # Each searched term is one of the query's own, not a substitute.
+    literal = WEAK if texts.keys() <= {term.text for term in sought} else 0.0
+    if literal and all(names.is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in texts):
+        literal = STRONG
     unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
     # Other wordings are there to say with other words what the question's own do not find.
     absent = 0.0 if plan.others else evidence.share(unmatched, [term.text for term in plan.terms])
-    trust = judge(hits, bases, len(texts), evidence.cohesion(texts), model, absent, as_asked=as_asked)
+    trust = judge(hits, bases, len(texts), evidence.cohesion(texts), model, absent, literal)
     if any(names.is_name(word) or word.isdecimal() for word in unmatched):
         trust = min(trust, ABSENT_NAME)
 

@@ -14,6 +14,7 @@ from kbhub.errors import EmbedderError
 from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_frequency
 from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys_of, scores, spread, union
 from kbhub.index.query.parser import RUN, Term
+from kbhub.index.query.spelling import PUNCTUATION
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import Columns, Postings, likely, quantise, similarity
 from kbhub.search.evidence import rarity
@@ -243,7 +244,7 @@ def looked_up(
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
         for term in distinct(order)
     ]
-    unmatched = (*[term.text for term in weighted if not term.found], *absent)
+    unmatched = (*[term.text.strip(PUNCTUATION) or term.text for term in weighted if not term.found], *absent)
     occurring = [(postings, times[match], weights[match]) for match, postings in counted.items()]
     return occurring, tuple(weighted), tuple(missing), unmatched
 
