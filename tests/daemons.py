@@ -174,3 +174,12 @@ def windows(environment):
             window.end()
         stop(folder)
         assert not is_held(folder.lock)
+
+
+def furnish(environment, word):
+    """Give a project a document with a word of its own, and an index."""
+    environment.write(
+        "knowledge/deploy.md", f"# Deploying\n\nRedeploy the tag before; the {word} takes five minutes.\n"
+    )
+    environment.hub().sync()
+    return environment

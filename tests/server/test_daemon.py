@@ -25,6 +25,7 @@ from daemons import (
     SOURCE,
     call,
     folder_of,
+    furnish,
     kill,
     pid_of,
     settings,
@@ -52,15 +53,6 @@ from kbhub.server.daemon.protocol import (
 from kbhub.workspace.tool_names import CORE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
-
-
-def furnish(environment, word):
-    """Give a project a document with a word of its own, and an index."""
-    environment.write(
-        "knowledge/deploy.md", f"# Deploying\n\nRedeploy the tag before; the {word} takes five minutes.\n"
-    )
-    environment.hub().sync()
-    return environment
 
 
 @pytest.fixture

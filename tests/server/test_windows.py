@@ -22,6 +22,7 @@ from daemons import (
     SOURCE,
     call,
     folder_of,
+    furnish,
     kill,
     pid_of,
     text_of,
@@ -33,7 +34,6 @@ from kbhub.cli.commands.daemon import daemon_finding
 from kbhub.server.daemon.launch import newer, stop
 from kbhub.server.daemon.process import write_record
 from kbhub.server.daemon.protocol import read_record, running, try_lock
-from test_daemon import furnish
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 

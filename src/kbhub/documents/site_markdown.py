@@ -45,18 +45,14 @@ def readable(text: str) -> str:
     """
     code = _code(text)
     lines = _cleared(text, code, _UNSEEN)
-    for number, line in enumerate(lines):
-        if number in code:
-            lines[number] = "" if code[number] == "mermaid" else line
-        elif opening := _OPENING.match(line):
-            lines[number] = _title(opening)
-    return "\n".join(lines)
+    seen = ["" if code.get(number) == "mermaid" else line for number, line in enumerate(lines)]
+    return "\n".join(_laid_out(seen, code, quotes=False))
 
 
 def renderable(text: str) -> str:
     """Return Markdown that any renderer understands, with the same number of lines: admonitions are quotes."""
     code = _code(text)
-    return "\n".join(_quoted(_cleared(text, code, _UNRENDERED), code))
+    return "\n".join(_laid_out(_cleared(text, code, _UNRENDERED), code, quotes=True))
 
 
 def _cleared(text: str, code: Container[int], pattern: re.Pattern[str]) -> list[str]:
@@ -92,13 +88,8 @@ def _code(text: str) -> dict[int, str]:
     return code
 
 
-def _title(opening: re.Match[str]) -> str:
-    title = opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or ""
-    return f"{opening['indent']}{title.strip()}".rstrip()
-
-
-def _quoted(lines: Sequence[str], code: Container[int]) -> Iterator[str]:
-    """Yield the lines with admonitions as quotes and without the indentation of tabs."""
+def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool) -> Iterator[str]:
+    """Yield the lines without the indentation of admonitions and tabs, and with admonitions as quotes if asked."""
     opened: list[tuple[int, int, str]] = []
     """Column, indentation and mark of the contents of each admonition and tab."""
     for number, line in enumerate(lines):
@@ -110,11 +101,12 @@ def _quoted(lines: Sequence[str], code: Container[int]) -> Iterator[str]:
             del opened[-1:]
             opening, line = None, ""
         elif opening:
-            name = _title(opening).strip() or (opening["kind"] or opening["type"]).capitalize()
-            line = f"{opening['indent']}**{name}**"
+            title = (opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or "").strip()
+            name = f"**{title or (opening['kind'] or opening['type']).capitalize()}**" if quotes else title
+            line = f"{opening['indent']}{name}"
         base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)
         if opening:
-            opened.append((column, 0 if opening["colons"] else 4, "" if opening["tab"] else "> "))
+            opened.append((column, 0 if opening["colons"] else 4, "> " if quotes and not opening["tab"] else ""))
             base = opened[0][0]
         marks = "".join(mark for _, _, mark in opened)
         yield f"{' ' * base}{marks}{line[min(base + indented, column) :]}".rstrip() if opened else line

@@ -161,7 +161,7 @@ def _quote_lines(quote: Quote, ref: Ref | None) -> list[str]:
         return ["   > " + re.sub(r"`{3,}|~{3,}", "`", one_line(text, quote.limit))]
     text = cut(quote.text, quote.limit)
     if not quote.lines or not ref:
-        return [fenced(text)]
+        return [fenced(text.strip("\n"))]
     first, start, end = quote.lines
     if len(_FENCE.findall(text)) % 2 and (closing := _CLOSING.match(text)):  # of code that ends before
         first, text = first + closing[0].count("\n"), text[closing.end() :]
