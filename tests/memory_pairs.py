@@ -144,6 +144,18 @@ REPEATS = [
 """The same again: reordered, or active and passive."""
 
 ANOTHER_POINT = [
+    ("Drain the node. Upgrade the kernel.", "Upgrade the kernel. Drain the node."),
+    ("Don't squash, rebase.", "Squash, don't rebase."),
+    ("Never mock the database, use fixtures.", "Mock the database, never use fixtures."),
+    ("Don't use requests, use httpx.", "Use requests, don't use httpx."),
+    ("Commit early, don't squash.", "Don't commit early, squash."),
+    ("Declare Perl globals with `our`.", "Declare Perl globals with `my`."),
+    ("Bind callbacks to `this`.", "Bind callbacks to `that`."),
+    ("Replace MySQL with SQLite3.", "SQLite3 replaces MySQL."),
+    ("Compare BM25 with minilm2.", "minilm2 compares BM25."),
+    ("Set up PyPI with OIDC", "OIDC sets up PyPI"),
+    ("Get the token.", "Be the token."),
+    ("There is a lock.", "Lock it."),
     ("Run the tests with uv run pytest -n 4", "Run the tests with uv run pytest -n 8"),
     ("Run the tests with uv run pytest -n 4", "The tests are not run with uv run pytest -n 4"),
     ("uv run pytest -n 4 runs the tests", "uv run pytest -n 4 runs the slow tests"),

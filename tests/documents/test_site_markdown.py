@@ -38,6 +38,11 @@ def test_what_only_a_site_understands_is_not_seen(text, seen):
         "Write `<Foo />`, `{#id}` and Vec<String>; then {{#if x}}, {#if x}, a[i][j] and [^1].",
         "- [ ] Ask [her] about [it](it.md), [[Notes]] and the import of 'goods'.",
         "Title\n===\n\na ::: b",
+        "Press <Ctrl> and then <Enter>, set <Name> to the host; a list of <T extends X>, {.Name} and {{.Name}} in it.",
+        'import the data into "warehouse"',
+        "export function of the pump is vital.\nMore of it.",
+        "Say :on-call: to all.\n\n[WARNING]: stop",
+        "A match of [a-z][0-9] counts.",
     ],
 )
 def test_code_and_what_looks_similar_stays(text):
@@ -61,3 +66,9 @@ def test_a_hostile_text_takes_no_time(part):
     text = part * 5_000
 
     assert readable(text).count("\n") == renderable(text).count("\n") == 0
+
+
+def test_admonitions_that_nothing_closes_quote_nothing_more():
+    assert renderable(":::tip\n\nUse it.\n\nMore.") == "**Tip**\n\nUse it.\n\nMore."
+    assert len(renderable("::: a\n" * 4_000)) < 100_000
+    assert len(renderable("::: a\n" * 4_000 + ":::\n" * 4_000)) < 400_000

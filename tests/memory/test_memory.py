@@ -175,7 +175,7 @@ def test_what_is_said_again_in_another_order_confirms_the_memory(environment, hu
     for text in ("Run the tests with uv run pytest -n 4", "uv run pytest -n 4 runs the tests"):
         again = remember(hub, text, client="a")
         assert (again.did, again.memory.id, again.memory.text) == ("strengthened", first.id, first.text)
-        assert again.notes[0].startswith("It says the same in other words.")
+        assert again.notes[0].startswith("Taken for the same in another order: ")
     assert (again.memory.uses, len(files(environment))) == (2, 2)
     top = hub.search(Query(text="how are the tests run")).hits[0]
     assert (top.ref, top.outdated) == (first.ref, None)

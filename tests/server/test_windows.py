@@ -256,7 +256,7 @@ def test_doctor_says_who_serves_the_windows(place, begin, monkeypatch):
     assert daemon_finding(folder).message.startswith("None is running. The first window")
     begin().handshake()
     finding = daemon_finding(folder)
-    assert (finding.level, "serves 1 window, and ends when idle" in finding.message) == ("ok", True)
+    assert (finding.level, "serves 1 window. It ends when idle." in finding.message) == ("ok", True)
 
     record = read_record(folder)
     for changed, said in (
@@ -269,7 +269,7 @@ def test_doctor_says_who_serves_the_windows(place, begin, monkeypatch):
     stop(folder)
     folder.crash.write_text("No space left on device\n")
     finding = daemon_finding(folder)
-    assert (finding.level, "(No space left on device)" in finding.message) == ("warning", True)
+    assert (finding.level, "left: No space left on device." in finding.message) == ("warning", True)
 
 
 def test_a_daemon_of_another_installation_is_left_alone(place, begin):

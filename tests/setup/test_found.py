@@ -83,10 +83,13 @@ def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(enviro
     environment.write(environment.home / ".gemini/oauth.md", "zebra token file\n")
     environment.write(environment.home / ".codex/memories/memory_summary.md", "Prefers zebra stripes.\n")
     environment.write(environment.home / ".codex/memories/raw_memories.md", "zebra of all projects\n")
+    environment.write(
+        environment.home / ".codex/memories/stray.jsonl", '{"cwd": "/x", "text": "zebra of all projects"}'
+    )
     bases = added(environment)
     name = project.name
 
-    assert set(bases) == {f"claude-{name}", f"codex-{name}", f"gemini-{name}", "codex-user", "gemini-user"}
+    assert set(bases) == {f"claude-{name}", f"codex-{name}", f"gemini-{name}", "codex-all", "gemini-all"}
     assert all(base.added for base in bases.values())
     found = texts(environment, "zebra")
     for told in (
@@ -217,12 +220,70 @@ def test_what_was_active_in_a_project_stays_so_and_ids_do_not_clash(environment)
     assert set(added(environment)) == {f"claude-{name}-2"}
     active = [base.id for base in environment.hub().discovery().bases]
     assert {f"claude-{name}", f"claude-{name}-2"} <= set(active)
-    assert read_jsonc(file)["bases"][f"claude-{name}-2"]["keepDeleted"] == ["*"]
+    assert read_jsonc(file)["bases"][f"claude-{name}-2"]["keepDeleted"] == ["*.jsonl", "session-*.json"]
+
+
+def test_what_a_client_forgot_is_gone_and_its_logs_stay(environment):
+    claude_log(environment, environment.project, "The loquat log.")
+    memory = environment.write(claude_folder(environment, environment.project) / "memory/m.md", "The loquat rule.\n")
+    added(environment)
+    assert "loquat rule" in texts(environment, "loquat")
+    memory.unlink()
+    claude_folder(environment, environment.project).joinpath("s1.jsonl").unlink()
+    found = texts(environment, "loquat")
+    assert ("loquat rule" in found, "loquat log" in found) == (False, True)
+
+
+def test_memories_stay_out_once_another_project_has_the_same_folder(environment):
+    one, two = environment.home / "p-q", environment.home / "p/q"
+    for project in (one, two):
+        (project / ".git").mkdir(parents=True)
+    claude_log(environment, one, "The medlar is ours.")
+    claude_log(environment, one, "", name="s0")
+    claude_folder(environment, one).joinpath("s2.jsonl").write_text(
+        '{"type": "summary", "summary": "names no folder"}\n'
+    )
+    assert set(added(environment, one)) == {"claude-p-q"}
+    claude_log(environment, two, "The medlar is theirs.", name="s9")
+    environment.write(claude_folder(environment, two) / "memory/plan.md", "The secret medlar plan.\n")
+    found = texts(environment, "medlar", one)
+    assert ("is ours" in found, "secret" in found, "theirs" in found) == (True, False, False)
+
+
+def test_a_repository_inside_sees_nothing_of_the_outer_one(environment):
+    claude_log(environment, environment.project, "The quince is ours.")
+    added(environment)
+    inner = environment.project / "inner"
+    (inner / ".git").mkdir(parents=True)
+    assert "quince" in texts(environment, "quince")
+    assert texts(environment, "quince", inner) == ""
+
+
+def test_a_folder_that_is_a_base_of_other_settings_stays_what_it_is_and_comments_too(environment, other):
+    environment.write(environment.home / ".gemini/GEMINI.md", "I ride a yak.\n")
+    environment.write(environment.home / ".gemini/tmp/zz/chats/session-1.json", "[]")
+    claude_log(environment, environment.project, "hello")
+    project = environment.project
+    config = environment.write(
+        environment.home / ".kbhub.json",
+        f"""{{"bases": {{"gem": {{"knowledge": "~/.gemini", "kind": "session"}}}},
+        "repos": {{"{other}": ["gem"], "{project}": [  // ask Ann
+        ]}}}}""",
+    )
+    made = add_found(environment.hub())
+
+    assert ([base.id for base in made.bases], made.left) == (
+        [f"claude-{project.name}"],
+        (environment.home / ".gemini",),
+    )
+    assert "gem" not in {base.id for base in environment.hub().discovery().bases}
+    assert "// ask Ann" in config.read_text()
 
 
 def test_the_command_takes_one_of_the_two(kbhub, environment):
     assert kbhub("bases", "add").code == 2
     assert kbhub("bases", "add", "--found", ".").code == 2
+    assert kbhub("bases", "add", "--found", "--writable").code == 2
     assert "keep nothing of" in kbhub("bases", "add", "--found", code=1).out
     claude_log(environment, environment.project, "hello")
     assert "Added claude-" in kbhub("bases", "add", "--found", code=0).out

@@ -214,7 +214,7 @@ def test_a_person_is_offered_the_subagent_and_the_lines(account):
     code, _, err = account.run("--no-hooks", typed="n\ny\n")
     lines, file = account.project / "AGENTS.md", account.home / SUBAGENTS["claude-code"]
     assert (code, lines.exists(), file.exists()) == (0, False, False)
-    assert "Subagents hear nothing of servers" in err
+    assert "Subagents are not told about MCP servers" in err
     code, _, _ = account.run("--no-hooks", typed="y\ny\n")
     assert (code, LINES in lines.read_text("utf-8"), file.exists()) == (0, True, True)
     assert "Subagents" not in account.run("--no-hooks", typed="y\n")[2]  # there is nothing left to do

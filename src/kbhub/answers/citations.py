@@ -10,7 +10,7 @@ from dataclasses import replace
 from kbhub.answers.answer import Passage, Prepared, Support, WritingRequest, estimated_tokens
 from kbhub.answers.sentences import Unit, units
 from kbhub.documents.safe_text import REJECTED, one_line, outdated_mark, quoted, seen, sendable, without_thinking
-from kbhub.index.query.parser import STOP_WORDS, searchable, stems
+from kbhub.index.query.parser import STOP_WORDS, plain_words, searchable, stems
 from kbhub.values import struct
 
 WIDEST_RANGE = 10
@@ -144,8 +144,8 @@ def request_of(prepared: Prepared) -> WritingRequest:
     return WritingRequest(system=SYSTEM, prompt="\n\n".join(parts), max_tokens=prepared.options.max_tokens)
 
 
-WORDINGS, WORDING_CHARACTERS, WORDINGS_TOKENS = 3, 120, 150
-"""Other wordings that a model is asked for, the length to which each is cut, and the tokens of all."""
+WORDINGS, WORDING_BYTES, WORDINGS_TOKENS = 3, 120, 150
+"""Other wordings that a model is asked for, the UTF-8 bytes of each, and the tokens of all."""
 
 WORDINGS_SYSTEM = f"""You help a search engine over technical documents and notes that found nothing for a question.
 Write {WORDINGS} short queries that ask for the same in the words that documents may use: synonyms, names of the things
@@ -162,9 +162,9 @@ def wordings_request(question: str) -> WritingRequest:
 
 
 def wordings_in(text: str) -> tuple[str, ...]:
-    """Return the wordings that a model wrote, without what a search would take for phrases, exclusions or filters."""
-    lines = (_LIST_MARK.sub("", line) for line in without_thinking(text).splitlines())
-    plain = (" ".join(re.sub(r'[":“”]|(?<!\w)[-+]', " ", line).split())[:WORDING_CHARACTERS] for line in lines)
+    """Return the wordings that a model wrote, a line each, as plain words; a line that announces others is none."""
+    lines = (_LIST_MARK.sub("", line) for line in without_thinking(text).splitlines() if not line.endswith(":"))
+    plain = (plain_words(one_line(line, WORDING_BYTES)) for line in lines)
     return tuple(dict.fromkeys(line for line in plain if stems(line)))[:WORDINGS]
 
 

@@ -222,11 +222,13 @@ def prepare(
     bases: Sequence[str] = (),
     options: AskOptions | None = None,
     asker: str | None = None,
+    rewords: bool = True,
 ) -> Prepared:
     """Search, and choose the passages that answer a question; a writer needs no further look at the bases.
 
     `queries` are other wordings, as of `Query`; without bases, all are searched. `asker` is the name for the query log:
-    an MCP client, or `USER`; None skips logging. Raises the same errors as `ask`.
+    an MCP client, or `USER`; None skips logging. `rewords` lets a local model reword what finds nothing.
+    Raises the same errors as `ask`.
     """
     options = options or AskOptions()
     _check(question, options)
@@ -243,8 +245,9 @@ def prepare(
     began = time.perf_counter()
     weights = TermWeights(" ".join((question, *queries)))
     result = search_assisted(hub, query, weights=weights)
-    local = options.written_by in (None, "ollama") and _local_model(hub, options)
-    if result.searched and result.verdict == "none" and not queries and local:
+    local = rewords and options.written_by in (None, "ollama") and _local_model(hub, options)
+    asked = queries or hub.config().settings.expansion.enabled or not any(one.searches for one in extensions())
+    if local and not asked and result.searched and result.verdict == "none":
         result = search_assisted(hub, query, LlmOptions(expand=True, expand_model=local), weights)
     if asker:
         record(hub, result, query, asker, took=time.perf_counter() - began)

@@ -14,24 +14,37 @@ _OPENING = re.compile(
 )
 """First or last line of an admonition, or first line of a tab."""
 
+_ATTRIBUTES = r"\{:?[ \t]*[#.][\w-]+(?:[ \t]+(?:[#.][\w-]+|[\w-]+=(?:\"[^\"\n]*\"|[\w-]+)))*[ \t]*\}"
+
 _HIDDEN = (
-    r"^import\b[^;'\"]{0,500}+['\"][^'\"\n]+['\"];?[ \t]*$"
-    r"|^export[ \t]+(?:const|default|function|let|class)\b(?:.|\n(?![ \t]*\n))*"
+    r"^import[ \t]+(?:(?:[\w$]+|\{[^{}'\"]{0,500}\}|\*[ \t]+as[ \t]+[\w$]+)(?:[ \t]*,[ \t]*\{[^{}'\"]{0,500}\})?"
+    r"[ \t]+from[ \t]+)?['\"][^'\"\n]+['\"];?[ \t]*$"
+    r"|^export[ \t]+(?:(?:const|let|var)[ \t]+[\w$]+[ \t]*=|(?:default[ \t]+)?(?:async[ \t]+)?(?:function|class)[ \t]+"
+    r"[\w$]+[ \t]*[({]|default[ \t]+[\w$]+;?[ \t]*$)(?:.|\n(?![ \t]*\n))*"
     r"|<!--(?:[^<]|<(?!!--))*?-->"
-    r"|(?<!\w)</?[A-Z][\w.]*+(?:\s(?:[^<>{}\"']|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*+\})*+)?/?>"
+    r"|(?<!\w)<(?P<closing>/?)(?P<component>[A-Z][\w.]*+)"
+    r"(?P<attributes>\s(?:[^<>{}\"']|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*+\})*+)?/?>"
     r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
-    r"|[ \t]*(?<!\{)\{:?[ \t]*[#.][\w-]+(?:[ \t]+(?:[#.][\w-]+|[\w-]+=(?:\"[^\"\n]*\"|[\w-]+)))*[ \t]*\}"
-    r"|(?<!\w):[a-z]+(?:-[a-z\d]+)+:[ \t]*"
+    rf"|(?<![ \t])[ \t]*+(?<!\{{){_ATTRIBUTES}(?=[ \t]*$)|(?<=[)\]*_`]){_ATTRIBUTES}"
+    r"|(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:[ \t]*"
 )
-"""Imports, exports, comments, components, anchors, attributes and icons."""
+"""Imports, exports, comments, components, anchors, attributes and icons; prose that resembles them stays."""
+
+_CLOSED = re.compile(r"</([A-Z][\w.]*)[ \t]*>")
+_CHARACTERS = re.compile(r"\^?(?:.-.)+\W*")
+"""A set of characters in an expression, such as `a-z`."""
+
+MOST_OPEN = 8
+"""Admonitions and tabs within each other that are laid out."""
 
 _DEFINITION = (
-    r"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{1,999})\]:[ \t]*(?:\n[ \t]+)?\S+(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
+    r"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{1,999})\]:[ \t]*(?:\n[ \t]+)?(?:<|\S*[./#:])\S+"
+    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
 )
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _UNRENDERED = re.compile(_HIDDEN, re.MULTILINE)
 _UNSEEN = re.compile(
-    rf"{_HIDDEN}|{_DEFINITION}|!\[\[[^\]\n]*\]\]"
+    rf"{_HIDDEN}|{_DEFINITION}|!\[\[[^\[\]\n]{{0,500}}\]\]"
     r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?![\[(:]))",
     re.MULTILINE,
 )
@@ -61,11 +74,19 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str]) -> list[
     prose = "\n".join(["" if number in code else line for number, line in enumerate(lines)])
     masked = without_code(prose)
     names = {match["name"].casefold() for match in _DEFINITIONS.finditer(masked)}
+    closed = set(_CLOSED.findall(masked))
     parts, at = list[str](), 0
     for match in pattern.finditer(masked):
         found = match.groupdict()
         shown = prose[slice(*match.span("text"))] if found.get("text") else ""
         if shown and found["label"] is None and shown.casefold() not in names:
+            continue
+        if shown and _CHARACTERS.fullmatch(shown) and (found["label"] or "").casefold() not in names:
+            continue
+        # A bare `<Name>` is rather a placeholder than a component, unless something closes it.
+        named = found["component"]
+        surely = found["closing"] or match[0].endswith("/>") or "=" in (found["attributes"] or "")
+        if named and not surely and named not in closed:
             continue
         parts += [prose[at : match.start()], shown, "\n" * (match[0].count("\n") - shown.count("\n"))]
         at = match.end()
@@ -92,6 +113,7 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool) -> It
     """Yield the lines without the indentation of admonitions and tabs, and with admonitions as quotes if asked."""
     opened: list[tuple[int, int, str]] = []
     """Column, indentation and mark of the contents of each admonition and tab."""
+    closings = sum(line.strip(" :") == "" and ":::" in line for number, line in enumerate(lines) if number not in code)
     for number, line in enumerate(lines):
         column = len(line) - len(line.lstrip(" "))
         while line.strip() and opened and opened[-1][1] and column < opened[-1][0] + opened[-1][1]:
@@ -99,13 +121,14 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool) -> It
         opening = None if number in code else _OPENING.match(line)
         if opening and opening["colons"] and not opening["kind"]:
             del opened[-1:]
-            opening, line = None, ""
+            opening, line, closings = None, "", closings - 1
         elif opening:
             title = (opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or "").strip()
             name = f"**{title or (opening['kind'] or opening['type']).capitalize()}**" if quotes else title
             line = f"{opening['indent']}{name}"
         base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)
-        if opening:
+        # One that nothing closes would quote the rest.
+        if opening and len(opened) < MOST_OPEN and (not opening["colons"] or closings > len(opened)):
             opened.append((column, 0 if opening["colons"] else 4, "> " if quotes and not opening["tab"] else ""))
             base = opened[0][0]
         marks = "".join(mark for _, _, mark in opened)

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.errors import (
     IndexUnavailable,
@@ -69,7 +70,7 @@ PROVENANCE = ("by", "source", "session", "project")
 
 UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
 
-REPEATED = 'It says the same in other words. If yours says more, change it: remember(id="{}", text="…").'
+REPEATED = "Taken for the same in another order: {}. If yours makes another point, say it in other words."
 
 DOUBTED = "It ranks lower, and hooks leave it out, until it is confirmed or changed."
 
@@ -173,8 +174,8 @@ def remember(
     }
     older = [located(hub, name) for name in dict.fromkeys(supersedes)]
     if misleading:
-        if id is None or text is not None:
-            raise UsageError("Give the id of the memory that misled, without a text; or change it with one.")
+        if id is None or text is not None or tags or about or older or namespace or rejected is not None:
+            raise UsageError("Give the id of the memory that misled, and nothing else; or change it with a text.")
         return doubt(hub, located(hub, id, scope))
     if id is not None:
         return change(hub, located(hub, id, scope), kept, wanted, older)
@@ -220,7 +221,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
                 return strengthen(hub, memory, wanted, older)
             is_current = not memory.facts.superseded_by and memory.key not in {one.key for one in older}
             if is_current and memory.facts.rejected == rejected and repeats(memory.body, text):
-                return strengthen(hub, memory, wanted, older, (REPEATED.format(memory.facts.id),))
+                return strengthen(hub, memory, wanted, older, (REPEATED.format(quoted(memory.body, TITLE_BYTES)),))
     stored, is_new = _store(hub, shelves, text, fields)
     # If it is not new, another process has just stored the same.
     return _stored(hub, stored, older, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted, older)

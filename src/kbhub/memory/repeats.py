@@ -45,10 +45,11 @@ _MUST = re.compile(r"\b(?:has|have|needs?) to\b", re.IGNORECASE)
 _NOT = re.compile(r"(?<=[a-z])n['’]t\b")
 
 _PAST = frozenset({"was", "were"})
-_BE = frozenset({"is", "are", "be", "been", "being", "get", "gets"}) | _PAST
+_BE = frozenset({"is", "are", "be", "been", "being"}) | _PAST
+_GET = frozenset({"get", "gets"})
 _BETWEEN = frozenset({"not", "always", "only", "now", "never", "still", "also"})
 """Words between a form of "be" and its participle."""
-_EMPTY = "a an the it its this that these those there do does please our your my"
+_EMPTY = "a an the it its this that these those do does please our your my"
 _DROPPED = frozenset(_EMPTY.split())
 _SPEAKERS = frozenset({"you", "we"})
 """Left out of clauses: before you push, before pushing."""
@@ -107,7 +108,7 @@ def _forms(text: str) -> set[_Form]:
     for words in sentences[:MOST_SENTENCES]:
         if words:
             some = list(_of_sentence(words))
-            forms = {tuple(sorted((*whole, form), key=repr)) for whole in forms for form in some}
+            forms = {(*whole, form) for whole in forms for form in some}
     return forms - {()} if len(sentences) <= MOST_SENTENCES else set()
 
 
@@ -115,28 +116,31 @@ def _of_sentence(words: list[str]) -> Iterator[_Form]:
     """Yield the forms of a sentence: its verb and what is beside it, in order, and its phrases and clauses."""
     core = inside = list[str]()
     phrases, marks = list[tuple[str, list[str]]](), list[str]()
-    told, after_be, names = words[0].casefold() == "we", False, set[str]()
-    for part in words[told:]:
+    told, after_be, tools = words[0].casefold() == "we", False, set[str]()
+    if _FORBIDDEN in words and "," in words:  # which clause forbids what is not certain
+        yield tuple(_reduced(part)[1] for part in words)
+        return
+    for part, following in zip(words[told:], [*words[told + 1 :], ""], strict=True):
         plain, word = _reduced(part)
-        names |= set() if plain else {word}
+        tools |= {word} if part.startswith(("`", "-")) else set()
         if part == _FORBIDDEN:
             phrases.append((part, []))
             continue
-        if plain in _BE:
+        if plain in _BE or (plain in _GET and _is_participle(_reduced(following)[0])):
             after_be = True
             core += ["was"] if plain in _PAST else []
             continue
-        if after_be and (plain.endswith("ed") or plain in _BASE):
+        if after_be and _is_participle(plain):
             clause = inside is not core and marks[-1] in _CLAUSE
             told, inside = told or not clause, inside if clause else core
             inside.insert(0, word)
         elif part == ",":
             inside = core
-        elif word in _MARKS or (plain == "every" and (inside is core or (inside and marks[-1] in _PHRASE))):
+        elif plain in _MARKS or (plain == "every" and (inside is core or (inside and marks[-1] in _PHRASE))):
             inside = list[str]()
             phrases.append((word, inside))
             marks.append(plain)
-        elif word not in _DROPPED and (inside is core or plain not in _SPEAKERS):
+        elif plain not in _DROPPED and (inside is core or plain not in _SPEAKERS):
             inside.append(word)
             marks += ["and"] if word in _AND else []
         if len(inside) == 1 and marks[-1:] == ["every"]:
@@ -151,10 +155,14 @@ def _of_sentence(words: list[str]) -> Iterator[_Form]:
         core, found["with"] = [*found.pop("to")], tuple(core[1:])
     yield told and not found.keys() & {_FORBIDDEN, "with"}, tuple(core), tuple(sorted(found.items()))
     mark = "by" if told and "by" in found else "with"
-    # In "delete users with tokens", nobody says that the tokens do it.
-    if mark in found and (told or not names.isdisjoint(found[mark])):
+    # In "delete users with tokens", nobody says that the tokens do it; a command does.
+    if mark in found and (told or not tools.isdisjoint(found[mark])):
         core = [*found.pop(mark), *core]
         yield False, tuple(core), tuple(sorted(found.items()))
+
+
+def _is_participle(plain: str) -> bool:
+    return plain.endswith("ed") or plain in _BASE
 
 
 def _reduced(part: str) -> tuple[str, str]:

@@ -287,12 +287,13 @@ def change_report(change: BaseChange, verb: str) -> Report:
 
 def found_report(found: FoundBases) -> Report:
     """Return what clients keep of a project, and which of it is new."""
-    if not found.bases:
+    if not found.bases and not found.left:
         return Report(say("Claude Code, Codex and Gemini CLI keep nothing of {} here.", Name(str(found.project))))
     lines = [
         say(f"{'Added ' if base.added else ''}{{}}: {{}}", Name(base.id), Name(str(base.path))) for base in found.bases
     ]
-    foot = say("Active in projects below {}. `kbhub bases remove ID` takes one out.", Name(str(found.project)))
+    lines += [say("Left out, as it is a base with other settings: {}", Name(str(folder))) for folder in found.left]
+    foot = say("Active in {}. `kbhub bases remove ID` takes one out of all projects.", Name(str(found.project)))
     return Report("", lines, foot=foot)
 
 

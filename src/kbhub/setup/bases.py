@@ -449,6 +449,10 @@ def _activated(text: str, settings: GlobalConfig, key: str, name: str, path: Pat
 def activated(text: str, settings: GlobalConfig, project: Path, names: Sequence[str], path: Path, home: Path) -> str:
     """Return the config with bases active in a project, too; an entry of its own keeps what a folder above it says."""
     (key,) = _repo_keys(settings, [str(project)], path.parent, home)
+    if not isinstance(settings.repos.get(key, ""), str):
+        for name in names:
+            text = _activated(text, settings, key, name, path)
+        return text
     above: dict[Path, str] = {Path(os.path.realpath(expand(one, home, path.parent))): one for one in settings.repos}
     said = next((above[one] for one in (project, *project.parents) if one in above), None)
     active = settings.active_in(said) if said is not None and said != EVERYWHERE else ()

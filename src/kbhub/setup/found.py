@@ -45,6 +45,7 @@ class FoundBases(Model):
     project: Path = Field(description="The project, in which alone they are active.")
     config: Path = Field(description="The file that says so.")
     bases: tuple[FoundBase, ...] = Field((), description="One per client and kind.")
+    left: tuple[Path, ...] = Field((), description="Folders left out, as they are bases with other settings already.")
 
 
 def project_of(hub: Hub) -> Path:
@@ -60,7 +61,8 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
     project, home = project_of(hub), hub.options.home
     machine = Machine(home, hub.options.env, this_platform())
     named = _UNFIT.sub("-", project.name).strip("-") or "project"
-    logs = {"kind": "session", "keepDeleted": ["*"]}
+    # A memory that its client forgot must really be gone.
+    logs = {"kind": "session", "keepDeleted": ["*.jsonl", "session-*.json"]}
     ours = {**logs, "sessionsOf": portable(project, home)}
     places: dict[str, tuple[Path, dict[str, Any]]] = {}
     for folder in _claude(machine.path("{claude}/projects"), project):
@@ -68,13 +70,14 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
     if _is_plain(codex := machine.path("{codex}/sessions")):
         places[f"codex-{named}"] = codex, ours
     if (memories := machine.path("{codex}/memories")).joinpath("memory_summary.md").is_file() and _is_plain(memories):
-        places["codex-user"] = memories, {"kind": "session", "include": ["/memory_summary.md"]}
+        only = {"include": ["/memory_summary.md"], "exclude": ["/*", "!/memory_summary.md"]}
+        places["codex-all"] = memories, {"kind": "session", **only}
     gemini = machine.path("{home}/.gemini")
     for folder in _gemini(gemini / "tmp", project):
         places[f"gemini-{named}"] = folder, {**logs, "include": ["/memory/*.md"]}
     if (gemini / "GEMINI.md").is_file() and _is_plain(gemini):
         only = {"include": ["/GEMINI.md"], "exclude": ["/*", "!/GEMINI.md"]}
-        places["gemini-user"] = gemini, {"kind": "session", **only}
+        places["gemini-all"] = gemini, {"kind": "session", **only}
     return places
 
 
@@ -83,12 +86,12 @@ def _is_plain(folder: Path) -> bool:
 
 
 def _claude(projects: Path, project: Path) -> Iterator[Path]:
-    """Yield the project's folder, if its logs say that it is this project's and none says that it is another's."""
+    """Yield the project's folder, if a log says that it is this project's and none says that it is another's."""
     name = _UNFIT.sub("-", str(project))
     folder = projects / name
     if len(name) <= CLAUDE_CHARACTERS and _is_plain(folder):
         told = [began_in(log, project) for log in folder.glob("*.jsonl") if not log.is_symlink()]
-        if told and all(told):
+        if True in told and False not in told:
             yield folder
 
 
@@ -106,12 +109,15 @@ def _gemini(folders: Path, project: Path) -> Iterator[Path]:
 def add_found(hub: Hub) -> FoundBases:
     """Add to the global config what clients keep of the project, active there only. What it has already stays."""
     project, path, home = project_of(hub), config_file(hub), hub.options.home
-    places, known = found(hub), list[FoundBase]()
+    places, known, left = found(hub), list[FoundBase](), list[Path]()
 
     def edit(text: str, settings: GlobalConfig) -> str:
         names = []
         for wanted, (folder, fields) in places.items():
             name, there = _name(wanted, folder, fields, settings, hub)
+            if name is None:
+                left.append(folder)
+                continue
             names.append(name)
             known.append(FoundBase(id=name, path=folder, added=not there))
             if not there:
@@ -119,16 +125,23 @@ def add_found(hub: Hub) -> FoundBases:
         return activated(text, settings, project, names, path, home) if names else text
 
     edit_config(hub, edit)
-    return FoundBases(project=project, config=path, bases=tuple(known))
+    return FoundBases(project=project, config=path, bases=tuple(known), left=tuple(left))
 
 
-def _name(wanted: str, folder: Path, fields: dict[str, Any], settings: GlobalConfig, hub: Hub) -> tuple[str, bool]:
-    """Return the id of a found folder, and whether the config has it; another base of that name gets a number."""
+def _name(
+    wanted: str, folder: Path, fields: dict[str, Any], settings: GlobalConfig, hub: Hub
+) -> tuple[str | None, bool]:
+    """Return the id of a found folder, and whether the config has it; another base of that name gets a number.
+
+    The id is None if the folder is a base with other settings, which may show more of it than belongs here.
+    """
     entries, taken, number = settings.entries(), wanted, 1
     for name, entry in entries.items():
         other = folder_of(name, entry, config_file(hub).parent, hub.options.home, hub.options.env)
         if directory_identity(other) == directory_identity(folder) and entry.sessions_of == fields.get("sessionsOf"):
-            return name, True
+            same = (entry.kind, *map(list, (entry.include, entry.exclude)))
+            wants = (fields["kind"], fields.get("include", []), fields.get("exclude", []))
+            return (name, True) if same == wants else (None, True)
     while taken in entries:
         number += 1
         taken = f"{wanted}-{number}"

@@ -227,6 +227,8 @@ def discover(
     for name in sorted({*_active_ids(workspace.directory, config, home), *named}):
         entry = None if name in named else entries[name]
         base = _config_base(name, entry, config, home, env) if entry else _named_base(name, named[name], home)
+        if base.sessions_of and workspace.git_root and base.sessions_of != Path(os.path.realpath(workspace.git_root)):
+            continue  # another repository inside that project
         if base.engine and (fault := _prepare_shared(base)):
             problems.append(Problem(subject=name, message=fault))
         elif is_directory(base.path):

@@ -82,10 +82,11 @@ def add(
         name: Display name.
         description: What the base is about, for people and agents.
         writable: Allow agents to write documents in the base.
-        found: Instead, add what Claude Code, Codex and Gemini CLI keep of this project: memories and logs of sessions,
-            read-only and active in this project only.
+        found: Instead, add what Claude Code, Codex and Gemini CLI keep of this project, memories and logs of sessions,
+            and of you: read-only, and active in this project only.
     """
-    if found == (path is not None):
+    given = (path, id_, name, description) != (None,) * 4 or for_ or include or exclude or writable
+    if bool(given) == found or not (found or path):
         raise UsageError("Name one folder, or give --found alone.")
     if found:
         made = add_found(hub)

@@ -117,7 +117,7 @@ def daemon_finding(folder: DaemonFolder) -> Finding:
     """Say which process the windows share, or why they share none."""
     record, failed = running(folder), last_words(folder)
     if record is None and failed and not is_held(folder.lock):
-        message = f"None is running, and the last one failed ({failed}): windows then serve themselves."
+        message = f"None is running. The last one left: {failed}. If it fails again, windows serve themselves."
         return bad("daemon", message, f"See {folder.log}. `kbhub setup --own-process` does without it.")
     if record is None:
         return ok("daemon", "None is running. The first window that `kbhub setup` registered starts one.")
@@ -125,12 +125,13 @@ def daemon_finding(folder: DaemonFolder) -> Finding:
     said = status(folder, record)
     if said is None:
         return bad("daemon", f"{process} does not answer: new windows serve themselves.", "Run `kbhub stop`.")
-    if newer(__version__, record.version):
+    if newer(__version__, record.version) and record.start is not None:
         return ok("daemon", f"{process} is older than this kbhub. The next window replaces it; no window is lost.")
     if record.prefix != sys.prefix:
         message = f"{process} is that of {record.prefix}: windows of this installation serve themselves."
         return bad("daemon", message, "Register one installation, and run `kbhub stop`.")
-    return ok("daemon", f"{process} serves {counted(said['connections'], 'window')}, and ends when idle")
+    ends = " It ends when idle." if (record.start or {}).get("ends") else ""
+    return ok("daemon", f"{process} serves {counted(said['connections'], 'window')}.{ends}")
 
 
 def _serve_streams(ways: Ways, places: Places) -> NoReturn:

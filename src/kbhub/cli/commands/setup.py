@@ -37,9 +37,7 @@ NO_SKILL = "None of these clients reads skills; `kbhub setup --agents-md` names 
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 SPEAK = "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub trust --documents`."
 HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
-SUBAGENT_QUESTION = (
-    "Subagents hear nothing of servers. Write a subagent that searches and, into this project's AGENTS.md, four lines?"
-)
+SUBAGENT_QUESTION = "Subagents are not told about MCP servers. Write {} to tell them?"
 
 
 @command(colour=True)
@@ -89,7 +87,7 @@ def setup(
     notes: tuple[str, ...] = ()
     chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
     serve = (SERVE,) if own_process else (SERVE, MODE)
-    by_hand = pastes(client, (*how.argv, *serve), remove=remove)
+    by_hand = () if no_server else pastes(client, (*how.argv, *serve), remove=remove)
     if not no_server and (client or project or not (agents_md or skill or subagent)):
         if project:
             root = _project(common, machine)
@@ -109,7 +107,7 @@ def setup(
             if remove and subagent is None:
                 tasks += subagent_tasks(chosen if client else CLIENTS, machine, remove=True)
             elif subagent is None and not (yes or dry_run):
-                tasks += _offered(chosen, machine, common)
+                tasks += _offered(chosen, machine, common, lines=not agents_md)
         notes = notes if notes or tasks or by_hand else (NO_CLIENT,)
     elif hooks:
         tasks += hooks_tasks(chosen, machine, how.argv, remove=remove)
@@ -138,19 +136,22 @@ def _wants_hooks(chosen: Sequence[Client]) -> bool:
 
 def _found(common: Common) -> tuple[str, ...]:
     """Ask, where kbhub is new, whether to search what clients keep of this project; return what was added."""
-    hub = Hub(hub_options(common))
+    hub, names = Hub(hub_options(common)), ""
     with suppress(KbhubError):
-        if (names := ", ".join(found(hub))) and confirmed(FOUND_QUESTION.format(names)):
-            return tuple(f"Added the base {base.id}: {base.path}." for base in add_found(hub).bases)
-    return ()
+        names = ", ".join(found(hub))
+    if not names or not confirmed(FOUND_QUESTION.format(names)):
+        return ()
+    return tuple(f"Added the base {base.id}: {base.path}." for base in add_found(hub).bases)
 
 
-def _offered(chosen: Sequence[Client], machine: Machine, common: Common) -> list[PlannedStep]:
+def _offered(chosen: Sequence[Client], machine: Machine, common: Common, *, lines: bool) -> list[PlannedStep]:
     """Ask whether subagents are to know of kbhub, and return the steps; none if there is nothing to do."""
-    tasks = subagent_tasks(chosen, machine, remove=False)
+    tasks, told = subagent_tasks(chosen, machine, remove=False), list[PlannedStep]()
     with suppress(UsageError):  # not in a project
-        tasks += agents_tasks(_project(common, machine), machine, remove=False)
-    return tasks if any(task.do for task in tasks) and confirmed(SUBAGENT_QUESTION) else []
+        told = agents_tasks(_project(common, machine), machine, remove=False) if lines else []
+    what = ["a subagent"] if any(task.do for task in tasks) else []
+    what += ["some lines in this project's AGENTS.md"] if any(task.do for task in told) else []
+    return [*tasks, *told] if what and confirmed(SUBAGENT_QUESTION.format(" and ".join(what))) else []
 
 
 def _project(common: Common, machine: Machine) -> Path:

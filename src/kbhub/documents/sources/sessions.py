@@ -305,16 +305,16 @@ _SETTLED = 1 << 16
 """Bytes of a log that only grows, from which on its beginning is looked at no more."""
 
 
-def began_in(file: Path, project: Path) -> bool:
-    """Return whether the session of a log began in a project, not in another repository inside it."""
+def began_in(file: Path, project: Path) -> bool | None:
+    """Return whether the session of a log began in a project, not in another repository inside it; None: not said."""
     try:
         return _began_in(file, project, min(file.stat().st_size, _SETTLED))
     except OSError:
-        return False
+        return None
 
 
 @lru_cache(maxsize=50_000)
-def _began_in(file: Path, project: Path, _size: int) -> bool:
+def _began_in(file: Path, project: Path, _size: int) -> bool | None:
     transcript = Transcript()
     with file.open("rb") as lines:
         for number in range(1, FIRST_LINES):
@@ -322,8 +322,10 @@ def _began_in(file: Path, project: Path, _size: int) -> bool:
                 transcript.take(json.loads(lines.readline(LINE_BYTES) or b"null"), number)
             if transcript.folder:
                 break
-    folder = Path(os.path.realpath(transcript.folder)) if os.path.isabs(transcript.folder) else None  # noqa: PTH117
-    if folder is None or not folder.is_relative_to(project):
+    if not os.path.isabs(transcript.folder):  # noqa: PTH117 - of this system
+        return None
+    folder = Path(os.path.realpath(transcript.folder))
+    if not folder.is_relative_to(project):
         return False
     inner = (one for one in (folder, *folder.parents) if one != project and one.is_relative_to(project))
     return not any((one / ".git").exists() for one in inner)
@@ -332,6 +334,9 @@ def _began_in(file: Path, project: Path, _size: int) -> bool:
 def why_not_ours(file: Path, project: Path | None) -> str | None:
     """Return why a file must stay out of a base of sessions: the log of another project, or a memory with a secret."""
     if not is_session(file.name.lower()):
+        # Two projects may come to share a folder of Claude Code.
+        if project is not None and any(began_in(log, project) is False for log in file.parent.parent.glob("*.jsonl")):
+            return f"the logs beside it are not of {project} alone"
         try:
             found = find_secrets(read_regular(file, DEFAULT_FILE_BYTES).decode("utf-8", "replace"))
         except OSError:

@@ -20,7 +20,7 @@ from kbhub.errors import ModelUnavailable
 from kbhub.extensions.models.server import Deadline, Ollama, Prompt, StoredAnswers
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.query.parser import normalise, parse_query
+from kbhub.index.query.parser import normalise, parse_query, plain_words
 from kbhub.search.hits import SCORE_DIGITS
 from kbhub.types import MOST_HITS, Hit, Query, SearchResult, Signal
 from kbhub.values import struct
@@ -126,12 +126,6 @@ def expansion_prompt(question: str) -> Prompt:
     """Build the prompt for a question without filters; deterministic, since it is part of the cache key."""
     mark = fence_mark([question])
     return Prompt(f"{_EXPANSION_TASK} {quoting_rule(mark)}", quoted(question, mark, "query"))
-
-
-def plain_words(text: str) -> str:
-    """Strip quotes, leading dashes and colons, so that a text is not parsed as phrases, exclusions or filters."""
-    words = (word.lstrip("-") for word in normalise(text).replace('"', " ").replace(":", " ").split())
-    return " ".join(word for word in words if word)
 
 
 def printable(text: str) -> str:

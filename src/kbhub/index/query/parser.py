@@ -489,6 +489,12 @@ class _Found:
         return True
 
 
+def plain_words(text: str) -> str:
+    """Strip quotes, leading dashes and colons, so that a text is not parsed as phrases, exclusions or filters."""
+    words = (word.lstrip("-") for word in normalise(text).replace('"', " ").replace(":", " ").split())
+    return " ".join(word for word in words if word)
+
+
 def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
     """Parse any string as a query: distinct terms, exclusions and filters in the order of the text. Cached.
 

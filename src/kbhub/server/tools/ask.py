@@ -157,6 +157,7 @@ async def _asked(
             bases=names,
             options=options,
             asker=client_name(context) or USER,
+            rewords=not offers_model(context),
         )
     )
     prepared = prepared.model_copy(update={"notes": (*notes, *prepared.notes)})
