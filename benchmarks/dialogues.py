@@ -4,7 +4,9 @@ Made-up session logs, the same in every run: one session a week, in which 43 thi
 some weeks later, 18 other things get a later remark about another side of them, and every week has an outing of its
 own. Of the updated things: in how many of the answers that have both is the newer statement above the older one. Of
 the others: in how many of the answers that have both is the remark above the answer (the fewer, the better). Of the
-outings: how often the one of the asked time comes first.
+outings: how often the one of the asked time comes first. Then, by kind of question, what others publish of dialogues:
+the share of questions with any, and with all, of the sessions that have their evidence among the first 5 and 10 (an
+updated thing has two), with the first at the top (R@1), and the reciprocal rank of the first.
 """
 
 from __future__ import annotations
@@ -16,11 +18,17 @@ from pathlib import Path
 
 from bench.common import environment, parser
 from kbhub.api import Hub
+from kbhub.extensions.lab.measurement import METRICS, judge
 from kbhub.hub import HubOptions
 from kbhub.types import Query, SearchResult
 
 SESSIONS, SAID_AGAIN = 24, 9
 """Weekly sessions, and weeks between a statement and its update."""
+
+SHOWN = {"recall_any5": "any@5", "recall_any10": "any@10", "recall_all5": "all@5", "recall_all10": "all@10"} | {
+    "hit1": "R@1",
+    "mrr10": "MRR",
+}
 
 FIRST = datetime(2026, 1, 5, 9, tzinfo=UTC)
 NOW = FIRST + timedelta(weeks=SESSIONS - 1, days=5)
@@ -229,12 +237,21 @@ CHATTER = (
 )
 
 
+def week_of(number: int, offset: int) -> int:
+    """Return the week in which a thing is said first."""
+    return (3 * number + offset) % (SESSIONS - SAID_AGAIN)
+
+
+def log(week: int) -> str:
+    return f"session-{FIRST + timedelta(weeks=week):%Y%m%d}.jsonl"
+
+
 def sessions() -> list[tuple[datetime, list[str]]]:
     """Return the time of each session and what the user says in it."""
     said: list[list[str]] = [[] for _ in range(SESSIONS)]
     for facts, offset in ((UPDATES, 0), (REMARKS, 1)):
         for number, (_, statement, later) in enumerate(facts):
-            week = (3 * number + offset) % (SESSIONS - SAID_AGAIN)
+            week = week_of(number, offset)
             said[week].append(f"{CHATTER[number % len(CHATTER)]} By the way, {statement}")
             said[week + SAID_AGAIN].append(f"{later} {CHATTER[(number + 2) % len(CHATTER)]}")
     for week, texts in enumerate(said):
@@ -245,7 +262,7 @@ def sessions() -> list[tuple[datetime, list[str]]]:
 def write_logs(folder: Path) -> None:
     """Write one log per session."""
     folder.mkdir(parents=True)
-    for when, texts in sessions():
+    for week, (when, texts) in enumerate(sessions()):
         rows = []
         for number, text in enumerate(texts):
             at = (when + timedelta(minutes=5 * number)).isoformat()
@@ -253,7 +270,7 @@ def write_logs(folder: Path) -> None:
             answer = f"Noted. {text.split('. ')[-1]} That sounds good; tell me when you want to go deeper into it."
             rows.append({"role": "assistant", "timestamp": at, "content": answer})
         lines = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"session-{when:%Y%m%d}.jsonl").write_text(lines, "utf-8")
+        (folder / log(week)).write_text(lines, "utf-8")
 
 
 def place(result: SearchResult, text: str) -> int | None:
@@ -273,21 +290,35 @@ def compared(hub: Hub, facts: tuple[tuple[str, str, str], ...], without: tuple[s
     return above, both
 
 
-def dated(hub: Hub, without: tuple[str, ...]) -> tuple[int, int]:
-    """Return how often the outing of the asked time comes first, and how many questions there are."""
-    right = asked = 0
-    for week, place_name in enumerate(PLACES):
+def outings() -> list[tuple[str, int]]:
+    """Return questions for the outing of a time, with its week."""
+    asked = []
+    for week in range(SESSIONS):
         when = FIRST + timedelta(weeks=week)
         ways = [f"on {when.day} {when:%B}, {when.year}", f"on {when:%B} {when.day}, {when.year}", f"{when:%Y-%m-%d}"]
         ago = SESSIONS - 1 - week
         ways += [f"{ago} weeks ago"] if ago > 1 else ["this week"] if not ago else ["last week"]
-        for way in ways:
-            hits = hub.search(
-                Query(text=f"Where did I go on the outing with Kim {way}?", limit=1, without=without)
-            ).hits
-            asked += 1
-            right += bool(hits) and f"{when:%Y%m%d}" in hits[0].path and bool(place_name)
-    return right, asked
+        asked += [(f"Where did I go on the outing with Kim {way}?", week) for way in ways]
+    return asked
+
+
+def evidence() -> dict[str, list[tuple[str, set[str]]]]:
+    """Return kind → questions, each with the logs that have its evidence."""
+    return {
+        "updated": [
+            (question, {log(week_of(number, 0)), log(week_of(number, 0) + SAID_AGAIN)})
+            for number, (question, _, _) in enumerate(UPDATES)
+        ],
+        "remarked": [(question, {log(week_of(number, 1))}) for number, (question, _, _) in enumerate(REMARKS)],
+        "outing": [(question, {log(week)}) for question, week in outings()],
+    }
+
+
+def judged(hub: Hub, question: str, logs: set[str], without: tuple[str, ...]) -> dict[str, float]:
+    """Return metric → value of one question, whose results are sessions."""
+    hits = hub.search(Query(text=question, limit=10, without=without)).hits
+    ranked = list(dict.fromkeys(Path(hit.path).name for hit in hits))
+    return dict(zip(METRICS, judge(ranked, dict.fromkeys(logs, 1)), strict=True))
 
 
 def main() -> None:
@@ -304,9 +335,13 @@ def main() -> None:
         for name, (count, of) in (
             ("newer above older, of the answers that have both", compared(hub, UPDATES, without)),
             ("remark above answer, of the answers that have both", compared(hub, REMARKS, without)),
-            ("outing of the asked time first", dated(hub, without)),
         ):
             print(f"{name}: {count} of {of} ({count / max(1, of):.2f})")
+        print("\n" + " " * 14 + "".join(f"{head:>8}" for head in ("n", *SHOWN.values())))
+        for kind, questions in evidence().items():
+            rows = [judged(hub, question, logs, without) for question, logs in questions]
+            means = [f"{sum(row[metric] for row in rows) / len(rows):8.3f}" for metric in SHOWN]
+            print(f"{kind:14}{len(rows):8}{''.join(means)}")
 
 
 if __name__ == "__main__":
