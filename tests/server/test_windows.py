@@ -126,6 +126,18 @@ def test_what_is_no_longer_certain_waits_for_the_daemon(place, begin, stuck, cha
     assert after["protocolVersion"] == asked["params"]["protocolVersion"]
 
 
+def test_variables_that_no_greeting_holds_leave_the_window_with_the_daemon(place, begin):
+    window = begin(
+        **{f"FILLER_{number}": "ä" * 4000 for number in range(30)},
+        **{f"LONG_{number}": "x" * 4000 for number in range(70)},
+    )
+
+    assert window.handshake()["result"]
+    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
+    window.end()
+    assert window.errors == b""
+
+
 def test_a_window_that_was_answered_early_serves_itself_if_no_daemon_can_start(place, begin):
     _, initialized = noted(place, begin)
     folder = folder_of(place)

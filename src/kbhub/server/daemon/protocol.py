@@ -185,7 +185,7 @@ GREETING_SECONDS = 15.0
 """Timeout for the other side's first line; generous, for a busy machine."""
 
 MOST_CHARACTERS = 4096
-"""Limit of a variable that is none of kbhub's: a greeting has room for some fifty."""
+"""Limit of a variable that is none of kbhub's."""
 
 PROTOCOLS = ("auto", "legacy")
 """`auto` serves the era that the client opens with, `legacy` only the one with a handshake (up to 2025-11-25)."""
@@ -222,15 +222,15 @@ def passed_on(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def other_variables(env: Mapping[str, str]) -> dict[str, str]:
-    """Select the rest, which may be what a setting names; without those that are unusually long or no text."""
-    passed = passed_on(env)
-    return {
-        name: value
-        for name, value in env.items()
-        if name not in passed
-        and len(value) < MOST_CHARACTERS
-        and (name + value).encode(errors="ignore").decode() == name + value
-    }
+    """Select the rest, which may be what a setting names: the shortest, as many as half a greeting holds."""
+    passed, rest, left = passed_on(env), {}, GREETING_BYTES // 2
+    for name, value in sorted(env.items(), key=lambda item: len(item[1])):
+        left -= len(json.dumps([name, value]))
+        if left < 0 or len(value) >= MOST_CHARACTERS:
+            break
+        if name not in passed and (name + value).encode(errors="ignore").decode() == name + value:
+            rest[name] = value
+    return rest
 
 
 def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[str, Any]:
