@@ -68,6 +68,29 @@ GEMINI = log(
     {"$set": {"summary": "How the cache works"}},
 )  # fmt: skip
 
+
+def copilot(kind, line_time="2026-11-20T09:00:00.000Z", **data):
+    return {"id": "e", "parentId": None, "timestamp": line_time, "type": kind, "data": data}
+
+
+COPILOT = log(
+    copilot("session.start", sessionId="p-1", version=1, producer="copilot-agent",
+            context={"cwd": "/work/shop", "gitRoot": "/work/shop"}),
+    copilot("system.message", role="system", content="You are the CLI"),
+    copilot("user.message", content="Hidden text of a skill", source="skill-pdf"),
+    copilot("user.message", content="Why is the cart empty?", transformedContent="<now/>Why is the cart empty?"),
+    copilot("assistant.message", messageId="m", model="gpt-5.2", content="", reasoningText="secret thoughts",
+            toolRequests=[{"toolCallId": "t1", "name": "bash"}]),
+    copilot("tool.execution_start", toolCallId="t1", toolName="bash", arguments={"command": "make test"}),
+    copilot("tool.execution_complete", toolCallId="t1", success=True, shellExecution={"exitCode": 2},
+            result={"content": "1 failed", "detailedContent": "a long tale"}),
+    copilot("tool.execution_start", toolCallId="t2", toolName="edit",
+            arguments={"path": "cart.py", "old_str": "ttl=0", "new_str": "ttl=60"}),
+    copilot("tool.execution_complete", toolCallId="t2", success=False, error={"message": "no such text"}),
+    copilot("assistant.message", messageId="n", content="The session expires at once."),
+    copilot("session.compaction_complete", success=True, summaryContent="Carts outlive sessions."),
+)  # fmt: skip
+
 OLD_TURNS = [
     {"id": "1", "type": "user", "content": "Old question"},
     {"id": "2", "type": "gemini", "content": "Old answer", "model": "gemini-2.5-pro"},
@@ -110,6 +133,25 @@ def test_a_session_says_what_it_is_and_a_turn_names_its_line_in_the_log():
         "## assistant (claude-sonnet-4) · 2026-11-02 10:11 · line 4",
         "## assistant (claude-sonnet-4) · 2026-11-02 10:20 · line 7",
     ] == [line for line in document.lines if line.startswith("## ")]
+
+
+def test_a_session_of_copilot_cli_is_read():
+    """Commands with their exit status and edits; no reasoning, nothing that nobody typed."""
+    document, chunks = parse(COPILOT)
+
+    assert document.title == "Why is the cart empty?"
+    agent = {"session": "p-1", "agent": "Copilot CLI", "model": "gpt-5.2", "folder": "/work/shop"}
+    assert {**agent, "date": "2026-11-20T09:00:00+00:00"} == document.front_matter
+    assert said(chunks) == [
+        ("2026-11-20 · user", "Why is the cart empty?"),
+        (
+            "2026-11-20 · assistant (gpt-5.2)",
+            "Tool bash: make test\nResult (exit 2): 1 failed\n"
+            "Tool edit: cart.py: ttl=0 → ttl=60\nResult (failed): no such text",
+        ),
+        ("2026-11-20 · assistant (gpt-5.2)", "The session expires at once."),
+        ("2026-11-20 · summary", "Carts outlive sessions."),
+    ]
 
 
 def test_a_session_of_codex_is_read():

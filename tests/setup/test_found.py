@@ -20,7 +20,7 @@ KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
 
 @pytest.fixture(autouse=True)
 def own(environment):
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME"):
         environment.env.pop(name, None)
 
 
@@ -42,6 +42,15 @@ def codex_log(environment, project, text, name):
     ]
     text = "".join(json.dumps(record) + "\n" for record in records)
     return environment.write(environment.home / f".codex/sessions/2026/11/02/rollout-{name}.jsonl", text)
+
+
+def copilot_log(environment, project, text, name):
+    records = [
+        {"type": "session.start", "data": {"sessionId": name, "context": {"cwd": str(project)}}},
+        {"type": "user.message", "data": {"content": text}},
+    ]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    return environment.write(environment.home / f".copilot/session-state/{name}/events.jsonl", text)
 
 
 def gemini_log(environment, folder, text):
@@ -76,6 +85,8 @@ def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(enviro
     claude_log(environment, project, "The zebra ledger books refunds.")
     environment.write(claude_folder(environment, project) / "memory/MEMORY.md", "# Notes\n\nThe zebra sleeps.\n")
     codex_log(environment, project, "Why does the zebra parser fail?", "a")
+    copilot_log(environment, project, "Why is the zebra cart empty?", "p1")
+    copilot_log(environment, other, "The zebra of all projects", "p2")
     place = gemini_log(environment, "shop", "Explain the zebra cache")
     environment.write(place / ".project_root", str(project))
     environment.write(place / "memory/MEMORY.md", "The zebra index is private.\n")
@@ -89,13 +100,15 @@ def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(enviro
     bases = added(environment)
     name = project.name
 
-    assert set(bases) == {f"claude-{name}", f"codex-{name}", f"gemini-{name}", "codex-all", "gemini-all"}
+    ours = {f"{client}-{name}" for client in ("claude", "codex", "copilot", "gemini")}
+    assert set(bases) == {*ours, "codex-all", "gemini-all"}
     assert all(base.added for base in bases.values())
     found = texts(environment, "zebra")
     for told in (
         "books refunds",
         "zebra sleeps",
         "parser fail",
+        "cart empty",
         "zebra cache",
         "is private",
         "ride a zebra",

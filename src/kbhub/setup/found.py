@@ -69,6 +69,8 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
         places[f"claude-{named}"] = folder, {**ours, "include": ["/memory/*.md"]}
     if _is_plain(codex := machine.path("{codex}/sessions")):
         places[f"codex-{named}"] = codex, ours
+    if _is_plain(copilot := machine.path("{copilot}/session-state")):
+        places[f"copilot-{named}"] = copilot, ours
     if (memories := machine.path("{codex}/memories")).joinpath("memory_summary.md").is_file() and _is_plain(memories):
         only = {"include": ["/memory_summary.md"], "exclude": ["/*", "!/memory_summary.md"]}
         places["codex-all"] = memories, {"kind": "session", **only}

@@ -366,7 +366,7 @@ class BaseEntry(BaseFields):
     timeout: Annotated[float, Field(gt=0, le=60)] = 2.0
     """Timeout for the database in seconds; after that, the base is skipped."""
     kind: Literal["document", "session"] = "document"
-    """What the files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and Gemini CLI)."""
+    """What the files are: documents, or logs of coding agents (Claude Code, Codex, Copilot CLI, Gemini CLI)."""
     keep_deleted: tuple[str, ...] = ()
     """`.gitignore`-style patterns of files whose text is kept and stays searchable after they are deleted."""
     sessions_of: PathText | None = None

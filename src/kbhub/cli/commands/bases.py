@@ -82,7 +82,7 @@ def add(
         name: Display name.
         description: What the base is about, for people and agents.
         writable: Allow agents to write documents in the base.
-        found: Instead, add what Claude Code, Codex and Gemini CLI keep of this project, memories and logs of sessions,
+        found: Instead, add what coding agents keep of this project, memories and logs of sessions,
             and of you: read-only, and active in this project only.
     """
     given = (path, id_, name, description) != (None,) * 4 or for_ or include or exclude or writable

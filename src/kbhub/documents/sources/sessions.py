@@ -1,6 +1,6 @@
-"""Parse session logs of coding agents (Claude Code, Codex, Gemini CLI) into a `Document` with a part per turn.
+"""Parse session logs of coding agents into a `Document` with a part per turn.
 
-Credentials are left out of it.
+Claude Code, Codex, Copilot CLI and Gemini CLI write them. Credentials are left out.
 """
 
 from __future__ import annotations
@@ -92,6 +92,8 @@ class Transcript:
         self.known += isinstance(kind, str) or "role" in record or "projectHash" in record
         if isinstance(record.get("payload"), dict):
             self._codex(kind, record["payload"], _text(record.get("timestamp")), line)
+        elif isinstance(record.get("data"), dict):
+            self._copilot(kind, record["data"], _text(record.get("timestamp")), line)
         elif kind in ("user", "assistant", "system", *TITLE_RECORDS) and "content" not in record:
             self._claude(kind, record, line)
         elif {"$set", "$rewindTo"} & record.keys() or kind in ("user", "gemini") or "projectHash" in record:
@@ -149,6 +151,28 @@ class Transcript:
                 self._say(Turn("assistant", line, when, self._model, tools=[call]))
             elif item in ("function_call_output", "custom_tool_call_output"):
                 self._say(Turn("assistant", line, when, self._model, tools=_result(payload.get("output"))))
+
+    def _copilot(self, kind: object, data: dict[str, Any], when: str, line: int) -> None:
+        """Take an event of Copilot CLI, by the schema that it installs (session-events.schema.json)."""
+        self.agent = self.agent or "Copilot CLI"
+        if kind == "session.start":
+            self.session = self.session or _text(data.get("sessionId"))
+            self.folder = self.folder or _text(_object(data.get("context")).get("cwd"))
+        elif kind == "user.message" and not _text(data.get("source")).startswith(("skill-", "agent-")):
+            self._say(Turn("user", line, when, texts=_texts(data.get("content"))))
+        elif kind == "session.compaction_complete":
+            self._say(Turn("summary", line, when, texts=_texts(data.get("summaryContent"))))
+        elif kind == "assistant.message":
+            self._model = _text(data.get("model")) or self._model
+            self._say(Turn("assistant", line, when, self._model, texts=_texts(data.get("content"))))
+        elif kind == "tool.execution_start":
+            call = _call(data.get("toolName"), data.get("arguments"))
+            self._say(Turn("assistant", line, when, self._model, tools=[call]))
+        elif kind == "tool.execution_complete":
+            status = _object(data.get("shellExecution")).get("exitCode")
+            said = _object(data.get("result")).get("content") or _object(data.get("error")).get("message")
+            result = _result({"content": said, "metadata": {"exit_code": status}}, failed=data.get("success") is False)
+            self._say(Turn("assistant", line, when, self._model, tools=result))
 
     def _gemini(self, record: dict[str, Any], line: int) -> None:
         self.agent = self.agent or "Gemini CLI"
@@ -361,7 +385,7 @@ def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
     turns = list(transcript.turns.values())
     problems = [problem] if problem else []
     if not transcript.known and not problem:
-        problems.append("It holds no record of a session of Claude Code, Codex or Gemini CLI.")
+        problems.append("It holds no record of a session of Claude Code, Codex, Copilot CLI or Gemini CLI.")
     return document_of_parts(
         path,
         _title(transcript, path),
