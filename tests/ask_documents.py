@@ -1,7 +1,5 @@
 """A small base for questions: runbooks that link to decisions, a copy, and things that nobody asks about."""
 
-from __future__ import annotations
-
 from kbhub.answers.answer import AskOptions, Passage, Prepared, Weight
 
 QUESTION = "how do we roll back a release"

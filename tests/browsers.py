@@ -1,7 +1,5 @@
 """The page of `kbhub ui` in a process of its own, and a real browser to look at it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

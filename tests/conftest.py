@@ -1,7 +1,5 @@
 """What several test modules share: a project of a user with an empty home."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Small corpora and indexes for tests: real SQLite files, real vectors."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What tests of the shared daemon share: windows that speak to it line by line, and its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

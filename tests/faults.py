@@ -1,7 +1,5 @@
 """Real faults: a disk that fails or kills, other users, mounts, and child processes that suffer them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Frames that clients send and others that nobody should, from a seed: what is sent, and what is owed for it."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the clients send to their hooks, field by field as they do."""
 
-from __future__ import annotations
-
 import json
 
 from kbhub.hooks.events import CLIENTS, Event, event_of

@@ -1,7 +1,5 @@
 """Pairs of sentences to judge likeness by: what `kbhub.memory.changes` says of them is measured with these."""
 
-from __future__ import annotations
-
 SAME_MEANING = [
     ("Deploys run from the main branch at nine in the morning", "Deployments happen at 9 am from main"),
     ("The staging database is reset every night", "Every night the staging database gets reset"),

@@ -1,7 +1,5 @@
 """The models' side of the wire for real clients: one tool call, then a word, and every request kept."""
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import contextmanager

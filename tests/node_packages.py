@@ -8,8 +8,6 @@ lie in the folder `node` of the environment that runs this, or in KBHUB_TEST_NOD
 where they cannot be had.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Small Office documents and books, sound and hostile ones."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from html import escape

@@ -1,7 +1,5 @@
 """A small HTTP server that speaks Ollama's API, and OpenAI's for embeddings, as scripted by a test."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

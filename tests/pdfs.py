@@ -1,7 +1,5 @@
 """Makes small PDF files, sound and broken, for tests."""
 
-from __future__ import annotations
-
 import io
 
 

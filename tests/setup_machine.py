@@ -1,7 +1,5 @@
 """A user's account with clients on it, for the tests of `kbhub setup`."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """A project that may speak, with a few notes."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbhub.hooks.sessions import let_speak

@@ -1,7 +1,5 @@
 """What was done is not done again: not for a file that cannot be read, and not for another version or embedder."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

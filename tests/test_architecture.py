@@ -1,7 +1,5 @@
 """The shape of the code, as tests."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

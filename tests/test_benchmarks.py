@@ -1,7 +1,5 @@
 """The benchmarks' data maker and report: what `benchmarks/run.py` rests on. Nothing here is about time."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """A project's `docs/` is searched beside its `knowledge/`, and every document of both can be named."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbhub.editing import delete_document, write_document

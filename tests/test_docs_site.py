@@ -1,7 +1,5 @@
 """The documentation is a site that is whole, works offline, and shows kbhub as it is."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

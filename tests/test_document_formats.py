@@ -1,7 +1,5 @@
 """Documents of every format are indexed, found, read and watched as Markdown is."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The examples are right: they load, and their queries find what a reader expects."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

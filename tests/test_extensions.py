@@ -1,7 +1,5 @@
 """Extensions: a third party's, a broken one, and the core without any."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

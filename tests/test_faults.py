@@ -1,7 +1,5 @@
 """What kills a process or its storage: an index is whole afterwards, heals, and says what was wrong."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

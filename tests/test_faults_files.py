@@ -1,7 +1,5 @@
 """Files as no one would write them: each is found and read by the ref that its hit shows, or named with a reason."""
 
-from __future__ import annotations
-
 import os
 import time
 import unicodedata

@@ -1,7 +1,5 @@
 """Indexes that are broken or gone while they are used: set aside, made anew, and said in one line."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Where indexes lie, everything may go wrong: what is there is searched, what is wrong is said, and it heals."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Clients that misbehave: the server answers whoever comes next, and ends in order."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

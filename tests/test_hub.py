@@ -1,7 +1,5 @@
 """All active bases together."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

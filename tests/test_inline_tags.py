@@ -1,7 +1,5 @@
 """`#tags` in the text are tags like those of the front matter, where the base is a vault or the user says so."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Several agents in several windows: one indexes, nobody fails, nobody waits for what is done already."""
 
-from __future__ import annotations
-
 import apsw
 import pytest
 

@@ -1,7 +1,5 @@
 """Whatever kbhub is installed with is pinned by version and hash, for every system, in files that agree."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

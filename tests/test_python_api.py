@@ -1,7 +1,5 @@
 """The Python API: few names, typed and documented, that cost nothing until they are used."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import os

@@ -1,7 +1,5 @@
 """Generated files are what the code says, and explain everything."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

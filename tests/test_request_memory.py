@@ -1,7 +1,5 @@
 """What one request may cost: what is read of long ones is bounded, and said; the server's memory stays small."""
 
-from __future__ import annotations
-
 import sys
 from itertools import islice, product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is read out of other tools' answers, and how it is judged: what the page on other tools rests on."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

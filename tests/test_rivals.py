@@ -3,8 +3,6 @@
 One test per flaw that has no home in the tests of a module. "mdvault: 7" is the seventh flaw in our notes on it.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The same knowledge gives the same answers: whoever asks, in whatever order, however the index came to be."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What looks like a credential does not get into memories, answers, logs of sessions, exports and shared bases."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """A repository from anywhere, and any argument of any tool, reach nothing that the user did not give them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

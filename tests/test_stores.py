@@ -1,7 +1,5 @@
 """What catalogues and clients install kbhub by agrees with kbhub: plugins, `server.json`, the bundle, links, images."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -3,8 +3,6 @@
 python tests/node_packages.py --clients && pytest -m slow tests/test_stores_real_clients.py
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Where a project has no knowledge yet, folders that look like it are named, with the command for each."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """One hub, many threads: whatever agents ask for at the same time, each gets an answer or an error that says why."""
 
-from __future__ import annotations
-
 import random
 import threading
 import traceback

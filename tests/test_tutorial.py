@@ -9,8 +9,6 @@ versions, and scores by the verdict that they mean.
 `python tests/test_tutorial.py /path/to/kbhub` follows it with an installed kbhub.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """Every way to install kbhub that `docs/how-to/install.md` names, with the wheel and the archive of a release."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A newcomer's first hour with what is published: the wheel in a new environment, an empty home, and no network."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import stat

@@ -1,7 +1,5 @@
 """The workflows and hooks of the repository, which cannot run here, are well formed and ask for no more than needed."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

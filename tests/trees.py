@@ -1,7 +1,5 @@
 """What lies in a folder, byte for byte, to see whether anything has changed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The source archive and the wheel that a release has, and installations of them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A question gets a cited answer, whatever model is at hand, or none."""
 
-from __future__ import annotations
-
 import json
 import re
 from math import inf

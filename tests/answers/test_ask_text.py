@@ -1,7 +1,5 @@
 """Text that is quoted, sent and checked: sentences, citations, prompts, tokens."""
 
-from __future__ import annotations
-
 import re
 import time
 

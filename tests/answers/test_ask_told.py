@@ -1,7 +1,5 @@
 """An answer without a model reads as its documents do: in their order, each once, with what belongs to it."""
 
-from __future__ import annotations
-
 import pytest
 
 from ask_documents import passage, prepared

@@ -1,7 +1,5 @@
 """A document that no longer holds by its own word says so wherever it is found."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

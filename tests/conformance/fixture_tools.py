@@ -3,8 +3,6 @@
 What they are called and give back is laid down by the suite; `conformance list --server` names its scenarios.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

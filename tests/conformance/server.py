@@ -5,8 +5,6 @@ are kbhub's own: the fixtures come after them. Run as a program, it serves the p
 free port of 127.0.0.1, without a token as the suite can send none, and prints the address.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

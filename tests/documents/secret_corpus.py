@@ -1,7 +1,5 @@
 """Made-up credentials in their issuers' formats, and the texts they turn up in. None was ever valid."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """Chunking: documents are cut where a reader would cut them, and every line stays in its place."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbhub.documents.chunking import (

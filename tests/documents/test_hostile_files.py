@@ -1,7 +1,5 @@
 """Whatever a file of a project or of the user says, the answer is knowledge or one problem that is told."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Tags in the text of a document are found by the rules of Obsidian, and nothing else is taken for one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A file of a converted format can do no harm: it is parsed in a process of its own, within limits."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

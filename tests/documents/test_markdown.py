@@ -1,7 +1,5 @@
 """Parsing: bytes of a file become a document, and nothing of the text is lost."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

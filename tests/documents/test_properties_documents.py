@@ -1,7 +1,5 @@
 """Properties of parsing and chunking that hold for every document, whatever is in it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import pairwise

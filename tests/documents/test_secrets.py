@@ -1,7 +1,5 @@
 """What looks like a credential is found in any text, and nothing else is."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

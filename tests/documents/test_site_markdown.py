@@ -1,7 +1,5 @@
 """What only a documentation site understands is neither an excerpt nor an answer, and any renderer shows the rest."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbhub.documents.site_markdown import readable, renderable

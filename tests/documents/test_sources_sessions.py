@@ -1,7 +1,5 @@
 """Logs of coding agents are searched by turn, whatever is broken in them."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """reStructuredText, Org, AsciiDoc and plain text: the structure is found, and lines are those of the file."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The files of a base: which are taken, which are not and why, and that no path leads out."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

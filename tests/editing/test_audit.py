@@ -1,7 +1,5 @@
 """An audit finds what is wrong, says where and what to do, and is quiet about what is right."""
 
-from __future__ import annotations
-
 import json
 import time
 

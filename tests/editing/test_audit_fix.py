@@ -1,7 +1,5 @@
 """`--fix` changes what is certain and nothing else; the command tells it, and scripts can rely on its exit code."""
 
-from __future__ import annotations
-
 import csv
 import io
 

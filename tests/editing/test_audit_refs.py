@@ -1,7 +1,5 @@
 """What a document says it is about is looked up in the project: the file, and the symbol as a definition."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """A chat answer becomes a document that is found, with links to what is near it."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

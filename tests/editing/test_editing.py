@@ -1,7 +1,5 @@
 """Documents are created, changed and appended to as asked, and found at once."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """A process that is killed while it changes documents leaves the old one or the new one, and never half of one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

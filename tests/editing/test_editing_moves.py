@@ -1,7 +1,5 @@
 """Documents are deleted, brought back and renamed without loss."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

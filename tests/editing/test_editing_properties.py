@@ -1,7 +1,5 @@
 """Whatever is edited, every byte that the edit is not about stays as it was."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -5,8 +5,6 @@ below what was measured (see `docs/explanation/ranking.md` for the large sets), 
 does not fail it and a broken signal does. Raise the floors when ranking gets better; never tune to one query.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

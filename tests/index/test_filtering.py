@@ -1,24 +1,18 @@
 """Filters and exclusions decide before the top is cut, in every base and mode."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index.engine import NewChunk, NewDocument
+from kbhub.index.engine import NewChunk, NewDocument, Selection
 from kbhub.index.matches import known_keys, newest, select
 from kbhub.index.query.parser import Filter, FilterValue, parse_query
 from kbhub.index.signatures import quantise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.search.retrieval import keyword_ranking
-
-if TYPE_CHECKING:
-    from kbhub.index.engine import Selection
 
 NOW = 1_750_000_000.0
 DAY = 86_400

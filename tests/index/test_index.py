@@ -1,7 +1,5 @@
 """The SQLite file of a base."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import stat

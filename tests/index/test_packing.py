@@ -1,9 +1,6 @@
 """What an index keeps side by side for queries, against the tables that it is made of."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
 import apsw
 import numpy as np
@@ -13,6 +10,7 @@ from hypothesis import strategies as st
 
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
+from kbhub.index.engine import Index
 from kbhub.index.query.parser import parse_query
 from kbhub.index.signatures import growing, written
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns
@@ -20,9 +18,6 @@ from kbhub.index.sqlite import index as pack
 from kbhub.index.sqlite.columns import totals
 from kbhub.index.sqlite.schema import open_writer, remedy
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
-
-if TYPE_CHECKING:
-    from kbhub.index.engine import Index
 
 QUERIES = [
     "roll back a release", "restore a database backup from the replica", "refund", "w17 w200 w399", "the of and to",

@@ -1,7 +1,5 @@
 """Any string is a query."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import apsw

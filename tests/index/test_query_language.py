@@ -1,7 +1,5 @@
 """What the words of a query ask for: terms, phrases, exclusions, filters, identifiers."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import example, given

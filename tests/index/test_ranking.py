@@ -1,7 +1,5 @@
 """Rank arithmetic."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Candidates by sign bits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

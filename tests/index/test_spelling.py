@@ -1,7 +1,5 @@
 """Words that occur nowhere are searched for as what was probably meant, and only then."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

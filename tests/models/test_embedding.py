@@ -1,7 +1,5 @@
 """Texts → vectors, offline."""
 
-from __future__ import annotations
-
 import hashlib
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The vector of a query is the one that the whole model gives, to the last bit, whatever is asked."""
 
-from __future__ import annotations
-
 import shutil
 import string
 import subprocess

@@ -1,7 +1,5 @@
 """What is related to a document is found over all bases, and what leads nowhere is said."""
 
-from __future__ import annotations
-
 import pytest
 
 from conftest import synced

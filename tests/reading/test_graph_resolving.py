@@ -1,7 +1,5 @@
 """A link leads where GitHub and Obsidian take it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Tags are listed as a tree, and the documents of tags come with what links join to them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbhub.errors import BaseNotFound, UsageError

@@ -1,7 +1,5 @@
 """A ref leads to the text that is on disk now."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """However much is asked for, an answer keeps its size, and what it leaves out can be asked for in so many words."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

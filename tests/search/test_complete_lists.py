@@ -1,7 +1,5 @@
 """Lists are complete: pages, totals and `--all` have every match of the words, the ranked ones first."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """How sure an answer is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

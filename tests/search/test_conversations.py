@@ -1,7 +1,5 @@
 """Sessions, conversations and memories: dates that are asked for, newer before older, words of one turn."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 

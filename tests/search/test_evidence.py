@@ -1,7 +1,5 @@
 """What the text of a chunk says."""
 
-from __future__ import annotations
-
 import pytest
 
 from conftest import synced

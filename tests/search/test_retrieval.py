@@ -1,7 +1,5 @@
 """One ranking per signal over all bases, the same however a corpus is cut."""
 
-from __future__ import annotations
-
 import random
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """From a query to hits: filters, spelling, verdicts, traces, copies, ages."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

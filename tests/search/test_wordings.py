@@ -1,7 +1,5 @@
 """Other wordings of a query, searched beside it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

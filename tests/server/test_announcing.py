@@ -1,7 +1,5 @@
 """A client hears of other tools or resources, and of documents that it follows, in the way of its era."""
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import asynccontextmanager

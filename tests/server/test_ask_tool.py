@@ -1,7 +1,5 @@
 """The tool `ask` as a client of either era sees it: with a model, without, refusing, slow, talking nonsense."""
 
-from __future__ import annotations
-
 import re
 import sys
 from functools import partial

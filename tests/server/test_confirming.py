@@ -1,7 +1,5 @@
 """Questions that the server asks the user through the client: all memories, and a pointer out of the project."""
 
-from __future__ import annotations
-
 import json
 
 import anyio

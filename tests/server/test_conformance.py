@@ -1,7 +1,5 @@
 """The wire of kbhub's server, judged by the protocol's official conformance suite, and what that suite is given."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The shared daemon: real processes, over the wire that `serve --connect` speaks."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The HTTP endpoint: real processes, the SDK's client of both eras, and everybody who is turned away."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """What a search answers while the first index of its project is being made, by this process or by another one."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import contextmanager
 

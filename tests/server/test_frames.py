@@ -1,7 +1,5 @@
 """Frames that are not as they should be, over every transport: each with an id is answered, and serving goes on."""
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import contextmanager

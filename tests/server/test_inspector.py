@@ -1,7 +1,5 @@
 """The server as the MCP Inspector sees it: another implementation of the protocol, over stdio, strict about schemas."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The prompts as clients of both protocol eras see them: which there are, and that they name only what is offered."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`kbhub read` and the tool `read` take the same refs, in a project that was never indexed, too."""
 
-from __future__ import annotations
-
 import pytest
 from mcp import Client
 

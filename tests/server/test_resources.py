@@ -1,7 +1,5 @@
 """Documents as MCP resources, as clients of both protocol eras see them: listed, read, completed, followed."""
 
-from __future__ import annotations
-
 import os
 import urllib.parse
 

@@ -1,7 +1,5 @@
 """The MCP server as a client sees it, in memory and in both protocol eras."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

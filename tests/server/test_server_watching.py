@@ -1,7 +1,5 @@
 """What `status` tells a client of how changes are noticed."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

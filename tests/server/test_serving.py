@@ -1,7 +1,5 @@
 """`kbhub serve` with no options, as clients start it: what `serve` does, without the libraries of the command line."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

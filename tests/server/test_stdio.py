@@ -1,7 +1,5 @@
 """The server as a process on real pipes: the wire, its openings, and how it ends."""
 
-from __future__ import annotations
-
 import signal
 import sys
 

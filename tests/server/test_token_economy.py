@@ -1,7 +1,5 @@
 """What the tools cost every conversation: the definitions as they are sent, in tokens."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache

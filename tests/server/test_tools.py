@@ -1,7 +1,5 @@
 """The tools as a client sees them, in memory and in both protocol eras: which there are, and what each one does."""
 
-from __future__ import annotations
-
 import json
 import re
 

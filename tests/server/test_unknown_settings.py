@@ -1,7 +1,5 @@
 """A setting that means nothing is said wherever it may be missed, once and in one line."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Windows that share a daemon: what they are told before it runs, and what they notice of its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """Clients that keep a server waiting or send it too much: it ends when they go, and serves the others meanwhile."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """The user's own bases, changed from the command line: the config keeps every other byte."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

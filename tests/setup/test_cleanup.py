@@ -1,7 +1,5 @@
 """What nothing needs is found and deleted; what somebody may need is not."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

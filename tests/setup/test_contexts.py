@@ -1,7 +1,5 @@
 """What is said of a path, and where it is written down."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

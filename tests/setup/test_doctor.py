@@ -1,7 +1,5 @@
 """`kbhub doctor` finds what is wrong, says what to do, and mends no more than what is its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

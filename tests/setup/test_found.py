@@ -1,7 +1,5 @@
 """`kbhub bases add --found`: what clients keep of this project is found, and nothing of another."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

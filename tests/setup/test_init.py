@@ -1,7 +1,5 @@
 """`kbhub init` makes what is missing, points to what is there, and overwrites nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

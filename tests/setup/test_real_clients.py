@@ -3,8 +3,6 @@
 python tests/node_packages.py --clients && pytest -m slow tests/setup/test_real_clients.py
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`kbhub setup` registers the server with the clients of a machine, and harms nothing that is theirs."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

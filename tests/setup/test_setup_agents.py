@@ -1,7 +1,5 @@
 """What makes agents use kbhub: lines in their instructions, a skill, a plugin."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

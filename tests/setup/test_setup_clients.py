@@ -1,7 +1,5 @@
 """Where clients keep their servers, how this kbhub is started, and how the two come together, per operating system."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import get_args

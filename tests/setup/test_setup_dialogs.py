@@ -1,7 +1,5 @@
 """`kbhub setup` tells what to paste where a client keeps its servers in a settings dialog."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`kbhub doctor` starts the server as each registered client would."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """`kbhub setup --hooks` registers hooks beside those of the user, and takes them out again."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Texts of files that were rotated away stay searchable, until they are forgotten."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

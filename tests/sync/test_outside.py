@@ -1,7 +1,5 @@
 """Markdown of a project that no base has is told where somebody may miss it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

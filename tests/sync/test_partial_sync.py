@@ -1,7 +1,5 @@
 """Looking at the files that changed alone finds what looking at all of them finds."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -9,12 +7,12 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import kbhub.sync.sync
 from kbhub.documents.walk import Limits
+from kbhub.index.engine import Index
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.background import Background
@@ -23,9 +21,6 @@ from kbhub.sync.freshness import MOST_PATHS, Freshness
 from kbhub.sync.sync import compare, sync_base
 from kbhub.sync.watch import changes_of
 from kbhub.types import Base, Query
-
-if TYPE_CHECKING:
-    from kbhub.index.engine import Index
 
 LIMITS = Limits(file_bytes=400, files=60, kept=Path("/nonexistent"))
 EMBEDDER = packaged_embedder()

@@ -1,7 +1,5 @@
 """Files of kinds that are not taken are counted, with what would include them."""
 
-from __future__ import annotations
-
 import pytest
 from mcp import Client
 

@@ -1,7 +1,5 @@
 """Pulling fast-forwards the user's own checkouts and nothing else."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """An index is brought in step with its files, and nothing is lost on the way."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Changes are noticed as they happen, however they come."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

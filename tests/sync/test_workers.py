@@ -1,7 +1,5 @@
 """A large first index is read by processes of their own, and is the very index that one process makes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a file says is taken at a glance only where pydantic would take it, and then for the same."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """Forked processes have the memory of the process that forks them, but none of its files."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The global config and the variables over it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

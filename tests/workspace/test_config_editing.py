@@ -1,7 +1,5 @@
 """Editing a configuration changes one value and no other byte."""
 
-from __future__ import annotations
-
 import json
 import re
 import stat

@@ -1,7 +1,5 @@
 """Which bases are active in a directory: one test for each rule of discovery and trust."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A discovery is repeated when a file that decided it says so, and only then."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

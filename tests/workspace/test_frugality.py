@@ -1,7 +1,5 @@
 """What a process of kbhub takes of the machine, and leaves as its user has set it."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

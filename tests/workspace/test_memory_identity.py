@@ -1,7 +1,5 @@
 """A project is the same one in every clone and worktree, however its origin is spelt, and no other one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

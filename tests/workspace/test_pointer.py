@@ -1,7 +1,5 @@
 """A pointer is read and checked; what it asks for is decided elsewhere."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Schemas describe everything, and accept and refuse what kbhub does."""
 
-from __future__ import annotations
-
 import ast
 import json
 import tomllib

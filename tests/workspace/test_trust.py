@@ -1,7 +1,5 @@
 """Trust binds a pointer to what it leads to, and is never lost or written over."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

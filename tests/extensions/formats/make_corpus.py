@@ -10,8 +10,6 @@ Each folder of the archive has its `source.md` and what was made of it. Packages
 have in common, such as styles, is compressed once.
 """
 
-from __future__ import annotations
-
 import io
 import lzma
 import os

@@ -3,17 +3,15 @@
 `make_corpus.py` makes the archive and says how. A format is added by one line of `READERS`.
 """
 
-from __future__ import annotations
-
 import lzma
 import re
 import sys
 import tarfile
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,14 +26,8 @@ from kbhub.extensions.formats.packages import read_epub, read_odt
 from kbhub.extensions.formats.pptx import read_pptx
 from kbhub.extensions.formats.xlsx import read_xlsx
 from kbhub.reading.read import ReadOptions
-from kbhub.types import Query
+from kbhub.types import Document, Query
 from kbhub.workspace.formats import KINDS_OF_PARTS, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kbhub.types import Document
-
 
 ARCHIVE = Path(__file__).parent / "corpus.tar.xz"
 

@@ -1,7 +1,5 @@
 """Canvases of Obsidian: cards in reading order, groups as headings, files as links, connections as a list."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """HTML as Markdown: structure is kept, chrome is dropped, and no input is too odd or too deep."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Mails: subject, people and date, the best text, attachments by name, and no mail too broken."""
 
-from __future__ import annotations
-
 from email.message import EmailMessage
 
 import pytest

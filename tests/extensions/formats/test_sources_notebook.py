@@ -1,7 +1,5 @@
 """Jupyter notebooks: Markdown cells as they are, code fenced, outputs bounded, damage reported."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Office documents and books become Markdown: no text is lost, headings have levels, and tables are tables."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """PDF files are searched and read by page, and none of them can do harm."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

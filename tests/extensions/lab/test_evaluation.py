@@ -1,7 +1,5 @@
 """Data sets are read as they are meant, searched as a user's bases are, and reported."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

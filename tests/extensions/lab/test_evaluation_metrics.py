@@ -1,7 +1,5 @@
 """The figures are the standard ones, a difference is judged fairly, and run files are those of the field."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

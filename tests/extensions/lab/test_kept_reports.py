@@ -1,7 +1,5 @@
 """Reports of evaluations are kept and shown."""
 
-from __future__ import annotations
-
 from browsers import served
 from kbhub.extensions.lab.report import MOST_REPORTS, kept_reports
 

@@ -1,7 +1,5 @@
 """Other words for a query: from a model under a deadline, and searched beside the query."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Hits are graded by a model, under a deadline, and what they were ranked by still counts."""
 
-from __future__ import annotations
-
 import math
 import time
 

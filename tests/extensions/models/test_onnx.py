@@ -1,7 +1,5 @@
 """The optional better tier: all-MiniLM-L6-v2 as an embedder, and to rerank the best chunks."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

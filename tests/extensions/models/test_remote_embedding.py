@@ -1,7 +1,5 @@
 """Texts → vectors by a server, where the user's config names one."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

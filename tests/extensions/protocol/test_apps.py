@@ -1,7 +1,5 @@
 """Clients that show views get one for hits and one for memories; others get what they got before."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Skills of bases over MCP: listed with digests, read as they are on disk, a clone's only after consent."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """A base that one may not read: no statement of a role tells what it holds, that it is there, or how large it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psycopg

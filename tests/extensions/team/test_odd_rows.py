@@ -1,7 +1,5 @@
 """Rows that no publisher writes: the base they are in answers or is skipped with a sentence, and all others answer."""
 
-from __future__ import annotations
-
 import tracemalloc
 from contextlib import suppress
 

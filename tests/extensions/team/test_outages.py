@@ -1,7 +1,5 @@
 """A server that is gone, slow or refuses: one sentence each, and the other bases answer."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

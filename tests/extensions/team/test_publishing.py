@@ -1,7 +1,5 @@
 """Publishing, pulling and removing: all or nothing, one at a time, byte for byte."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

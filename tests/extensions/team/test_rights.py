@@ -1,7 +1,5 @@
 """What a role may not read changes nothing that it sees: the database decides, row by row."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

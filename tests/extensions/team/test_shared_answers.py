@@ -1,7 +1,5 @@
 """A shared base answers as the same folder does locally: hits, scores, verdicts, totals and everything else."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Memories of a team: written by agents into a shared base, each its author's."""
 
-from __future__ import annotations
-
 import json
 
 import psycopg

@@ -1,7 +1,5 @@
 """TLS off the loopback: the name and the root of a certificate are verified unless the URL says otherwise."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from contextlib import suppress
