@@ -133,9 +133,6 @@ def test_the_snippets_are_described_and_start_a_command_that_exists():
         assert f"({file.name})" in readme
 
 
-# -- bases in several styles -------------------------------------------------------------------------------------------
-
-
 def opened(folder, tmp_path_factory) -> Hub:
     """A hub for a user who just unpacked the examples in a repository of their own."""
     user = make_environment(tmp_path_factory.mktemp("user"))
@@ -191,8 +188,6 @@ def test_a_service_that_switched_kbhub_off_has_no_base(tmp_path_factory):
     assert hub.discovery().bases == ()
     assert hub.discovery().off
 
-
-# -- broken configurations ---------------------------------------------------------------------------------------------
 
 ADA = "/home/ada"
 """The home of the user in the messages."""
@@ -251,8 +246,6 @@ def test_every_broken_file_is_listed_with_its_message():
     assert made == before
 
 
-# -- scripts -----------------------------------------------------------------------------------------------------------
-
 SCRIPTS = {
     "question.py": (
         ["how do we roll back a release"],
@@ -301,9 +294,6 @@ def test_a_script_says_a_failure_in_one_line(tmp_path):
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"question.py: --root {tmp_path / 'nowhere'} is not a directory; name an existing one.\n"
-
-
-# -- all of them -------------------------------------------------------------------------------------------------------
 
 
 def test_every_example_is_listed_and_run():

@@ -123,8 +123,6 @@ def test_a_killed_process_leaves_a_whole_index_that_heals(scenes, children, numb
     assert faults.content(scene.index) == scene.content
 
 
-# Signals
-
 INDEX = """
 import faults, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests themselves run in the background

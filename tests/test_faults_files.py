@@ -30,8 +30,6 @@ def differences(hub, base="project"):
     return len(compare(chosen, hub.index(chosen).path, Limits(5 << 20, 100_000)))
 
 
-# Names
-
 NAMES = [
     "new\nline.md", "tab\t.md", "carriage\rreturn.md", "esc\x1b[31m.md", "quo'te\".md", "back\\slash.md", "`tick`.md",
     "#.md", "#abcdef.md", "a#b.md", "a#b", "a::b.md", "@.md", "notes@x.md", "project@y.md", "who@where.md", "%41.md",
@@ -94,8 +92,6 @@ def test_a_base_whose_folder_has_any_name_is_indexed(environment, name):
     assert hub.status().problems == ()
     assert problems(hub) == {}
 
-
-# Content
 
 LEVELS = 10_000
 BOMB = "".join(
@@ -198,9 +194,6 @@ def test_links_that_lead_out_or_round_are_named_and_the_rest_is_found(environmen
     assert set(told) == {"out", "out.md", "round.md"}
     assert "not followed" in told["out"]
     assert hub.read(["out/s.md", "out.md"]).readings == ()
-
-
-# Time
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,6 @@ def rebuilt(environment: Environment) -> list:
     return made
 
 
-# A full disk
-
-
 @pytest.mark.parametrize("indexed", [True, False])
 def test_a_full_disk_loses_nothing_and_heals(shop, children, indexed):
     path = index_of(shop.hub())
@@ -109,9 +106,6 @@ def test_a_full_file_system_loses_nothing_and_heals(shop, tmp_path):
     assert any("Free space" in problem for problem in full["problems"])
     assert "late.md" in after["refs"]
     assert after["problems"] == []
-
-
-# Folders that may not be written
 
 
 def check_read_only(answer: dict) -> None:
@@ -223,9 +217,6 @@ def test_a_read_only_base_is_indexed_and_searched(shop, inside):
 
     assert answer["errors"] == answer["problems"] == []
     assert "deploy.md" in answer["refs"]
-
-
-# Somebody else's lock
 
 
 def test_an_index_that_another_program_holds_is_searched_and_later_written(shop, monkeypatch):

@@ -53,9 +53,6 @@ def window(place):
         yield started
 
 
-# Queries
-
-
 def test_of_a_long_query_the_beginning_is_read():
     text = "canary " + distinct_words(MAX_CHARACTERS * 3)
     query = parse_query(text)
@@ -86,9 +83,6 @@ def test_what_was_not_read_is_said(place):
     assert any(unread in note for note in ask(hub, text).notes)
 
 
-# Refs and tags
-
-
 @pytest.mark.parametrize("text", ["*", "a/", "x", "[", "{a,b}", "@", "#", "../", ":1-2"])
 def test_a_ref_that_is_too_long_is_refused_at_once(place, text):
     """Whatever it would mean, read or written; it is shown in part."""
@@ -109,9 +103,6 @@ def test_more_or_longer_tags_than_there_are_are_refused(place):
         tags(place.hub(), ["x"] * (MOST_NAMES + 1))
     with pytest.raises(UsageError, match=f"at most {LONGEST_NAME} characters"):
         tags(place.hub(), ["*" * (LONGEST_NAME + 1)])
-
-
-# Arguments
 
 
 @pytest.mark.parametrize("text", ["null", "[1, 2]", '{"a": 1}', '["x"]', "true", "5", '"x"'])
@@ -147,9 +138,6 @@ def test_what_is_too_long_to_be_written_is_refused_and_not_cut(window, place):
 
     assert sorted(path.name for path in (place.project / "knowledge").iterdir()) == before
     assert "x" * 10 not in (place.project / "knowledge" / "deploy.md").read_text()
-
-
-# Memory
 
 
 def peak_and_now(pid):

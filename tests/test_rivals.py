@@ -30,9 +30,6 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# -- what is indexed and found -----------------------------------------------------------------------------------------
-
-
 def test_names_are_compared_as_they_are(environment):
     """`_`, `%` and `*` in the name of a base or document, or in a docid, stand for themselves (mdvault: 1)."""
     two_bases(environment, "my_vault", "myXvault")
@@ -91,9 +88,6 @@ def test_a_copy_in_another_base_hides_nothing(environment):
 
     assert ["small@same.md"] == found(hub, "zebra stripes", bases=("small",), limit=1)
     assert {"large@same.md", "small@same.md"} <= set(found(hub, "zebra stripes", limit=100))
-
-
-# -- what it costs and leaves ------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_left_by_commands_that_index_nothing(environment, kbhub):

@@ -31,9 +31,6 @@ def written(*passages, **options):
     return extract(prepared(*passages, **options), None).text
 
 
-# Order
-
-
 def test_sentences_of_a_line_stand_in_its_order():
     """The one that answers best may be the last of a runbook's line."""
     text = "Call back first. Then roll it back. Roll back only once."
@@ -107,9 +104,6 @@ def test_what_announces_something_that_is_not_told_is_left_out():
     assert written(passage(1, text)) == "We roll back by tag. [1]"
 
 
-# Tables
-
-
 @pytest.mark.parametrize(
     ("question", "words", "row"),
     [
@@ -159,9 +153,6 @@ def test_a_table_that_begins_before_the_passage_has_its_header(environment):
     assert "| Spare part | Price |\n|---|---|\n| gasket | 7 euros |" in answer.text
 
 
-# What is around the answer
-
-
 @pytest.fixture
 def linked(environment):
     """A runbook that links to a decision, and weaker hits enough to fill every place."""
@@ -198,9 +189,6 @@ def test_nothing_is_told_twice(linked):
     text = model.answer(answer_report(answer))[0]
     assert text.count("Roll back a release by its tag") == 1
     assert "linked from roll.md" in text
-
-
-# Nothing found
 
 
 def test_an_empty_handed_answer_shows_the_nearest_passage_and_is_short(environment):

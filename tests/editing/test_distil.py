@@ -140,9 +140,6 @@ def test_nothing_is_written_where_the_user_did_not_allow_it(environment, hub):
         distil(environment.hub(), "c", ANSWER, base="notes")
 
 
-# The command
-
-
 @pytest.fixture
 def command(hub, kbhub, monkeypatch):
     """Runs the command in the project, in a terminal unless it has a standard input."""

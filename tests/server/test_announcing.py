@@ -117,9 +117,6 @@ def over_stdio(shop):
     return StdioServerParameters(command=sys.executable, args=line, env=settings(shop), cwd=shop.project)
 
 
-# -- lists -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("way", ["memory", pytest.param("stdio", marks=pytest.mark.slow)])
 async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
     """The client hears it and finds what is in the new base, without a restart and without having asked."""
@@ -218,9 +215,6 @@ async def test_roots_that_change_do_not_count_where_something_else_names_the_wor
 
     assert asked == []
     assert "1. deploy.md" in found.content[0].text
-
-
-# -- documents ---------------------------------------------------------------------------------------------------------
 
 
 async def append(client, ref="deploy.md"):

@@ -23,9 +23,6 @@ SHORT, LONG = 50, 600
 """Frames of one fuzz."""
 
 
-# Reading
-
-
 @pytest.mark.parametrize(
     ("line", "code", "identifier"),
     [
@@ -126,9 +123,6 @@ def test_any_bytes_are_cut_into_frames(data, size):
 
     assert whole == list(frames(data[at : at + size] for at in range(0, len(data), size)))
     assert len(whole) == data.count(b"\n") + 1
-
-
-# Serving
 
 
 @pytest.fixture(scope="module")

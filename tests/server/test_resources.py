@@ -65,9 +65,6 @@ async def read(client, uri):
     return content
 
 
-# -- listing -----------------------------------------------------------------------------------------------------------
-
-
 async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
     monkeypatch.setattr(kbhub.server.resources, "PAGE", 2)
     async with Client(create_server(shop.hub()), mode=mode) as client:
@@ -115,9 +112,6 @@ async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
     async with Client(create_server(environment.hub(cwd=environment.home)), mode=mode) as client:
         assert (await client.list_resources()).resources == []
         assert [one.uri_template for one in (await client.list_resource_templates()).resource_templates] == [TEMPLATE]
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_document_is_read_as_it_is_on_disk(shop, mode):
@@ -207,8 +201,6 @@ async def test_roots_are_asked_for_a_document_too(shop, mode):
         assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
 
 
-# -- addresses ---------------------------------------------------------------------------------------------------------
-
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filter(lambda text: text.strip("/"))
 
 
@@ -227,9 +219,6 @@ def test_any_string_can_be_asked_for(text):
     parsed = parse_uri(text)
 
     assert parsed is None or text.lower().startswith("kbhub://")
-
-
-# -- completing --------------------------------------------------------------------------------------------------------
 
 
 async def test_bases_and_paths_are_completed(shop, mode):

@@ -68,9 +68,6 @@ def answer_of(raw):
     return (int(head.split()[1]) if head else 0), body
 
 
-# The end
-
-
 def unread(pipe):
     count = array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
@@ -119,9 +116,6 @@ def test_a_client_that_goes_without_reading_ends_the_process(environment, argume
 
     assert time.monotonic() - began < END_SECONDS
     assert code == 0
-
-
-# Half-open connections
 
 
 def test_who_says_nothing_keeps_nobody_out(served):
@@ -233,9 +227,6 @@ def test_who_may_not_speak_is_answered_once(quick):
 
         assert data[0] == status
         assert b"HTTP/1.1" not in data[1]
-
-
-# Too much
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -89,8 +89,6 @@ def test_what_is_wrong_is_never_plain(value):
         checked(GlobalConfig, value, "x.json", more=_PLAIN)
 
 
-# -- values
-
 PLACE = {"ref": "a.md", "docid": "#1", "base": "project", "path": "a.md", "start_line": 1, "end_line": 2}
 TRACE = Trace(signals=(Signal(name="keyword", rank=1, value=2.0, contribution=0.5),), factors={"weight": 1.5})
 ALSO = (Span(start_line=3, end_line=4),)

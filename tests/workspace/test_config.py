@@ -36,9 +36,6 @@ def load(home, data=None, env=None, path=None):
     return load_config(path, env or {}, home)
 
 
-# Which file
-
-
 def test_without_a_file_the_defaults_are_in_force(home):
     loaded = load(home)
     assert loaded.path is None
@@ -60,9 +57,6 @@ def test_an_option_wins_over_the_variable_and_that_over_the_home_directory(home,
 def test_a_named_file_that_does_not_exist_is_an_error(home, tmp_path):
     with pytest.raises(ConfigError, match=r"missing\.json: cannot be read"):
         load(home, env={"KBHUB_CONFIG": str(tmp_path / "missing.json")})
-
-
-# JSON with comments
 
 
 def test_comments_and_trailing_commas_are_accepted_and_strings_left_alone(home):
@@ -156,9 +150,6 @@ def test_any_text_is_read_or_refused_with_a_config_error(text):
         parse_jsonc(text, "x")
 
 
-# Values
-
-
 def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expected(home):
     for data, field, expected in (
         ([], "", "expected an object in braces, not []"),
@@ -224,9 +215,6 @@ def test_two_ids_for_one_directory_are_an_error_also_where_neither_is_active(hom
         load(home, {"bases": {"a": "~/notes", "b": {"knowledge": second}}})
 
 
-# Unknown fields
-
-
 def test_an_unknown_field_is_a_warning_with_the_nearest_known_name(home):
     for data, name, meant in (
         ({"docsFalback": True}, "docsFalback", "docsFallback"),
@@ -242,9 +230,6 @@ def test_an_unknown_field_is_a_warning_with_the_nearest_known_name(home):
             (str(home / ".kbhub.json"), f"unknown field '{name}'; {more}")
         ]
     assert load(home, {"$schema": "https://example.org/config.schema.json"}).warnings == ()
-
-
-# Variables
 
 
 def test_every_setting_comes_from_the_environment_too_and_that_wins(home):
@@ -289,9 +274,6 @@ def test_variables_without_the_prefix_and_of_the_process_are_not_ours(home, monk
     monkeypatch.setenv("KBHUB_SEARCH__LIMIT", "42")
     settings = load(home, env={"SEARCH": "1", "DOCSFALLBACK": "0", "LOG": "x", "KBHUB_READ_ONLY": "1"}).settings
     assert (settings.search.limit, settings.docs_fallback) == (5, True)
-
-
-# kbhub's own folders
 
 
 def test_the_cache_is_where_the_option_the_variable_or_the_system_says(tmp_path):

@@ -103,9 +103,6 @@ def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, gene
         assert set(front) <= set(schema["properties"]) == set(FIELDS)
 
 
-# -- where they are found
-
-
 def test_a_checkout_has_every_schema_by_its_name():
     files = schema_files()
     assert list(files)[: len(MODELS)] == sorted(MODELS)

@@ -60,9 +60,6 @@ def test_a_hit_beyond_the_tenth_result_counts_nothing():
     assert set(judge([*ranked, "a"], {"a": 1})) == {0.0}
 
 
-# -- significance --------------------------------------------------------------------------------------------------
-
-
 def test_equal_runs_do_not_differ():
     """No difference is always chance."""
     values = np.random.default_rng(1).random((30, 2))
@@ -102,9 +99,6 @@ def test_many_queries_are_tested_in_blocks(monkeypatch):
 def test_the_area_under_the_curve_counts_pairs():
     """Of the four pairs two are in order, one is tied and one is not."""
     assert area_under_curve(np.array([0.9, 0.4]), np.array([0.4, 0.5])) == (2 + 0.5) / 4
-
-
-# -- run files -----------------------------------------------------------------------------------------------------
 
 
 def answer(query, ranked, scores):
