@@ -2,18 +2,15 @@
 
 import json
 import os
-import random
 
-import apsw
 import pytest
 
 import faults
 import kbhub.index.sqlite.schema
+from conftest import synced
 from kbhub.models.embedding import PACKAGED_MODEL
-from kbhub.types import Query
 from kbhub.workspace.git import FRESH_PATHS
-from test_faults_index import bring_in_step
-from test_faults_storage import ROOT, edit, index_of, places, public, refs, shop
+from test_faults_storage import ROOT, index_of, places, public, shop
 from test_sync import commit, committed, folder
 
 __all__ = ["folder", "public", "shop"]
@@ -40,8 +37,7 @@ def test_a_file_that_may_not_be_read_is_no_work_for_every_search(public, childre
 
 
 def test_two_versions_on_one_cache_leave_each_other_alone(shop, monkeypatch):
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     mine = index_of(hub)
     monkeypatch.setattr(kbhub.index.sqlite.schema, "SCHEMA_VERSION", kbhub.index.sqlite.schema.SCHEMA_VERSION + 1)
     other = shop.hub()
@@ -99,38 +95,3 @@ def test_a_document_that_is_taken_later_knows_its_commit(folder, count):
     folder.sync()
     assert set(committed(folder).values()) == {1_700_000_000, 1_710_000_000}
     assert committed(folder)["new.md"] == 1_710_000_000
-
-
-def pages_of(path, table):
-    """Give the pages that hold a table's rows, as SQLite itself counts them."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        found = connection.execute("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", (table,))
-        return [page for (page,) in found]
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("seed", [0, 5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
-def test_damage_in_pages_of_words_alone_heals_by_itself(shop, seed):
-    edit(shop, 60)
-    hub = shop.hub()
-    hub.sync()
-    path = index_of(hub)
-    good = faults.content(path)
-    choose = random.Random(seed)
-    pages = pages_of(path, "fts_data")
-    with path.open("r+b") as file:
-        for page in choose.sample(pages, k=max(1, len(pages) // (seed + 1))):
-            file.seek((page - 1) * 4096 + 8)
-            file.write(choose.randbytes(4088))
-    met = [hub.search(Query(text=words, mode="keyword")).skipped for words in ("platypus", "deploy", "fresh w17")]
-    assert any(met)  # or the test damages nothing that counts
-
-    said = bring_in_step(hub)
-
-    assert len(said) == 1
-    assert "moved aside" in said[0]
-    assert faults.content(path) == good
-    assert "deploy.md" in refs(hub)
-    assert bring_in_step(hub) == []

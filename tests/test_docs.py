@@ -14,7 +14,6 @@ from kbhub.search.judge import STRONG, WEAK
 from kbhub.search.memory_boost import HALF_LIFE_DAYS
 from kbhub.search.plan import EXAMINED
 from kbhub.search.retrieval import SEMANTIC_SHARE
-from kbhub.setup.clients import CLIENTS
 from kbhub.workspace.jsonc import read_jsonc
 from test_architecture import TREES
 
@@ -133,13 +132,6 @@ def test_numbers_that_pages_explain_are_those_of_the_code():
     texts = {name: " ".join((ROOT / name).read_text("utf-8").split()) for name in expected}
 
     assert [(name, part) for name, parts in expected.items() for part in parts if part not in texts[name]] == []
-
-
-def test_every_client_is_on_the_page():
-    text = (ROOT / "docs" / "how-to" / "clients.md").read_text("utf-8")
-
-    assert [one.name for one in CLIENTS if not re.search(rf"`{one.name}`|--client {one.name}\b", text)] == []
-    assert [name for one in CLIENTS for file in one.files if (name := Path(file).name) not in text] == []
 
 
 def test_the_readme_is_short_and_begins_with_its_two_commands():

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kbhub.editing import delete_document, write_document
+from conftest import synced
 from kbhub.editing.audit import audit
-from kbhub.errors import WriteRefused
 from kbhub.reading.faults import resolved_links
 from kbhub.reading.read import read
 
@@ -32,21 +31,8 @@ def test_every_ref_that_search_prints_can_be_read(shop, kbhub):
         assert kbhub("read", hit["docid"], code=0).out == kbhub("read", hit["ref"], code=0).out
 
 
-@pytest.mark.parametrize(
-    ("ref", "title"),
-    [
-        ("docs/guide/crates.md", "Crates"),
-        ("docs/caching.md", "Caching crates, for users"),
-        ("README.md", "What we know about crates"),
-    ],
-)
-def test_refs_from_before_still_lead_somewhere(shop, ref, title):
-    assert [reading.title for reading in read(shop.hub(), [ref]).readings] == [title]
-
-
 def test_links_between_them_are_followed(shop):
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     links = [link for base in hub.discovery().bases for link in resolved_links(hub, base)]
     assert {(link.base, link.path, link.status, link.goal) for link in links} == {
         ("project", "caching.md", "document", ("docs", "docs/guide/crates.md")),
@@ -54,27 +40,3 @@ def test_links_between_them_are_followed(shop):
         ("docs", "README.md", "file", None),
     }
     assert [one.check for one in audit(hub).findings if "link" in one.check] == []
-
-
-def test_the_listings_show_both(shop, kbhub):
-    assert {one["ref"] for one in kbhub("ls", "--json", code=0).json["documents"]} == REFS
-    assert [one["ref"] for one in kbhub("ls", "docs/guide", "--json", code=0).json["documents"]] == [
-        "docs@docs/guide/crates.md"
-    ]
-    assert [one["base"]["id"] for one in kbhub("status", "--json", code=0).json["bases"]] == ["project", "docs"]
-    shop.write("docs/guide/crates.md", "# Crates are boxes\n")
-    assert "docs@docs/guide/crates.md" in kbhub("search", "boxes", code=0).out
-
-
-def test_only_knowledge_is_written_to(shop):
-    hub = shop.hub()
-    assert write_document(hub, "new", text="# New\n").ref == "new.md"
-    assert (shop.project / "knowledge/new.md").exists()
-    for act in (
-        lambda: write_document(hub, "docs@docs/new.md", text="# New\n"),
-        lambda: write_document(hub, "docs/caching.md", text="# New\n"),
-        lambda: delete_document(hub, "docs@docs/caching.md"),
-    ):
-        with pytest.raises(WriteRefused, match="read-only"):
-            act()
-    assert (shop.project / "docs/caching.md").read_text() == "# Caching crates, for users\n"

@@ -8,7 +8,7 @@ import pytest
 
 import kbhub.documents.sources.source
 import kbhub.workspace.formats
-from conftest import make_environment
+from conftest import make_environment, synced
 from kbhub.editing.audit import audit
 from kbhub.editing.documents import write_document
 from kbhub.editing.renames import rename
@@ -20,7 +20,6 @@ from kbhub.types import Query
 from kbhub.workspace.formats import FORMATS
 from office_files import a_docx, a_pptx, an_epub, an_odt, an_xlsx, paragraph
 from pdfs import a_pdf
-from test_watch import Watched
 
 WORDS = "The intake pump primes itself."
 
@@ -174,28 +173,10 @@ def test_a_base_of_text_alone_starts_no_process(environment, monkeypatch):
     processes = started(monkeypatch)
     for name in ("a.md", "a.rst", "a.org", "a.adoc"):
         environment.write(f"knowledge/{name}", LINES)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     hub.sync(full=True)
 
     assert processes == []
-
-
-def test_a_change_is_found_while_it_is_watched(environment):
-    environment.write("knowledge/a.md", "# A\n")
-    with Watched(environment.hub()) as watched:
-        environment.write("knowledge/new.docx", a_docx(paragraph("A zebra.")))
-        watched.until(frozenset({"project"}))
-        assert watched.found("zebra") == ["new.docx"]
-        environment.write("knowledge/new.docx", a_docx(paragraph("A giraffe.")))
-        watched.until(frozenset({"project"}))
-        assert (watched.found("zebra"), watched.found("giraffe")) == ([], ["new.docx"])
-        environment.write("knowledge/new.rst", "Okapi\n=====\n")
-        watched.until(frozenset({"project"}))
-        assert watched.found("okapi") == ["new.rst"]
-        (environment.project / "knowledge/new.docx").unlink()
-        watched.until(frozenset({"project"}))
-        assert watched.found("giraffe") == []
 
 
 def test_what_cannot_be_read_is_a_problem_of_its_base(environment, kbhub):
@@ -257,17 +238,6 @@ def test_a_file_of_a_gigabyte_is_not_read(environment, monkeypatch):
     assert processes == []
 
 
-def test_the_limit_is_a_setting(environment):
-    environment.write(environment.home / ".kbhub.json", '{"limits": {"fileBytes": 50, "convertedBytes": 5000}}')
-    environment.write("knowledge/a.docx", FILES["a.docx"])
-    environment.write("knowledge/b.docx", a_docx(paragraph("x"), more={"word/media/a.png": os.urandom(5000)}))
-    hub = environment.hub()
-    hub.sync()
-
-    assert [hit.ref for hit in hub.search(Query(text="pump", mode="keyword")).hits] == ["a.docx"]
-    assert [one.subject for one in hub.status().bases[0].problems] == ["b.docx"]
-
-
 @pytest.fixture
 def without_extras(monkeypatch):
     """A machine that has kbhub alone."""
@@ -289,8 +259,7 @@ def test_without_the_extra_office_files_are_passed_over(environment, without_ext
 def test_without_the_extra_a_named_file_is_a_problem(environment, without_extras):
     environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.docx"]}')
     environment.write("knowledge/a.docx", FILES["a.docx"])
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert [one.message for one in hub.status().bases[0].problems] == [
         "Reading Word documents needs the extra `kbhub[documents]`; install it, or leave .docx files out of `include`."
@@ -304,8 +273,7 @@ def test_a_document_that_converted_files_link_to_can_be_renamed(environment):
     environment.write("knowledge/pump.md", "# Pump\n")
     environment.write("knowledge/a.md", "# A\n\n[pump](pump.md)\n")
     environment.write("knowledge/a.html", '<h1>B</h1><p><a href="pump.md">pump</a></p>')
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     before = (environment.project / "knowledge/a.html").read_bytes()
     renamed = rename(hub, "pump.md", "valve.md")
 

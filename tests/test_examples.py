@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import make_environment
+from conftest import make_environment, synced
 from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.cli.app import app
@@ -138,9 +138,7 @@ def opened(folder, tmp_path_factory) -> Hub:
     user = make_environment(tmp_path_factory.mktemp("user"))
     shutil.copytree(EXAMPLES / folder.split("/")[0], user.project, dirs_exist_ok=True)
     root = user.project.joinpath(*folder.split("/")[1:])
-    hub = user.hub(root=root)
-    hub.sync()
-    return hub
+    return synced(user, root=root)
 
 
 @pytest.mark.parametrize("folder", BASES)

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from conftest import HOUR_NS
+from conftest import HOUR_NS, synced
 from kbhub.documents.walk import Limits
 from kbhub.sync.sync import compare
 from kbhub.types import Query
@@ -47,8 +47,7 @@ def test_a_document_of_any_name_is_found_and_read_by_its_ref(environment):
     environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
     for number, name in enumerate(NAMES):
         environment.write(f"knowledge/{name}", f"# Title\n\nThe word zq{number}x.\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     wrong = []
     for number, name in enumerate(NAMES):
         hits = found(hub, f"zq{number}x")
@@ -72,8 +71,7 @@ def test_a_document_of_any_name_is_found_and_read_by_its_ref(environment):
 def test_a_document_whose_name_is_no_text_is_named_with_what_to_do(environment):
     environment.write("knowledge/a.md", "platypus\n")
     (environment.project / os.fsdecode(b"knowledge/caf\xe9.md")).write_text("platypus\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert [hit.ref for hit in found(hub, "platypus")] == ["a.md"]
     assert problems(hub) == {"caf\\udce9.md": "caf\\udce9.md: its name is not valid UTF-8; rename it."}
@@ -84,8 +82,7 @@ def test_a_document_whose_name_is_no_text_is_named_with_what_to_do(environment):
 def test_a_base_whose_folder_has_any_name_is_indexed(environment, name):
     folder = environment.home / os.fsdecode(name)
     environment.write(folder / "a.md", "platypus\n")
-    hub = environment.hub(bases={"odd": folder})
-    hub.sync()
+    hub = synced(environment, bases={"odd": folder})
     (hit,) = found(hub, "platypus")
 
     assert hub.read([hit.ref]).readings[0].text == "platypus"
@@ -164,15 +161,13 @@ def test_a_line_of_five_megabytes_is_left_out_or_searched_as_the_limit_says(envi
     words = " ".join(f"word{number:06}" for number in range(480_000))
     environment.write("knowledge/line.md", words)
     environment.write("knowledge/a.md", "word000001\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     assert [hit.ref for hit in found(hub, "word000001")] == ["a.md"]
     assert "limits.fileBytes" in problems(hub)["line.md"]
 
     environment.env["KBHUB_LIMITS__FILE_BYTES"] = str(20 << 20)
     environment.env["KBHUB_EMBEDDER__MODEL"] = "none"
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     assert problems(hub) == {}
     for word in ("word000001", "word470000"):
         assert "line.md" in {hit.ref for hit in found(hub, word)}
@@ -186,8 +181,7 @@ def test_links_that_lead_out_or_round_are_named_and_the_rest_is_found(environmen
     (folder / "out.md").symlink_to(environment.home / "secret" / "s.md")
     (folder / "sub" / "up").symlink_to("..")
     (folder / "round.md").symlink_to("round.md")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert [hit.ref for hit in found(hub, "platypus")] == ["sub/a.md"]
     told = problems(hub)
@@ -203,8 +197,7 @@ def test_links_that_lead_out_or_round_are_named_and_the_rest_is_found(environmen
 def test_a_file_of_any_time_is_indexed_once_and_followed(environment, seconds):
     file = environment.write("knowledge/a.md", "platypus\n")
     os.utime(file, (seconds, seconds))
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     (hit,) = found(hub, "platypus")
 
     assert hit.age_days is not None
@@ -222,8 +215,7 @@ def test_a_clock_that_is_set_back_changes_no_answer(environment):
     now = [2_000_000_000.0]
     file = environment.write("knowledge/a.md", "platypus\n")
     os.utime(file, (now[0], now[0]))
-    hub = environment.hub(clock=lambda: now[0])
-    hub.sync()
+    hub = synced(environment, clock=lambda: now[0])
     before = found(hub, "platypus")
     now[0] = 1_000_000_000.0
     file.write_text("platypus\n\nwombat\n")

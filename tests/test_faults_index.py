@@ -13,6 +13,7 @@ import pytest
 import faults
 import kbhub.index.sqlite.index
 import kbhub.sync.sync
+from conftest import synced
 from kbhub.errors import IndexUnavailable
 from kbhub.index.sqlite.schema import SCHEMA_VERSION
 from kbhub.setup.doctor import examine
@@ -63,8 +64,7 @@ BROKEN = [
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_index_is_set_aside_and_made_anew(shop, how):
     edit(shop, 10)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     good = faults.content(index_of(hub))
     assert refs(hub) == {"deploy.md", "notes@vim.md"}
     break_index(index_of(hub), how)
@@ -112,8 +112,7 @@ AT_ONCE = ("a path is no text", "tags are nested deeply", "a document is gone", 
 )
 def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_anew(shop, statement):
     edit(shop, 10)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     path, good = index_of(hub), faults.content(index_of(hub))
     hub.index(hub.select(["project"])[0]).close()
     connection = apsw.Connection(str(path))
@@ -131,8 +130,7 @@ def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_
 
 def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
     edit(shop, 30)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     path = index_of(hub)
     good = faults.content(path)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -154,8 +152,7 @@ def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
 
 @pytest.mark.parametrize("what", ["cache", "index"])
 def test_a_cache_that_is_deleted_under_a_hub_is_made_again(shop, what):
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     refs(hub)
     path = index_of(hub)
     if what == "cache":
@@ -192,8 +189,7 @@ def test_a_cache_that_is_deleted_while_it_is_written_is_made_again(shop, monkeyp
 
 
 def test_threads_that_find_an_index_gone_all_say_so(shop):
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     path, failures = index_of(hub), []
 
     def search():
@@ -227,8 +223,7 @@ FOREIGN = {
 @pytest.mark.parametrize("statement", FOREIGN.values(), ids=FOREIGN)
 def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(shop, statement):
     edit(shop, 10)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     path, good = index_of(hub), faults.content(index_of(hub))
     change(hub, statement)
 
@@ -252,8 +247,7 @@ def change(hub, statement):
 @pytest.mark.parametrize("in_place", [False, True], ids=["moved", "copied over it"])
 def test_an_index_in_anothers_place_answers_nothing(shop, in_place):
     """Documents of one base are never shown as those of another, by a hub that has it open neither."""
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     ours, others = index_of(hub), index_of(hub, "notes")
     good = faults.content(ours)
     assert refs(hub) == {"deploy.md", "notes@vim.md"}
@@ -286,8 +280,7 @@ ANYWHERE = ("search", "index", *(pytest.param(one, marks=pytest.mark.slow) for o
 @pytest.mark.parametrize("how", ["headings are no JSON", pytest.param("a title is no text", marks=pytest.mark.slow)])
 def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub, command, how):
     edit(shop, 10)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     path, good = index_of(hub), faults.content(index_of(hub))
     change(hub, TURNED[how])
     words = {"search": ("platypus",), "read": ("deploy.md",), "index": ("project",)}.get(command, ())
@@ -304,8 +297,7 @@ def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub,
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
     edit(shop, 60)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     path, good = index_of(hub), faults.content(index_of(hub))
     hub.index(hub.select(["project"])[0]).close()
     choose = random.Random(seed)
@@ -325,8 +317,7 @@ def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
 def test_noise_in_what_is_packed_is_noticed(shop, monkeypatch):
     monkeypatch.setattr(kbhub.index.sqlite.index, "PACKED_FROM", 10)
     edit(shop, 60)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     change(hub, "UPDATE packed SET data = zeroblob(length(data)) WHERE name = 'bits'")
 
     (report,) = shop.hub().sync(["project"], check=True)

@@ -11,7 +11,7 @@ import faults
 import kbhub.hub
 import kbhub.index.sqlite.schema
 import kbhub.sync.freshness
-from conftest import Environment
+from conftest import Environment, synced
 from corpus import sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.types import Query
@@ -118,8 +118,7 @@ def check_read_only(answer: dict) -> None:
 
 @pytest.mark.parametrize("left", ["closed", "journal"])
 def test_an_index_on_a_read_only_file_system_is_searched(shop, left):
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     path = index_of(hub)
     if left == "journal":
         killed(path)
@@ -160,8 +159,7 @@ def public(monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
 @pytest.mark.parametrize("left", ["closed", "journal"])
 def test_an_index_in_a_folder_of_another_user_is_searched(public, children, left):
-    hub = public.hub()
-    hub.sync()
+    hub = synced(public)
     if left == "journal":
         killed(index_of(hub))
     cache = Path(public.env["KBHUB_CACHE_DIR"])
@@ -221,8 +219,7 @@ def test_a_read_only_base_is_indexed_and_searched(shop, inside):
 
 def test_an_index_that_another_program_holds_is_searched_and_later_written(shop, monkeypatch):
     monkeypatch.setattr(kbhub.index.sqlite.schema, "BUSY_MS", 50)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     shop.write("knowledge/new.md", "# New\n\nAnother platypus.\n")
     with faults.held(str(index_of(hub)), HOLD):
         with pytest.raises(IndexUnavailable, match=r"locked.*[Aa]nother program"):

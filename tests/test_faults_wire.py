@@ -2,12 +2,11 @@
 
 import json
 import random
-import shutil
 
 import pytest
 
 from conftest import make_environment
-from daemons import INITIALIZE, call, text_of, until, windows
+from daemons import INITIALIZE, call, text_of, windows
 from test_stdio import LIST, SERVE
 
 FLOOD = 200
@@ -104,30 +103,3 @@ def test_an_input_that_ends_within_a_message_ends_the_process(shop, rest):
         assert window.end() == 0
         assert all(message["jsonrpc"] == "2.0" for message in window.rest())
         assert window.errors == b""
-
-
-@pytest.mark.parametrize("fault", ["cache deleted", "index of noise", "index a folder", "base gone"])
-def test_a_server_survives_what_happens_to_its_files(shop, window, fault):
-    """The call after may say what is wrong; once it is over or fixed, the document is found as before."""
-    hub = shop.hub()
-    path = hub.index(hub.select()[0]).path
-    knowledge = shop.project / "knowledge"
-    if fault == "cache deleted":
-        shutil.rmtree(shop.env["KBHUB_CACHE_DIR"])
-    elif fault == "index of noise":
-        with path.open("r+b") as file:
-            file.write(random.Random(1).randbytes(path.stat().st_size))
-    elif fault == "index a folder":
-        path.unlink()
-        path.mkdir()
-    else:
-        knowledge.rename(knowledge.with_name("away"))
-    found = finds(window)
-    assert "result" in window.ask(call("status"))
-    assert "result" in window.ask(call("read", refs="deploy.md"))
-    if fault == "base gone":
-        assert not found
-        knowledge.with_name("away").rename(knowledge)
-        until(lambda: finds(window))  # a discovery is good for a second
-
-    assert finds(window) or finds(window)

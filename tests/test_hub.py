@@ -15,7 +15,7 @@ import pytest
 import kbhub.hub
 import kbhub.sync.freshness
 import kbhub.sync.indexer
-from conftest import HOUR_NS
+from conftest import HOUR_NS, synced
 from corpus import sentences
 from kbhub.hub import READERS
 from kbhub.types import Query
@@ -52,19 +52,8 @@ def test_a_base_without_an_index_is_behind_however_recently_it_was_compared(envi
     assert again == first
 
 
-def test_a_query_is_answered_from_all_bases(two):
-    hub = two.hub()
-    hub.sync()
-    result = hub.search(Query(text="deploy"))
-
-    assert {"deploy.md", "notes@deploy.md"} == set(refs(result))
-    assert ("project", "notes") == result.searched
-    assert () == result.skipped
-
-
 def test_a_hit_has_all_that_the_contract_promises(two):
-    hub = two.hub(clock=lambda: 4_000_000_000.0)
-    hub.sync()
+    hub = synced(two, clock=lambda: 4_000_000_000.0)
     hit = hub.search(Query(text="rollback job", explain=True)).hits[0]
 
     assert ("deploy.md", "project", "Deploy") == (hit.ref, hit.base, hit.title)
@@ -99,8 +88,7 @@ def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
         environment.write(environment.home / f"part{choose.randrange(10)}" / name, text)
     bases = {"one": "~/one"} | {f"part{number}": f"~/part{number}" for number in range(10)}
     config(environment, {"bases": bases, "repos": {"*": list(bases)}})
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     parts = tuple(f"part{number}" for number in range(10))
     for text in ("roll back a release", "restore the database backup", "w17 refund", "slow cache of a batch queue"):
         for mode in ("keyword", "semantic", "hybrid"):
@@ -117,8 +105,7 @@ def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
 def test_a_verdict_does_not_fall_because_of_another_base(two):
     for number in range(40):
         two.write(two.home / "notes" / f"{number}.md", f"# Recipe {number}\n\nA bastion of bread number {number}.\n")
-    hub = two.hub()
-    hub.sync()
+    hub = synced(two)
     for text in ("deploy", "how do we deploy", "deploy bastion"):
         alone = hub.search(Query(text=text, bases=("project",)))
 
@@ -126,8 +113,7 @@ def test_a_verdict_does_not_fall_because_of_another_base(two):
 
 
 def test_a_page_beyond_all_pages_is_empty(two):
-    hub = two.hub()
-    hub.sync()
+    hub = synced(two)
     for text in ("zebra", "path:knowledge"):
         found = hub.search(Query(text=text, offset=2**63 - 1))
 
@@ -140,8 +126,7 @@ def test_a_long_document_hides_no_other(environment):
     for name in ("database", "queue", "web", "cache", "mail"):
         about = f"What one has to know of the {name}. " * 12
         environment.write(f"knowledge/{name}.md", f"# The {name}\n\n{about}\nAfter the release, rollback.\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     for mode in ("keyword", "hybrid"):
         found = hub.search(Query(text="release rollback", mode=mode, limit=100))
         chunks = hub.search(Query(text="release rollback", mode=mode, limit=100, granularity="chunk"))
@@ -162,8 +147,7 @@ def test_an_unindexed_base_is_skipped_with_the_command(two):
 def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
     bases = {"notes": "~/notes", "far": f"/nowhere/{'x' * 300}"}
     config(two, {"bases": bases, "repos": {"*": list(bases)}})
-    hub = two.hub()
-    hub.sync()
+    hub = synced(two)
 
     assert 2 == hub.search(Query(text="deploy")).total
     assert ["far"] == [problem.subject for problem in hub.status().problems]
@@ -172,8 +156,7 @@ def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
 def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
     bases = {"notes": "~/notes", "far": "~/far", "away": "~/away"}
     config(two, {"bases": bases, "repos": {"*": ["notes", "far"]}})
-    hub = two.hub()
-    hub.sync()
+    hub = synced(two)
     said = f"far: {two.home / 'far'} does not exist."
     told = {
         query.text: [note for note in hub.search(query).notes if note.startswith(said)]
@@ -195,8 +178,7 @@ def test_many_threads_open_few_files(environment):
     for name in bases:
         environment.write(environment.home / name / "a.md", "zebra")
     config(environment, {"bases": bases, "repos": {"*": list(bases)}})
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     together = threading.Barrier(21)
 
     def search():
@@ -222,8 +204,7 @@ def test_many_threads_open_few_files(environment):
 
 
 def test_any_string_is_answered(two):
-    hub = two.hub()
-    hub.sync()
+    hub = synced(two)
     for text in ("", "   ", "?!", '"', "😀", "\0", "\ud800", "日本語", "x" * 5_000, "c++ don't"):
         for mode in ("semantic", "hybrid"):
             result = hub.search(Query(text=text, mode=mode))
@@ -258,8 +239,7 @@ def test_of_what_was_not_searched_nothing_is_said(two, monkeypatch, lost, text):
 
 def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
     two.write("knowledge/ka.md", "# სერვერი\n\nროგორ გადავტვირთო სერვერი.\n")
-    hub = two.hub()
-    hub.sync()
+    hub = synced(two)
     result = hub.search(Query(text="გადავტვირთო სერვერი"))
 
     assert ["ka.md"] == refs(result)
@@ -271,8 +251,7 @@ def test_a_question_in_another_language_finds_the_english_document(two):
     """By its meaning, as no word is the same."""
     two.write("knowledge/unit.md", "# systemd unit\n\nRestart the machine's web server with `systemctl restart`.\n")
     two.write("knowledge/bread.md", "# Bread\n\nBake the dough for an hour.\n")
-    hub = two.hub()
-    hub.sync()
+    hub = synced(two)
 
     for question in ("как перезапустить сервер", "如何重新启动服务器", "wie starte ich den Server neu"):
         assert refs(hub.search(Query(text=question)))[0] == "unit.md"
@@ -360,8 +339,7 @@ def test_a_docid_is_as_long_as_it_takes(two):
     names = {seen[digits], f"{number}.md"}
     for name in names:
         two.write(f"knowledge/{name}", "zebra\n")
-    hub = two.hub()
-    hub.sync()
+    hub = synced(two)
     hits = hub.search(Query(text="zebra")).hits
 
     assert names == {hit.ref for hit in hits}

@@ -104,18 +104,3 @@ def test_a_tag_with_spaces_is_not_written_into_the_text(vault, kbhub):
 
     assert "line 3 has the tag #deploy-notes, and 'deploy notes' cannot be written so" in error
     assert odd.read_text() == "# Odd\n\n#deploy-notes\n"
-
-
-def test_writing_warns_of_a_tag_that_is_nearly_another(vault, kbhub):
-    kbhub("index", code=0)
-
-    written = kbhub("write", "new", "--text", "# New\n\n#Release\n", "--json").json
-
-    assert any("The tag 'Release' is new, but 'release' already exists" in one for one in written["warnings"])
-
-
-def test_a_document_with_tags_is_no_orphan(vault, kbhub):
-    vault.write("knowledge/lonely.md", "# Lonely\n\nNothing leads here.\n")
-
-    found = kbhub("audit", "--check", "orphans", "--json").json["findings"]
-    assert {one["path"] for one in found} == {"lonely.md"}

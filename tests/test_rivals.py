@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from conftest import make_repository
+from conftest import make_repository, synced
 from kbhub.server.server import create_server, instructions
 from kbhub.types import Query
 
@@ -36,8 +36,7 @@ def test_names_are_compared_as_they_are(environment):
     for base in ("my_vault", "myXvault"):
         for name in ("a_b.md", "aXb.md", "A_B2.md"):
             environment.write(environment.home / base / name, f"# {base} {name}\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     (environment.home / "my_vault" / "a_b.md").unlink()
     hub.sync(["my_vault"], full=True)
 
@@ -52,8 +51,7 @@ def test_git_does_not_say_which_files_there_are(environment):
     for name in ("inner/a.md", "SHOUT.MD"):
         environment.write(f"knowledge/{name}", "# Zebra\n")
     make_repository(environment.project / "knowledge/inner")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     assert set(found(hub, "zebra")) == {"inner/a.md", "SHOUT.MD"}
     environment.write(".gitignore", "/knowledge/*\n")
     report = hub.sync()[0]
@@ -68,26 +66,11 @@ def test_no_word_of_a_document_is_out_of_reach(environment):
         "---\nowner: quokka\n---\n# Wombat\n\nTiny numbat.\n\n```\n# bilby\nrun   potoroo\n```\n\n## Last\n\nDunnart.\n"
     )
     environment.write("knowledge/a.md", text)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     for word in ("quokka", "wombat", "numbat", "bilby", "potoroo", "dunnart"):
         assert word in hub.search(Query(text=word, mode="keyword")).hits[0].excerpt.lower()
     assert "# bilby\nrun   potoroo\n" in hub.search(Query(text="potoroo", mode="keyword")).hits[0].excerpt
-
-
-def test_a_copy_in_another_base_hides_nothing(environment):
-    """The same text in two bases is a hit in each, and the filter counts before the cut (mdvault: 7)."""
-    two_bases(environment, "large", "small")
-    for base in ("large", "small"):
-        environment.write(environment.home / base / "same.md", "# Zebra\n\nStripes.\n")
-    for number in range(40):
-        environment.write(environment.home / "large" / f"{number}.md", f"# Zebra {number}\n\nStripes, stripes.\n")
-    hub = environment.hub()
-    hub.sync()
-
-    assert ["small@same.md"] == found(hub, "zebra stripes", bases=("small",), limit=1)
-    assert {"large@same.md", "small@same.md"} <= set(found(hub, "zebra stripes", limit=100))
 
 
 def test_nothing_is_left_by_commands_that_index_nothing(environment, kbhub):
@@ -121,29 +104,6 @@ def test_the_project_is_left_as_it_is(environment, kbhub):
         kbhub(*arguments, code=0)
 
     assert before == tree(environment.project)
-
-
-def test_a_malformed_file_of_the_users_is_left_alone(environment, kbhub):
-    """No command repairs, empties or replaces a config or pointer that it cannot read (knowledgebased: 5)."""
-    broken = '{"bases": {"notes": "~/notes"'
-    config = environment.write(environment.home / ".kbhub.json", broken)
-    commands = (("init",), ("trust",), ("index",), ("search", "x"))
-    for arguments in commands:
-        done = kbhub(*arguments, code=2)
-        assert (done.out, str(config) in done.err) == ("", True)
-    assert config.read_text() == broken
-    config.unlink()
-    pointer = environment.write(".kbhub.json", broken)
-    for arguments in commands:
-        kbhub(*arguments)
-        assert pointer.read_text() == broken
-
-
-def test_init_guesses_nothing(environment, kbhub):
-    """An option without its value, or misspelt, makes no folder somewhere else (knowledgebased: section 2.1)."""
-    for argument in ("--knowledge", "--knowlege=x", "extra"):
-        kbhub("init", argument, code=2)
-        assert [".git"] == [path.name for path in environment.project.iterdir()]
 
 
 @pytest.mark.anyio

@@ -7,6 +7,7 @@ import pytest
 import kbhub.hub
 import kbhub.sync.freshness
 import kbhub.sync.sync
+from conftest import synced
 from corpus import sentences
 from kbhub.types import Query
 
@@ -113,8 +114,7 @@ def test_answers_depend_on_the_files_alone(environment, monkeypatch, seed, size)
     for name, text in sentences(60).items():
         environment.write(f"knowledge/s/{name}", f"# {name}\n\n{text}\n")
     asked = queries(choose)[::step]
-    warm = environment.hub()
-    warm.sync()
+    warm = synced(environment)
     answers(warm, asked, choose)
     for _ in range(rounds):
         edit(environment, choose, numbers)
@@ -126,8 +126,7 @@ def test_answers_depend_on_the_files_alone(environment, monkeypatch, seed, size)
         answers(warm, asked[:30], choose)
 
     warm_answers, cold = answers(warm, asked, choose), answers(environment.hub(), asked)
-    other = environment.hub(cache=environment.home / "anew")
-    other.sync()
+    other = synced(environment, cache=environment.home / "anew")
     anew = answers(other, asked, choose)
 
     assert differing(asked, warm_answers, cold) == []

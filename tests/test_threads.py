@@ -5,6 +5,7 @@ import threading
 import traceback
 from functools import partial
 
+from conftest import synced
 from kbhub.editing import delete_document, rename, write_document
 from kbhub.editing.audit import audit
 from kbhub.errors import KbhubError
@@ -24,8 +25,7 @@ def test_whatever_threads_do_at_once_each_is_answered(environment):
         link = f"[[n{(number + 1) % 60}]]"
         text = f"---\ntags: [t{number % 7}]\n---\n# Note {number}\n\nalpha beta {number} deploy {link}\n"
         environment.write(f"knowledge/n{number}.md", text)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     wrong = []
 
     def act(choose):

@@ -3,6 +3,7 @@
 import pytest
 
 from ask_documents import passage, prepared
+from conftest import synced
 from kbhub.answers import AskOptions, ask, prepare
 from kbhub.answers.extractive import extract
 from kbhub.models.embedding import packaged_embedder
@@ -142,8 +143,7 @@ def test_a_table_that_begins_before_the_passage_has_its_header(environment):
     environment.write(
         "knowledge/prices.md", f"# Prices\n\n| Spare part | Price |\n|---|---|\n{rows}| gasket | 7 euros |\n"
     )
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     options = AskOptions(threshold=0.0, direct_threshold=0.0)
     made = prepare(hub, "what does a gasket cost", options=options)
     answer = ask(hub, "what does a gasket cost", options=options)
@@ -164,9 +164,7 @@ def linked(environment):
         environment.write(
             f"knowledge/n{number}.md", f"# Note {number}\n\nA release of day {number} had {number} faults.\n"
         )
-    hub = environment.hub()
-    hub.sync()
-    return hub
+    return synced(environment)
 
 
 @pytest.mark.parametrize("budget", [None, 2_000])
@@ -201,8 +199,7 @@ def test_an_empty_handed_answer_shows_the_nearest_passage_and_is_short(environme
         environment.write(
             f"knowledge/n{number}.md", f"# Requests {number}\n\nServices of team {number} have requests.\n"
         )
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     answer = ask(hub, "too many requests quota zebra", options=AskOptions(threshold=1.0, direct_threshold=1.0))
     told, shown = model.answer(answer_report(answer))[0], terminal.text(answer_report(answer))
 

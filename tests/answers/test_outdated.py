@@ -1,12 +1,11 @@
 """A document that no longer holds by its own word says so wherever it is found."""
 
-import csv
-import io
 import os
 
 import pytest
 from mcp import Client
 
+from conftest import synced
 from kbhub.answers import AskOptions, ask
 from kbhub.answers.citations import request_of
 from kbhub.answers.question import prepare
@@ -32,23 +31,6 @@ def test_hits_are_marked_in_a_terminal(kbhub, outdated):
     heads = [block.split("\n")[0] for block in out.split("\n\n") if ".md:" in block.split("\n")[0]]
 
     assert {head.split()[1].split(":")[0]: head.partition("outdated: ")[2] for head in heads} == {
-        "ops.md": "superseded by api.md",
-        "old.md": "expires 2020-01-01",
-        "new.md": "",
-    }
-
-
-@pytest.mark.parametrize(("form", "mark"), [("--md", "- outdated: superseded by api.md"), ("--xml", "<outdated>super")])
-def test_hits_are_marked_in_listings(kbhub, outdated, form, mark):
-    """Each format has it as a field."""
-    assert mark in kbhub("search", "deploy", form, code=0).out
-
-
-def test_hits_are_marked_in_csv(kbhub, outdated):
-    """In a column of its own, empty for what holds."""
-    rows = csv.DictReader(io.StringIO(kbhub("search", "deploy", "--csv", code=0).out))
-
-    assert {row["path"]: row["outdated"] for row in rows} == {
         "ops.md": "superseded by api.md",
         "old.md": "expires 2020-01-01",
         "new.md": "",
@@ -84,8 +66,7 @@ async def test_hits_and_sources_are_marked_for_a_model(outdated):
 
 def test_a_model_that_writes_is_told(outdated):
     """It can say so, or prefer what holds."""
-    hub = outdated.hub()
-    hub.sync()
+    hub = synced(outdated)
 
     assert MARK in request_of(prepare(hub, "deploy things by hand")).prompt
 
@@ -94,8 +75,7 @@ def test_what_a_source_is_linked_with_is_marked(outdated):
     """Also where the search itself did not find it."""
     outdated.write("knowledge/ops.md", "# Ops\n\nDeploy things by hand, see [zebras](zebra.md).\n")
     outdated.write("knowledge/zebra.md", "---\nstatus: superseded\n---\n# Zebras\n\nStripes.\n")
-    hub = outdated.hub()
-    hub.sync()
+    hub = synced(outdated)
     related = [
         one for one in ask(hub, "deploy things by hand", options=AskOptions()).references if one.ref == "zebra.md"
     ]
@@ -106,8 +86,7 @@ def test_what_a_source_is_linked_with_is_marked(outdated):
 def test_an_empty_successor_supersedes_nothing(outdated):
     """A template's field that nobody filled in says nothing."""
     outdated.write("knowledge/zebra.md", '---\nsuperseded_by: ""\n---\n# Zebras\n\nStripes.\n')
-    hub = outdated.hub()
-    hub.sync()
+    hub = synced(outdated)
 
     assert hub.search(Query(text="zebras")).hits[0].outdated is None
 

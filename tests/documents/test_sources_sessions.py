@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kbhub.documents.sources.sessions
+from conftest import synced
 from kbhub.documents.sources.sessions import read_transcript
 from kbhub.documents.sources.source import chunks_of, read_source
 from kbhub.reading.read import ReadOptions
@@ -282,16 +283,14 @@ def logs(environment):
 
 
 def test_only_logs_are_taken(environment, logs):
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     with hub.index(hub.select(["logs"])[0]).snapshot():
         assert ["-work-shop/s-1.jsonl", "chats/session-1.json"] == hub.index(hub.select(["logs"])[0]).paths()
     assert "not a session log" in hub.read(["logs@memory.md"]).unread[0].message
 
 
 def test_a_turn_is_found_and_read(environment, logs):
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     hit = hub.search(Query(text="Makefile lacks the target")).hits[0]
     reading = hub.read([f"{hit.ref}:{hit.start_line}-{hit.end_line}"]).readings[0]
 
@@ -305,8 +304,7 @@ def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
     long = "\n\n".join(f"Paragraph {n} " + "word " * 60 for n in range(12)) + "\n```\ncode\n\n\n```\n" + "long " * 2000
     data = CLAUDE + log(claude("assistant", [{"type": "text", "text": long}]), claude("user", "thanks"))
     environment.write(logs / "one.jsonl", data)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     environment.write(logs / "two.jsonl", data)
     every = ReadOptions(answer_bytes=1 << 20)
     one, two = (hub.read([f"logs@{name}.jsonl"], every).readings[0] for name in ("one", "two"))
@@ -316,8 +314,7 @@ def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
 
 
 def test_a_log_that_grew_embeds_its_new_turns_alone(environment, logs):
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     environment.write(logs / "-work-shop" / "s-1.jsonl", CLAUDE + log(claude("user", "And the tests?")))
     (report,) = hub.sync()
     assert (1, 1, 3) == (report.changed, report.vectors_made, report.vectors_reused)
@@ -328,8 +325,7 @@ def test_size_has_its_own_limit(environment, logs):
     text = settings_file.read_text()[:-1] + f', "limits": {{"fileBytes": 10, "sessionBytes": {len(CLAUDE) + 10}}}}}'
     environment.write(settings_file, text)
     environment.write(logs / "long.jsonl", CLAUDE * 2)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     found = {one.subject: one.message for one in hub.status().bases[0].problems}
 
     assert "limits.sessionBytes" in found["long.jsonl"]

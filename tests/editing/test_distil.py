@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from conftest import synced
 from kbhub.documents.markdown import parse_document
 from kbhub.editing.intake import distil, folder_name, model_name
 from kbhub.errors import BaseNotFound, UsageError, WriteRefused
@@ -28,9 +29,7 @@ def hub(environment):
         '{"bases": {"notes": {"knowledge": "~/notes", "writable": true}}, "repos": {"*": "notes"},'
         ' "distil": {"models": {"claude": "claude-opus-5", "local": "llama3:8b"}}}',
     )
-    made = environment.hub(clock=lambda: 1_795_000_000.0)
-    made.sync()
-    return made
+    return synced(environment, clock=lambda: 1_795_000_000.0)
 
 
 def document(hub, saved):
@@ -121,8 +120,7 @@ def test_a_model_name_is_no_path(hub):
 def test_without_a_writable_project_it_goes_to_the_users_data(environment):
     """There is always a place, and it is searched from then on."""
     environment.write("docs/guide.md", "# Guide\n\nA fallback base is read only.\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     saved = distil(hub, "c", "Zymurgy is the craft of brewing.")
 
     assert "completions" == saved.base

@@ -9,6 +9,7 @@ import signal
 import pytest
 
 import faults
+from conftest import synced
 from kbhub.editing import delete_document, restore
 from kbhub.errors import WriteRefused
 from kbhub.workspace.trash import Trash
@@ -37,8 +38,7 @@ def prepare(environment) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for path, data in (("a.md", OLD), ("index.md", INDEX), ("gone.md", GONE)):
         environment.write(f"knowledge/{path}", data)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     delete_document(hub, "gone.md")
 
 

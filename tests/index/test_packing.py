@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import synced
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import Index
@@ -151,8 +152,7 @@ def test_tables_that_differ_are_made_anew_when_they_are_packed(small, environmen
     """A chunk that is gone from one table and not from the other ends no sync with a traceback."""
     for name, text in sentences(120).items():
         environment.write(f"knowledge/{name}", f"# {name}\n\n{text}\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     index = hub.index(hub.select()[0])
     connection = apsw.Connection(str(index.path))
     connection.execute("DELETE FROM chunk WHERE id = 5")

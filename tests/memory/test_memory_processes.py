@@ -1,5 +1,7 @@
 """Any number of agents may remember at once, and nothing is lost."""
 
+from __future__ import annotations
+
 import os
 import re
 import signal

@@ -1,5 +1,7 @@
 """Strength moves memories in the ranking, by a bounded amount."""
 
+from __future__ import annotations
+
 from conftest import DAY, Clock
 from kbhub.memory.catalog import count_refs
 from kbhub.memory.changes import remember

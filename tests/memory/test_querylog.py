@@ -1,5 +1,7 @@
 """What is asked is noted on this machine, beside the search, for as long as its owner wants."""
 
+from __future__ import annotations
+
 import json
 import os
 import random

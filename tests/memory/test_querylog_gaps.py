@@ -1,5 +1,7 @@
 """What is asked again and again becomes known: as a gap while nothing answers, as a memory where something does."""
 
+from __future__ import annotations
+
 import json
 import re
 

@@ -7,7 +7,6 @@ from kbhub.errors import DocumentNotFound, IndexUnavailable, UsageError
 from kbhub.reading.faults import backlinks, resolved_links
 from kbhub.reading.graph import graph_of
 from kbhub.reading.neighbours import related
-from trees import snapshot
 
 DEPLOY = """---
 aliases: [Shipping]
@@ -253,16 +252,6 @@ def test_a_ref_stays_its_own_where_another_base_cannot_be_looked_at(hub, shop):
     hub.index(base(hub, "ops")).path.write_bytes(b"no index")
 
     assert related(hub, "project@ops@oncall.md").ref == "project@ops@oncall.md"
-
-
-def test_nothing_is_written(hub, shop):
-    before = snapshot(shop.home), snapshot(shop.project)
-
-    related(hub, "guides/deploy.md", hops=3)
-    resolved_links(hub, base(hub, "project"))
-    backlinks(hub, "guides/deploy.md")
-
-    assert before == (snapshot(shop.home), snapshot(shop.project))
 
 
 def test_every_link_of_a_base_has_its_resolution_or_its_fault(hub):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from conftest import synced
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.reading.neighbours import tags
 
@@ -16,9 +17,7 @@ def hub(environment):
     environment.write("knowledge/e.md", "# E\n")
     environment.write(environment.home / "notes/x.md", "---\ntags: [draft, '2024']\n---\n# X\n\n[[project@a]]\n")
     environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
-    made = environment.hub()
-    made.sync()
-    return made
+    return synced(environment)
 
 
 def documents(result):

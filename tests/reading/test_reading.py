@@ -5,6 +5,7 @@ import os
 import pytest
 
 import kbhub.reading.read
+from conftest import synced
 from kbhub.index.references import ParsedRef, parse_reference
 
 DEPLOY = """---
@@ -41,9 +42,7 @@ def hub(environment):
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
     environment.write(environment.home / "secret.md", "# Outside\n")
     environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}')
-    made = environment.hub()
-    made.sync()
-    return made
+    return synced(environment)
 
 
 def read(hub, ref):
@@ -132,6 +131,34 @@ def test_the_end_of_several_paths_is_no_ref_and_all_are_listed(hub, environment)
     assert "a/setup/index.md, b/setup/index.md" in unread.message
     second.unlink()
     assert read(hub, "setup/index.md").ref == "a/setup/index.md"
+
+
+def test_several_refs_may_be_one_text(environment):
+    """With commas and patterns, and a base before a slash; a title or a name with a comma is one ref."""
+    for name, text in (("a, b", "Both"), ("glossary", "Words, explained"), ("x/canary", "C"), ("x/rollback", "R")):
+        environment.write(f"knowledge/{name}.md", f"# {text}\n")
+    environment.write(f"{environment.home}/handbook/vpn.md", "# Tunnels\n\nTwo.\n")
+    environment.write(f"{environment.home}/handbook/dns.md", "# Names\n")
+    config = '{"bases": {"ops": "~/handbook"}, "repos": {"*": ["ops"]}, "docsFallback": false}'
+    environment.write(f"{environment.home}/.kbhub.json", config)
+    hub = synced(environment)
+    for refs, found in {
+        "x/canary.md,glossary.md": ["x/canary.md", "glossary.md"],
+        "glossary.md, ops@vpn.md": ["glossary.md", "ops@vpn.md"],
+        "x/*.md": ["x/canary.md", "x/rollback.md"],
+        "x/r*.md,glossary": ["x/rollback.md", "glossary.md"],
+        "{glossary,x/canary}.md": ["glossary.md", "x/canary.md"],
+        "project/glossary.md": ["glossary.md"],
+        "ops/vpn.md:1-1": ["ops@vpn.md"],
+        "ops/*.md": ["ops@dns.md", "ops@vpn.md"],
+        "ops/Tunnels": ["ops@vpn.md"],
+        "a, b.md": ["a, b.md"],
+        "Words, explained": ["glossary.md"],
+    }.items():
+        assert [one.ref for one in hub.read(refs).readings] == [one.ref for one in hub.read([refs]).readings] == found
+    environment.write("knowledge/ops/vpn.md", "# Ours\n")
+    assert read(hub, "ops/vpn.md").title == "Ours"
+    assert read(hub, "ops@vpn.md").title == "Tunnels"
 
 
 def test_a_file_that_is_not_indexed_yet_is_read(hub, environment):

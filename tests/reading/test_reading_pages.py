@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import synced
 from kbhub.errors import UsageError
 from kbhub.reading.read import ANSWER_BYTES, FRAME_BYTES, LEAST_BYTES, ReadOptions, fit
 
@@ -94,8 +95,7 @@ def test_many_documents_come_in_pages(environment):
     """Each within its size, all documents once, in order, and the last page has no cursor."""
     for number in range(60):
         environment.write(f"knowledge/n{number:03}.md", f"# Note {number}\n\n{'about it ' * (number * 14)}\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     found = pages(hub, ["*.md"])
 
@@ -145,8 +145,7 @@ def test_a_cursor_is_of_its_refs_only(environment):
     """Another list, or what is no cursor, is refused with what to do."""
     for number in range(30):
         environment.write(f"knowledge/n{number}.md", "word " * 1_000)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     cursor = hub.read("*.md").cursor
     assert cursor
 

@@ -4,12 +4,10 @@ import csv
 import io
 import json
 import random
-import shutil
 
 import pytest
 
-from kbhub.reading.read import make_cursor
-from kbhub.render.search import search_answer
+from conftest import synced
 from kbhub.search.judge import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
 from kbhub.search.plan import RANKED
 from kbhub.types import Query
@@ -43,9 +41,7 @@ def configure(environment, folder, **said):
 def hub(environment):
     """A hub with 260 documents that have the word `zebra`, and 40 that have not."""
     write_notes(environment)
-    hub = environment.hub()
-    hub.sync()
-    return hub
+    return synced(environment)
 
 
 def walk(hub, **asked):
@@ -95,8 +91,7 @@ def test_every_chunk_is_listed_where_a_hit_is_a_chunk(environment):
     for name, parts in (("log", 150), ("guide", 40), ("short", 1)):
         text = "\n\n".join(f"## {name} {number}\n\n{part}{number}" for number in range(parts))
         environment.write(f"knowledge/{name}.md", f"# The {name}\n\n{text}\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert {hit.ref for hit in walk(hub)[0]} == {"log.md", "guide.md", "short.md"}
     chunks, last = walk(hub, granularity="chunk")
@@ -109,23 +104,6 @@ def test_filters_leave_out_what_they_leave_out_everywhere(hub):
     hits, _ = walk(hub, text="zebra -path:0/ -path:3/", mode="keyword")
 
     assert {hit.ref for hit in hits} == {f"{n // 50}/{n:03}.md" for n in range(MATCHING) if n // 50 not in (0, 3)}
-
-
-def test_the_order_is_the_same_however_a_corpus_is_cut(environment):
-    """The list of two bases is that of one with all of their documents."""
-    write_notes(environment)
-    whole = environment.hub()
-    whole.sync()
-    other = environment.home / "other"
-    other.mkdir()
-    one = [hit.path for hit in walk(whole, mode="keyword")[0]]
-    for folder in "135":
-        shutil.move(environment.project / "knowledge" / folder, other / folder)
-    configure(environment, other)
-    cut = environment.hub()
-    cut.sync()
-
-    assert one == [hit.path for hit in walk(cut, mode="keyword")[0]]
 
 
 def test_a_least_score_cuts_the_list_where_the_score_is_lower(hub):
@@ -145,8 +123,7 @@ def test_recency_and_weights_count_to_the_end(environment, weight):
     other = environment.home / "other"
     write_notes(environment, other)
     configure(environment, other, weight=weight)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     hits, last = walk(hub, recency=1.0, explain=True)
 
     assert len(hits) == last.total
@@ -165,8 +142,7 @@ def test_a_copy_that_is_told_with_its_twin_is_not_listed_again(environment):
     text = "# The zebra\n\nzebra zebra zebra zebra lives where the grass is high and the river is near.\n"
     for number in range(8):
         environment.write(f"knowledge/copies/{number}.md", text)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     hits, _ = walk(hub, mode="keyword")
     named = [ref for hit in hits for ref in (hit.ref, *hit.duplicates)]
 
@@ -210,22 +186,3 @@ def test_all_lists_every_file(hub, kbhub):
     assert ENDS_WITH_NEAREST in near.err
     few = kbhub("search", "zebra deploy", "--mode", "semantic", "--files")
     assert " of at least " in few.err
-
-
-def test_a_model_can_turn_all_pages(hub):
-    """The heading says how many there are or at least are, and the last page offers none."""
-
-    def answer(query):
-        return search_answer(hub.search(query), query, lambda offset: make_cursor(query, offset))
-
-    query = Query(text="zebra", limit=50, mode="keyword")
-    seen, pages = 0, 0
-    while True:
-        text, shown = answer(query.model_copy(update={"offset": seen}))
-        seen, pages = seen + len(shown.hits), pages + 1
-        assert text.startswith(f"Hits {seen - len(shown.hits) + 1}-{seen} of {MATCHING} in")
-        assert ("Next page: " in text) == (shown.cursor is not None) == (seen < MATCHING)
-        if shown.cursor is None or pages > MATCHING:
-            break
-    assert MATCHING == seen
-    assert " of at least " in answer(Query(text="zebra deploy", mode="semantic"))[0]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conftest import DAY, Clock
+from conftest import DAY, Clock, synced
 from kbhub.index.engine import ChunkRow, DocumentRow
 from kbhub.memory.changes import remember
 from kbhub.search.conversations import AMOUNTS, is_conversation
@@ -239,8 +239,7 @@ def test_signals_of_conversations_are_for_conversations(environment):
     """An answer of other documents is ranked as if there were none."""
     environment.write("knowledge/a.md", "# Rollback\n\nRun the rollback of the release.\n\nThen tell the team.\n")
     environment.write("knowledge/b.md", "# Release\n\nA release is cut on Friday.\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     hits = hub.search(Query(text="rollback of a release", explain=True)).hits
 
     assert not [name for hit in hits for name in names(hit) if name in AMOUNTS]

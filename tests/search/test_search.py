@@ -38,8 +38,7 @@ def shop(environment):
 
 
 def search(environment, text, **fields):
-    hub = environment.hub(clock=lambda: NOW)
-    hub.sync()
+    hub = synced(environment, clock=lambda: NOW)
     return hub.search(Query(text=text, **fields))
 
 
@@ -139,8 +138,7 @@ def test_a_narrow_filter_is_never_starved(environment):
     for number in range(3_000):
         tags = "rare" if number in (7, 1_500, 2_999) else "common"
         environment.write(f"knowledge/{number}.md", f"---\ntags: {tags}\n---\nThe release of deploy {number}.\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     for mode in ("keyword", "semantic", "hybrid"):
         found = hub.search(Query(text="the release deploy tag:rare", mode=mode, limit=10))
         assert sorted(refs(found)) == ["1500.md", "2999.md", "7.md"], mode
@@ -168,22 +166,6 @@ def test_the_parts_of_a_trace_add_up_to_the_score(shop, mode):
             assert hit.score == pytest.approx(min(1.0, total), abs=1e-3)
         scores = [hit.score for hit in result.hits]
         assert scores == sorted(scores, reverse=True)
-
-
-def test_a_definition_comes_before_a_mention(shop):
-    """The section that is called so is first, and the trace says why."""
-    hit = search(shop, "max_retries", explain=True, granularity="chunk").hits[0]
-
-    assert hit.path == "api/errors.md"
-    assert {"identifier", "definition"} <= {part.name for part in hit.trace.signals}
-
-
-def test_signals_can_be_left_out(shop):
-    """An ablation changes the trace and nothing else."""
-    whole = search(shop, "max_retries", explain=True).hits[0].trace
-    less = search(shop, "max_retries", explain=True, without=("identifier", "semantic")).hits[0].trace
-
-    assert {part.name for part in whole.signals} - {part.name for part in less.signals} == {"identifier", "semantic"}
 
 
 def test_an_answer_is_judged(shop):

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from conftest import synced
 from kbhub.errors import UsageError
 from kbhub.search.search import search_assisted
 from kbhub.types import Query
@@ -18,9 +19,7 @@ def hub(environment):
     environment.write("knowledge/lunch.md", "# Lunch\n\nThe canteen opens at noon.\n")
     for number in range(8):
         environment.write(f"knowledge/notes/{number}.md", f"# Note {number}\n\nUndo number {number} of the list.\n")
-    hub = environment.hub()
-    hub.sync()
-    return hub
+    return synced(environment)
 
 
 def refs(result):

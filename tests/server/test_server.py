@@ -271,20 +271,6 @@ async def test_instructions_say_what_is_here_within_their_size(environment, mode
         assert f"`{tool}`" in told
 
 
-def test_indexing_that_is_stopped_leaves_a_usable_index(environment, monkeypatch):
-    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 5)
-    for number in range(200):
-        environment.write(f"knowledge/n{number}.md", f"# Note {number}\n")
-    hub = environment.hub()
-    background = Background(hub)
-
-    background.look()
-    background.stop(60)
-
-    assert background.busy() in ((), ("project",))
-    assert sum(report.added + report.unchanged for report in environment.hub().sync()) == 200
-
-
 async def test_a_search_does_not_wait_for_a_long_comparison(notes, monkeypatch):
     """What is indexed answers meanwhile; to wait for the comparison would be to hang."""
     notes.hub().sync()

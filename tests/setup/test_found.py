@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from conftest import synced
 from kbhub.errors import UsageError
 from kbhub.setup.found import add_found
 from kbhub.types import Query
@@ -65,8 +66,7 @@ def added(environment, project=None):
 
 def texts(environment, words, project=None):
     """All excerpts found for some words in the bases that are active in a project."""
-    hub = environment.hub(cwd=project or environment.project)
-    hub.sync()
+    hub = synced(environment, cwd=project or environment.project)
     return " ".join(hit.excerpt for hit in hub.search(Query(text=words, limit=50)).hits)
 
 

@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from conftest import synced
 from kbhub.errors import ConfigError, UsageError
 from kbhub.setup.init import STARTER, STARTER_NAME, create_file, make_knowledge, point_to
 from kbhub.types import Query
@@ -36,8 +37,7 @@ def test_a_repository_gets_a_folder_with_a_starter_that_answers_the_search_that_
     assert made.made[0].read_text("utf-8") == STARTER
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", "knowledge"]
     assert project_base(environment).path == environment.project / "knowledge"
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     assert hub.search(Query(text="how to write knowledge")).hits[0].path == STARTER_NAME
 
 

@@ -196,14 +196,6 @@ def test_another_command_is_updated_and_its_users_options_stay(account, name):
     assert all(one in text for one in kept.get(name, ["  x:\n    enabled: true\n"]))
 
 
-def test_what_follows_serve_is_the_users_matter(account):
-    command, *args = wanted(account)
-    entry = {"command": command, "args": [*args, "--base", "a=b"]}
-    account.file(".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
-    code, out, _ = account.run("--client", "cursor")
-    assert (code, out.split()[0], account.untouched()) == (0, "unchanged", True)
-
-
 @pytest.mark.parametrize(
     ("name", "file", "key", "value"),
     [

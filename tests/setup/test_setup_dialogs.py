@@ -55,14 +55,6 @@ def test_clients_with_files_are_registered_beside_it(account):
     assert b"kbhub" in file.read_bytes()
 
 
-@pytest.mark.parametrize("dialog", DIALOGS, ids=lambda dialog: dialog.name)
-def test_it_has_a_section_in_the_documentation(dialog):
-    _, found, section = " ".join(HOWTO.read_text("utf-8").split()).partition(f"## {dialog.title} ")
-    assert found
-    assert f"--client {dialog.name}`" in section
-    assert dialog.where in section
-
-
 def test_it_is_not_looked_for(account):
     """Nothing shows whether it is installed, so who did not name it is not told."""
     account.file(".cursor/mcp.json", CURSOR)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import synced
 from kbhub.documents.walk import KEPT
 from kbhub.errors import UsageError
 from kbhub.sync.deleted_texts import DeletedTexts, change_keeping
@@ -155,8 +156,7 @@ def test_markdown_and_pdf_are_kept_too(environment):
         environment.home / "n" / "note.md", "---\ntags: [ops]\n---\n# Note\n\nabout onions [x](y.md)\n"
     )
     manual = environment.write(environment.home / "n" / "manual.pdf", a_pdf("valve torque", "spare parts"))
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     before = hub.read(["n@note.md", "n@manual.pdf"])
     note.unlink()
     manual.unlink()

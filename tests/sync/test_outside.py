@@ -61,19 +61,6 @@ async def test_the_tools_say_so_too(project, mode):
     assert "1 Markdown file in this project (README.md) is not part of a base" in nothing.content[0].text
 
 
-def test_init_says_what_it_leaves_out_and_the_remedy_works(project, kbhub):
-    """Each folder that looks like knowledge is named with its command; the project itself includes all of them."""
-    shutil.rmtree(project.project / "knowledge")
-    err = kbhub("init", code=0).err
-    assert "wiki/ (2 documents) looks like this project's knowledge; use it with `kbhub init --knowledge wiki`." in err
-    assert "adr/ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge adr`." in err
-
-    kbhub("init", "--knowledge", ".", code=0)
-    listed = {one["path"] for one in kbhub("ls", "--json").json["documents"]}
-    assert listed == {"adr/0001.markdown", "wiki/a.md", "wiki/deep/b.MD"}
-    assert kbhub("status", "--json").json["notes"] == []
-
-
 def test_where_nothing_is_active_the_command_line_says_what_could_be(environment, kbhub):
     """A vault that is no repository has its documents in its root."""
     for name in ("one.md", "two.md"):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import kbhub.sync.sync
+from conftest import synced
 from kbhub.documents.walk import Limits
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
@@ -372,8 +373,7 @@ def test_events_name_paths_of_bases(twice):
 def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monkeypatch):
     """That may take long with a slow embedder; the base is busy, as where another process indexes it."""
     environment.write("knowledge/a.md", "# A\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     environment.write("knowledge/b.md", "# B\n")
     indexing, release, locked = threading.Event(), threading.Event(), kbhub.sync.sync._locked
     given_up = []
@@ -399,8 +399,7 @@ def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monke
 def test_what_no_event_told_is_found_after_one_that_did(environment):
     environment.write("knowledge/a.md", "# A\n")
     environment.write("knowledge/b.md", "# B\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     environment.write("knowledge/a.md", "# Zebra\n")
     environment.write("knowledge/b.md", "# Lion\n")
     (behind,) = hub.freshen(max_age=0, changed={"project": {"a.md"}}) or (None,)

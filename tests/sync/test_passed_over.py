@@ -3,7 +3,6 @@
 import pytest
 from mcp import Client
 
-from browsers import served
 from kbhub.server.server import create_server
 from kbhub.sync.freshness import freshen
 
@@ -107,12 +106,3 @@ def test_the_index_keeps_the_counts_and_a_comparison_renews_them(mixed):
     assert later.status().bases[0].passed_over == COUNTS
     freshen(later)
     assert later.status().bases[0].passed_over == {**COUNTS, ".tex": 2}
-
-
-def test_the_page_of_health_names_them(mixed, kbhub):
-    kbhub("index", code=0)
-    with served(mixed) as page:
-        status, _, text = page.ask("/health", Cookie=page.enter())
-
-    assert status == 200
-    assert "project: not indexed: 2 .txt, 1 .tex (<code>include</code> adds them as plain text)" in text

@@ -187,35 +187,6 @@ def test_full_keeps_the_vectors_that_cannot_be_made_anew(folder):
     assert "does not answer" in report.notes[0]
 
 
-@pytest.mark.parametrize("damage", [b"noise " * 5000, b""])
-def test_a_broken_index_is_set_aside_and_made_anew(folder, damage):
-    folder.sync()
-    before = folder.content()
-    folder.index_path.write_bytes(damage)
-    for suffix in ("-wal", "-shm"):
-        folder.index_path.with_name(folder.index_path.name + suffix).unlink(missing_ok=True)
-    report = folder.sync()
-
-    assert report.added == 5
-    assert before == folder.content()
-    if damage:
-        assert "moved aside" in report.notes[0]
-        assert damage == folder.index_path.with_suffix(".aside.db").read_bytes()
-
-
-def test_damage_found_on_the_way_means_a_new_index(folder):
-    for number in range(100):
-        folder.write(f"sub/{number}.md", f"# Long {number}\n\n{f'word{number} ' * 300}\n")
-    folder.sync()
-    before = folder.content()
-    sound = folder.index_path.read_bytes()
-    folder.index_path.write_bytes(sound[:8192] + b"noise..." * ((len(sound) - 8192) // 8))
-    report = folder.sync()
-
-    assert "moved aside" in report.notes[0]
-    assert (report.added, before) == (105, folder.content())
-
-
 def test_a_file_of_any_time_is_indexed(folder):
     """Times beyond what SQLite's integers hold in nanoseconds stop nothing, and are read once."""
     for number, year in enumerate((1601, 1970, 2400)):

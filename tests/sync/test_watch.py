@@ -11,7 +11,7 @@ import pytest
 import kbhub.sync.background
 import kbhub.sync.freshness
 import kbhub.sync.watch
-from conftest import held_elsewhere
+from conftest import held_elsewhere, synced
 from kbhub.sync.background import Background
 from kbhub.sync.freshness import freshen, is_in_step
 from kbhub.sync.watch import LIVE, Watcher
@@ -218,8 +218,7 @@ def test_a_base_that_another_process_indexes_is_taken_over(shop):
 
 def test_a_base_that_another_process_indexes_is_not_looked_at(shop, monkeypatch):
     """Not even that the folder has gone is noticed; nor is a lock missed that is taken after the comparison."""
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     shop.write("knowledge/new.md", "# New\n")
     with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):
         with monkeypatch.context() as patch:
@@ -236,8 +235,7 @@ def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
     """That its writer has nothing to write is seen from the files; when it had, they are soon compared again."""
     monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 0.0)
     monkeypatch.setattr(kbhub.sync.freshness, "COMPARING_SHARE", 1e-9)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):
         assert hub.freshen(max_age=0) == ()
         shop.write("knowledge/new.md", "# New\n")
@@ -248,8 +246,7 @@ def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
 
 
 def test_a_search_relies_on_events_for_a_moment(shop, monkeypatch):
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     freshen(hub)
     shop.write("knowledge/new.md", "# Zebra\n")
     monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 1e9)
@@ -267,8 +264,7 @@ def test_a_slow_comparison_is_rarer_where_events_are_followed(shop, monkeypatch)
     monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 0.0)
     monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SHARE", 1e-9)
     monkeypatch.setattr(kbhub.sync.freshness, "COMPARING_SHARE", 1e9)
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     freshen(hub)
     shop.write("knowledge/new.md", "# Zebra\n")
     freshen(hub, watched={"project"})
@@ -281,8 +277,7 @@ def test_a_slow_comparison_is_rarer_where_events_are_followed(shop, monkeypatch)
 @pytest.mark.parametrize("fault", ["deleted", "a folder", "noise"])
 def test_no_events_hide_what_happens_to_an_index(shop, fault):
     """A base whose index is gone or unusable is not in step, however recently it was compared."""
-    hub = shop.hub()
-    hub.sync()
+    hub = synced(shop)
     freshen(hub)
     (base,) = hub.select()
     path = hub.index(base).path

@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 import kbhub.sync.indexer
+from conftest import synced
 from kbhub.errors import EmbedderError
 from kbhub.types import FileEntry
 from test_cli import ROOT
@@ -107,8 +108,7 @@ def test_workers_make_the_same_index(many, alone, monkeypatch):
 def test_few_files_and_later_syncs_are_read_here(many, monkeypatch):
     """Starting a process would take longer."""
     processes = started(monkeypatch)
-    hub = many.hub()
-    hub.sync()
+    hub = synced(many)
     assert len(processes) == 2
     for number in range(FILES):
         many.write(f"knowledge/{number:03}.md", f"# Changed {number}\n")
@@ -154,16 +154,14 @@ def test_another_program_is_no_worker(many, tmp_path, monkeypatch, module):
     for number in range(120):  # more than a pipe holds
         many.write(f"knowledge/{deep}/{number}.md", f"# Deep {number}\n")
     monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 1)
-    here = many.hub(cache=tmp_path / "alone")
-    here.sync()
+    here = synced(many, cache=tmp_path / "alone")
     file = tmp_path / f"{module}.py"
     file.parent.mkdir(exist_ok=True)
     file.write_text("raise SystemExit(3)\n" if "/" in module else "print('INFO ready', flush=True)\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT / "src")]))
     monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 2)
     processes = started(monkeypatch)
-    hub = many.hub()
-    hub.sync()
+    hub = synced(many)
 
     assert content(hub) == content(here)
     assert [process.returncode is not None for process in processes] == [True, True]
@@ -195,8 +193,7 @@ def test_a_worker_that_cannot_speak_ends():
 @both_kinds
 def test_long_files_do_not_wait_in_a_row(many, alone, monkeypatch):
     monkeypatch.setattr(kbhub.sync.indexer, "PART_BYTES", 1)
-    hub = many.hub()
-    hub.sync()
+    hub = synced(many)
 
     assert content(hub) == alone[1]
 
@@ -204,8 +201,7 @@ def test_long_files_do_not_wait_in_a_row(many, alone, monkeypatch):
 def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypatch, tmp_path):
     for number, python in enumerate(("", "/nowhere/python")):
         monkeypatch.setattr(sys, "executable", python)
-        hub = many.hub(cache=tmp_path / str(number))
-        hub.sync()
+        hub = synced(many, cache=tmp_path / str(number))
         assert content(hub) == alone[1]
 
 
@@ -215,8 +211,7 @@ def test_a_module_in_the_working_directory_is_not_loaded(many, alone, monkeypatc
         many.write(f"{name}.py", f"open({str(trace)!r}, 'w').close()\nraise SystemExit(3)\n")
     monkeypatch.chdir(many.project)
     processes = started(monkeypatch)
-    hub = many.hub()
-    hub.sync()
+    hub = synced(many)
 
     assert not trace.exists()
     assert len(processes) == 2

@@ -8,6 +8,7 @@ import pytest
 
 import kbhub.extensions.formats.pdf
 import kbhub.workspace.formats
+from conftest import synced
 from kbhub.render.bases import sync_report
 from kbhub.render.terminal import text as text_of
 from kbhub.types import Query
@@ -34,9 +35,7 @@ def hub(environment):
     """A hub over a base with a manual and a note."""
     environment.write("knowledge/manual.pdf", MANUAL)
     environment.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
-    made = environment.hub()
-    made.sync()
-    return made
+    return synced(environment)
 
 
 def problems(hub):
@@ -112,8 +111,7 @@ def test_a_file_that_cannot_be_read_is_reported(environment):
     for name, (data, _) in BAD.items():
         environment.write(f"knowledge/{name}.pdf", data)
     environment.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert ["note.md"] == [hit.ref for hit in hub.search(Query(text="onions", mode="keyword")).hits]
     for name, (_, says) in BAD.items():
@@ -125,8 +123,7 @@ def test_a_file_that_anybody_may_open_or_that_can_be_mended_is_read(environment)
     """Encrypted with an empty password, as printing restrictions are; with a table of objects that lies."""
     environment.write("knowledge/open.pdf", encrypted(MANUAL, ""))
     environment.write("knowledge/bent.pdf", MANUAL[: MANUAL.index(b"startxref")] + b"startxref\n7\n%%EOF\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert "open.pdf" not in problems(hub)
     for name in ("open.pdf", "bent.pdf"):
@@ -149,8 +146,7 @@ def test_size_has_its_own_limit(environment):
     environment.write(environment.home / ".kbhub.json", '{"limits": {"fileBytes": 50, "pdfBytes": 4000}}')
     environment.write("knowledge/manual.pdf", MANUAL)
     environment.write("knowledge/big.pdf", MANUAL + b"%" * 4000)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert 50 < len(MANUAL) < 4000
     assert "limits.pdfBytes" in problems(hub)["big.pdf"]
@@ -183,8 +179,7 @@ def test_without_the_extra_a_named_pdf_is_a_problem(environment, without_the_ext
     """Who named PDF in `include` is told what to install."""
     environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.pdf"]}')
     environment.write("knowledge/manual.pdf", MANUAL)
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
 
     assert "kbhub[pdf]" in problems(hub)["manual.pdf"]
     assert "kbhub[pdf]" in hub.read(["manual.pdf"]).unread[0].message

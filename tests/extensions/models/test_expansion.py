@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from conftest import synced
 from kbhub.documents.safe_text import without_thinking
 from kbhub.extensions.models.llm import (
     ALREADY_STRONG,
@@ -337,9 +338,7 @@ def hub(environment):
     environment.write("knowledge/lunch.md", "# Lunch\n\nThe canteen opens at noon.\n")
     for number in range(8):
         environment.write(f"knowledge/notes/{number}.md", f"# Note {number}\n\nUndo number {number} of the list.\n")
-    hub = environment.hub()
-    hub.sync()
-    return hub
+    return synced(environment)
 
 
 def refs(result):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import synced
 from kbhub.extensions.models.llm import NONSENSE_ALLOWED, blended, grade, grading_prompt, rerank, search_reranked
 from kbhub.extensions.models.server import Ollama, StoredAnswers
 from kbhub.types import Query
@@ -30,9 +31,7 @@ def hub(environment, server):
             f"knowledge/{number:02}.md", f"# Note {number}\n\n{'Backup. ' * (12 - number)}Item {number}.\n"
         )
     environment.env.update(server.env)
-    hub = environment.hub()
-    hub.sync()
-    return hub
+    return synced(environment)
 
 
 def grades_by(server, judge):

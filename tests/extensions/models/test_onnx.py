@@ -12,6 +12,7 @@ import pytest
 from filelock import FileLock
 
 import kbhub.extensions.models.minilm
+from conftest import synced
 from kbhub.errors import EmbedderError
 from kbhub.extensions.models.minilm import MiniLMEmbedder, installed_model, minilm
 from kbhub.index.side_files import TransformerVectors
@@ -145,8 +146,7 @@ def test_nothing_is_reported_and_nothing_is_left(tmp_path):
 def test_the_setting_makes_it_the_embedder(environment):
     environment.write("knowledge/rollback.md", ROLLBACK)
     environment.write("knowledge/lunch.md", LUNCH)
-    hub = environment.hub(env={**environment.env, "KBHUB_EMBEDDER__MODEL": "minilm"})
-    hub.sync()
+    hub = synced(environment, env={**environment.env, "KBHUB_EMBEDDER__MODEL": "minilm"})
     result = hub.search(Query(text="revert to the previous version", mode="semantic"))
 
     assert (hub.status().embedder, result.mode, result.hits[0].path) == (
@@ -167,8 +167,7 @@ def test_the_setting_never_means_a_folder(tmp_path, monkeypatch):
 
 def test_without_the_extra_the_embedder_says_what_to_install(environment, without_the_extra):
     environment.write("knowledge/rollback.md", ROLLBACK)
-    hub = environment.hub(env={**environment.env, "KBHUB_EMBEDDER__MODEL": "minilm"})
-    hub.sync()
+    hub = synced(environment, env={**environment.env, "KBHUB_EMBEDDER__MODEL": "minilm"})
     result = hub.search(Query(text="deployment"))
 
     with pytest.raises(EmbedderError, match=r"kbhub\[onnx\]"):

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from conftest import synced
 from kbhub.errors import EmbedderError
 from kbhub.extensions.models import remote
 from kbhub.extensions.models.remote import BATCH_TEXTS, FAILED_SECONDS, FORMATS, PAUSES, format_of, open_remote
@@ -360,8 +361,7 @@ def test_a_base_is_indexed_and_searched_with_a_model_of_a_server(project, server
 
 def test_a_server_that_is_away_leaves_search_by_keywords(project, server):
     """And one note; when it is back, the next search has vectors again."""
-    hub = project.hub()
-    hub.sync()
+    synced(project)
     server.drop = 100
     away = project.hub()
     result = away.search(Query(text="leaves"))
@@ -416,8 +416,7 @@ def test_a_pointer_cannot_name_a_server(project, server):
     project.write(
         ".kbhub.json", json.dumps({"embedder": {"model": "ollama/embeddinggemma", "url": server.url}, "knowledge": "."})
     )
-    hub = project.hub()
-    hub.sync()
+    hub = synced(project)
     hub.search(Query(text="leaves"))
 
     assert server.requests == []
