@@ -11,13 +11,20 @@ _CLAUDE_NAMES = {
     "subagent-start": "SubagentStart",
     "prompt": "UserPromptSubmit",
     "tool": "PreToolUse",
+    "compact": "PreCompact",
     "session-end": "SessionEnd",
 }
 NAMES = {
     "claude-code": _CLAUDE_NAMES,
     "codex": _CLAUDE_NAMES,
     "copilot-cli": {**_CLAUDE_NAMES, "tool": "PostToolUse"},
-    "gemini-cli": {**_CLAUDE_NAMES, "subagent-start": "", "prompt": "BeforeAgent", "tool": "AfterTool"},
+    "gemini-cli": {
+        **_CLAUDE_NAMES,
+        "subagent-start": "",
+        "prompt": "BeforeAgent",
+        "tool": "AfterTool",
+        "compact": "PreCompress",
+    },
 }
 """The clients' names of our events."""
 
@@ -75,6 +82,8 @@ def payload(client, name, cwd, *, session=SESSION, transcript=None, source="star
         else:
             key = "tool_response" if client == "gemini-cli" else "tool_result"
             sent |= {key: {"llmContent": "done", "result_type": "success"}}
+    elif name == "compact":
+        sent |= {"trigger": "auto"}
     else:
         sent |= {"reason": "exit"}
     return sent
@@ -100,13 +109,17 @@ def sent(client, name, cwd, **more) -> bytes:
 
 
 def claude_log(path, *turns, session=SESSION, cwd="/work/shop"):
-    """Write a log of Claude Code: pairs of a role and a text, or of a tool's name and its arguments."""
+    """Write a log of Claude Code: pairs of a role and a text, or of a tool's name and its arguments.
+
+    `result` is the role of what the tool before it gave.
+    """
     lines = []
     for number, (role, said) in enumerate(turns):
-        content = (
-            said if isinstance(said, str) else [{"type": "tool_use", "id": f"t{number}", "name": role, "input": said}]
-        )
-        kind = role if isinstance(said, str) else "assistant"
+        kind, content = role, said
+        if role == "result":
+            kind, content = "user", [{"type": "tool_result", "tool_use_id": f"t{number - 1}", **said}]
+        elif not isinstance(said, str):
+            kind, content = "assistant", [{"type": "tool_use", "id": f"t{number}", "name": role, "input": said}]
         message = {"role": kind, "content": content, "id": f"m{number}"}
         lines.append({"type": kind, "message": message, "sessionId": session, "cwd": str(cwd), "uuid": f"u{number}"})
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))

@@ -244,3 +244,16 @@ def test_the_command_is_for_clients(kbhub, environment, monkeypatch):
 
     assert (done.code, done.out) == (2, "")
     assert "Run `kbhub hooks`" in done.err
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="elsewhere the process itself reads the log")
+@pytest.mark.parametrize("served", [True, False])
+def test_a_compaction_is_not_kept_waiting(shop, environment, tmp_path, ending, served):
+    """The hook is over before the log is read, which takes as long as it takes."""
+    if served:
+        run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT))
+        until(lambda: running(folder_of(environment)))
+    log = claude_log(tmp_path / "s.jsonl", ("user", "From now on, run make check before every commit in this project."))
+
+    assert run(environment, "compact", sent("codex", "compact", environment.project, transcript=log)) == ""
+    assert until(lambda: waiting(shop))[0].why == "asked"

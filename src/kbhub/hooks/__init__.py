@@ -8,4 +8,5 @@ consent       the projects whose documents may speak
 sessions      what a session has been told already, and what was read of it
 delivery      what to say about an event
 inbox         proposals of memories from a session's log, which wait to be accepted
+compaction    what a session is told again after its client has compacted it
 """

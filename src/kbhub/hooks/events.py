@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from kbhub.documents.safe_text import bare, one_line
 from kbhub.values import struct
 
-EventName = Literal["session-start", "subagent-start", "prompt", "tool", "session-end"]
+EventName = Literal["session-start", "subagent-start", "prompt", "tool", "compact", "session-end"]
 """What happened, by one name for all clients."""
 
 EVENTS: tuple[EventName, ...] = get_args(EventName)

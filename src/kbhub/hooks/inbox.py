@@ -13,11 +13,11 @@ import filelock
 from pydantic import Field, ValidationError
 
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.sources.sessions import Turn, read_transcript
+from kbhub.documents.sources.sessions import Transcript, Turn, read_transcript
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.events import Event, inert
-from kbhub.hooks.sessions import project_folder
+from kbhub.hooks.sessions import project_folder, session_log
 from kbhub.hub import Hub
 from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import remember
@@ -160,32 +160,40 @@ def waiting(hub: Hub) -> tuple[Proposal, ...]:
         return ()
 
 
-def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
-    """Read the log of a session that ended, put its suggestions into the inbox, and return the new proposals."""
+def log_of(hub: Hub, event: Event) -> Transcript:
+    """Return the log of an event's session, without turns if there is none to read."""
     path = Path(event.transcript)
-    if not event.transcript or not path.is_file() or hub.config().settings.read_only:
-        return ()
     try:
-        with path.open("rb") as file:
-            turns = read_transcript(path.name, file, hub.config().settings.limits.session_bytes).turns.values()
-    except OSError:
-        return ()
-    return put(hub, event, suggested(turns))
+        if event.transcript and path.is_file() and not hub.config().settings.read_only:
+            with path.open("rb") as file:
+                return read_transcript(path.name, file, hub.config().settings.limits.session_bytes)
+    except (OSError, ValueError):  # a path that no system has
+        pass
+    return Transcript()
+
+
+def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
+    """Read the log of a session, put its suggestions into the inbox, and return the new proposals."""
+    return put(hub, event, suggested(log_of(hub, event).turns.values()))
 
 
 def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, ...]:
-    """Put suggestions into the inbox, except those that wait there or are already remembered."""
+    """Put suggestions into the inbox, except those that wait there, are remembered or were proposed by the session."""
     if not found:
         return ()
     remembered = set()
     for memory in all_known(hub):
         if stored := read(memory.shelf, memory.path):
             remembered.add(stored.wording)
+    session = session_log(hub, event.session)
     with _changing(hub) as proposals:
         known = remembered | {wording(one.text) for one in proposals}
-        new = [_proposal(hub, event, one) for one in found if wording(one.text) not in known]
+        made = [_proposal(hub, event, one) for one in found if wording(one.text) not in known]
+        new = [one for one in made if one.id not in session.proposed]
         proposals += new
         del proposals[:-MOST_WAITING]
+    if new:
+        session.add("proposed", hub.options.clock(), proposed=[one.id for one in new])
     return tuple(new)
 
 

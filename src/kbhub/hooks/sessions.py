@@ -70,6 +70,9 @@ KEPT_DAYS = 30
 READ_DAYS = 1
 """Days after which a reading is no longer ascribed to a delivery."""
 
+COMPACT = "compact"
+"""The event before a client replaces a session's history by a summary."""
+
 FILE_BYTES = 1 << 20
 """Bytes read of a session's file: a hundred times what the budget of a session allows."""
 
@@ -82,10 +85,14 @@ class SessionLog:
     refs: frozenset[str]
     """The delivered ref, as in its `read` call."""
     tokens: int
+    kept: tuple[str, ...] = ()
+    """What its last compaction is to leave of it, until that was said."""
+    proposed: frozenset[str] = frozenset()
+    """Ids of what it proposed."""
 
-    def add(self, event: str, refs: Iterable[str], tokens: int, at: float) -> None:
-        """Note a delivery; ignored if it cannot be written."""
-        _append(self.path, {"at": round(at), "event": event, "refs": list(refs), "tokens": tokens})
+    def add(self, event: str, at: float, **what: Any) -> None:
+        """Note an event with fields of `_lines`; ignored if it cannot be written."""
+        _append(self.path, {"at": round(at), "event": event, **what})
 
 
 class HooksState(Model):
@@ -108,9 +115,15 @@ def session_log(hub: Hub, session: str) -> SessionLog:
     """Return the log of a session; an empty one if its file cannot be read."""
     name = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = project_folder(hub) / f"{name}.jsonl"
-    lines = list(_lines(path))
+    every = list(_lines(path))
+    proposed = frozenset(one for line in every for one in line["proposed"])
+    # What was said before a compaction, the session does not know any more.
+    begin = max((number for number, line in enumerate(every) if line["event"] == COMPACT), default=0)
+    lines = every[begin:]
+    said = any(line["event"] in ("session-start", "prompt") and line["tokens"] for line in lines)
+    kept = () if said or not lines else tuple(lines[0]["kept"])
     refs = frozenset(ref for line in lines for ref in line["refs"])
-    return SessionLog(path, refs, sum(line["tokens"] for line in lines))
+    return SessionLog(path, refs, sum(line["tokens"] for line in lines), kept, proposed)
 
 
 def mark_read(hub: Hub, refs: Iterable[str]) -> None:
@@ -179,6 +192,9 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 "refs": [str(ref) for ref in value.get("refs", ())],
                 "read": [str(ref) for ref in value.get("read", ())],
                 "tokens": int(value.get("tokens", 0)),
+                "event": str(value.get("event", "")),
+                "kept": [str(line) for line in value.get("kept", ())],
+                "proposed": [str(one) for one in value.get("proposed", ())],
             }
 
 

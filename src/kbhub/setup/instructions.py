@@ -238,7 +238,7 @@ HOOK_SECONDS = 5
 END_SECONDS = 20
 """The same at the end of a session."""
 
-_OURS = re.compile(r"\bhook (?:session-start|subagent-start|prompt|tool|session-end) --client [a-z-]+\s*$")
+_OURS = re.compile(r"\bhook (?:session-start|subagent-start|prompt|tool|compact|session-end) --client [a-z-]+\s*$")
 """The end of a command that is ours."""
 
 
@@ -268,8 +268,12 @@ _CLAUDE_EVENTS: dict[EventName, str] = {
     "subagent-start": "SubagentStart",
     "prompt": "UserPromptSubmit",
     "tool": "PreToolUse",
+    "compact": "PreCompact",
     "session-end": "SessionEnd",
 }
+
+_COPILOT_EVENTS: dict[EventName, str] = {**_CLAUDE_EVENTS, "tool": "PostToolUse"}
+del _COPILOT_EVENTS["compact"]  # kbhub cannot read its log, so there is nothing to keep
 
 HOOKED: tuple[Hooked, ...] = (
     Hooked(
@@ -290,7 +294,7 @@ HOOKED: tuple[Hooked, ...] = (
     Hooked(
         "copilot-cli",
         f"{{copilot}}/hooks/{OWN_NAME}",
-        {**_CLAUDE_EVENTS, "tool": "PostToolUse"},
+        _COPILOT_EVENTS,
         tools="bash|view|edit|create|powershell",
         own=True,
     ),
@@ -301,6 +305,7 @@ HOOKED: tuple[Hooked, ...] = (
             "session-start": "SessionStart",
             "prompt": "BeforeAgent",
             "tool": "AfterTool",
+            "compact": "PreCompress",
             "session-end": "SessionEnd",
         },
         tools="read_file|read_many_files|replace|write_file|run_shell_command",

@@ -315,7 +315,7 @@ def hook(
     Example: kbhub hook prompt --client claude-code < event.json
 
     Args:
-        event: The event: session-start, subagent-start, prompt, tool or session-end.
+        event: The event: session-start, subagent-start, prompt, tool, compact or session-end.
         client: The client that runs the hook.
     """
     if sys.stdin.isatty():

@@ -26,6 +26,9 @@ from kbhub.workspace.settings import DEFAULT_FILE_BYTES
 TOOL_CHARACTERS = 400
 """Characters kept of a tool call or its result: enough to see what was done."""
 
+LONGEST_COMMAND = 1_000
+"""Characters kept of a command, and of the refs of a call."""
+
 TITLE_RECORDS = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
 """Type of a Claude Code record with the session's title → its field, in ascending order of precedence."""
 
@@ -69,11 +72,26 @@ class Turn:
 
 
 @struct(frozen=False)
+class ToolCall:
+    """A call of a tool, as far as it may be worth keeping."""
+
+    name: str
+    command: str = ""
+    """The command that it runs, if it runs one."""
+    refs: str = ""
+    """What it reads, if it is a call of `read`."""
+    worked: bool = False
+    """Whether it ended, and neither the client nor an exit status says that it failed."""
+
+
+@struct(frozen=False)
 class Transcript:
     """A session, built by passing its records to `take` in order."""
 
     turns: dict[str, Turn] = field(default_factory=dict)
     """By key, or by number for turns without one."""
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    """By the id of the call."""
     agent: str = ""
     session: str = ""
     folder: str = ""
@@ -124,8 +142,11 @@ class Transcript:
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 turn.tools.append(_call(block.get("name"), block.get("input")))
+                self._called(block.get("id"), block.get("name"), block.get("input"))
             elif isinstance(block, dict) and block.get("type") == "tool_result":
-                turn.tools += _result(block.get("content"), failed=block.get("is_error") is True)
+                failed = block.get("is_error") is True
+                turn.tools += _result(block.get("content"), failed=failed)
+                self._ended(block.get("tool_use_id"), block.get("content"), failed=failed)
         if turn.tools and not turn.texts:
             turn.role = "assistant"  # tool results are logged as user messages
         self._say(turn)
@@ -148,8 +169,10 @@ class Transcript:
             elif item in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
                 arguments = payload.get("arguments") or payload.get("input") or payload.get("action")
                 call = _call(payload.get("name") or item, arguments)
+                self._called(payload.get("call_id"), payload.get("name") or item, arguments)
                 self._say(Turn("assistant", line, when, self._model, tools=[call]))
             elif item in ("function_call_output", "custom_tool_call_output"):
+                self._ended(payload.get("call_id"), payload.get("output"))
                 self._say(Turn("assistant", line, when, self._model, tools=_result(payload.get("output"))))
 
     def _copilot(self, kind: object, data: dict[str, Any], when: str, line: int) -> None:
@@ -207,13 +230,28 @@ class Transcript:
                 shown = call.get("resultDisplay")
                 turn.tools.append(_call(call.get("name"), call.get("args")))
                 failed = call.get("status") == "error"
-                turn.tools += _result(shown if isinstance(shown, str) else call.get("result"), failed=failed)
+                result = shown if isinstance(shown, str) else call.get("result")
+                turn.tools += _result(result, failed=failed)
+                self._called(call.get("id"), call.get("name"), call.get("args"))
+                if call.get("status") == "success":
+                    self._ended(call.get("id"), call.get("result"))
         if not turn.texts and not turn.tools:
             return
         # The whole message is logged again whenever one of its tools has answered.
         if turn.key in self.turns:
             turn.line = self.turns[turn.key].line
         self.turns[turn.key] = turn
+
+    def _called(self, key: object, name: object, arguments: object) -> None:
+        given = _object(arguments)
+        command, refs = _command(given), given.get("refs")
+        if isinstance(key, str) and key and (command or refs):
+            listed = ",".join(map(str, refs)) if isinstance(refs, list) else refs if isinstance(refs, str) else ""
+            self.calls[key] = ToolCall(_text(name), command[:LONGEST_COMMAND], listed[:LONGEST_COMMAND])
+
+    def _ended(self, key: object, result: object, *, failed: bool = False) -> None:
+        if isinstance(key, str) and (call := self.calls.get(key)):
+            call.worked = not failed and _status(result, " ".join(_strings(_object(result) or result))) in _DONE
 
     def _say(self, turn: Turn) -> None:
         """Add a turn, or extend the last one if that continues."""
@@ -257,12 +295,10 @@ def _texts(content: object) -> list[str]:
 def _call(name: object, arguments: object) -> str:
     """A tool call as one short line: a command as it was typed, an edit as old and new text, all else as JSON."""
     given = _object(arguments)
-    command = given.get("command") or given.get("cmd")
-    if isinstance(command, list):
-        command = " ".join(word for word in command if isinstance(word, str))
+    command = _command(given)
     new = next((given[key] for key in _NEW if isinstance(given.get(key), str)), None)
     file = next((given[key] for key in _FILE if isinstance(given.get(key), str)), "")
-    if isinstance(command, str) and command:
+    if command:
         text = command
     elif file and new is not None:
         old = next((given[key] for key in _OLD if isinstance(given.get(key), str)), "")
@@ -279,6 +315,27 @@ _NEW = ("new_string", "new_str", "content", "file_text")
 _EXIT = re.compile(r"(?i)\bexit(?:ed with)?[ _]code\b\W{0,3}(-?\d+)")
 
 
+_DONE = (None, "", 0, "0")
+"""Exit statuses of a command that worked, or does not say."""
+
+
+def _command(given: dict[str, Any]) -> str:
+    """The command in a tool's arguments; empty if it has none."""
+    command = given.get("command") or given.get("cmd")
+    if isinstance(command, list):
+        command = " ".join(word for word in command if isinstance(word, str))
+    return command if isinstance(command, str) else ""
+
+
+def _status(result: object, said: str) -> object:
+    """The exit status in a tool's result; None if it tells none."""
+    about = _object(result).get("metadata")
+    status = about.get("exit_code") if isinstance(about, dict) else None
+    if status is None and (match := _EXIT.search(said[: 2 * TOOL_CHARACTERS])):
+        status = match[1]
+    return status
+
+
 def _object(value: object) -> dict[str, Any]:
     """A JSON object, also one in a string, as Codex writes arguments and results."""
     if isinstance(value, str) and value.startswith("{") and len(value) < LINE_BYTES:
@@ -289,12 +346,8 @@ def _object(value: object) -> dict[str, Any]:
 
 def _result(content: object, *, failed: bool = False) -> list[str]:
     """A tool's result as one short line, with the exit status if it tells one, or nothing if it has no text."""
-    given = _object(content)
-    about = given.get("metadata")
-    said = " ".join(_strings(given or content)).strip()
-    status = about.get("exit_code") if isinstance(about, dict) else None
-    if status is None and (match := _EXIT.search(said[: 2 * TOOL_CHARACTERS])):
-        status = match[1]
+    said = " ".join(_strings(_object(content) or content)).strip()
+    status = _status(content, said)
     how = f" (exit {status})" if isinstance(status, int | str) else " (failed)" if failed else ""
     return [_cut(f"Result{how}: {said}".rstrip(": "))] if said or how else []
 

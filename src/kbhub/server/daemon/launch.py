@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kbhub import __version__
 from kbhub.server.daemon.protocol import (
@@ -394,6 +394,9 @@ def serve_by_daemon(
 HOOK_SECONDS = 0.4
 """Time for an answer, after which there is none: issue "Knowledge that arrives by itself"."""
 
+COMPACT, COMPACT_SECONDS = "compact", 0.01
+"""Another event without an answer: its session's log is read while the client goes on."""
+
 END = "session-end"
 END_SECONDS = 20.0
 """The event for which nobody waits, and the time that it may take: the session's whole log is read."""
@@ -433,12 +436,34 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
         hello = greeting(ConnectOptions(), env, os.getcwd())  # noqa: PTH109 - a string is needed
         try:
             with dial(record.link) as link:
-                link.seconds = limit
+                link.seconds = COMPACT_SECONDS if event == COMPACT else limit
                 told = {"event": event, "client": client, "data": data.decode("utf-8", "replace")}
                 return str(greet(link, "hook", token, **hello, hook=told)["output"])
         except (OSError, Refused, KeyError):
             return ""
-    if record is None and event != END:
+    if event == COMPACT and hasattr(os, "fork"):
+        if os.fork() == 0:
+            _alone(event, client, data, env)
+        return ""
+    return _by_itself(event, client, data, env)
+
+
+def _alone(event: str, client: str, data: bytes, env: Mapping[str, str]) -> NoReturn:
+    """Take an event in this process, which holds nothing that a client waits for, and end it."""
+    try:
+        os.setsid()
+        signal.alarm(round(END_SECONDS))
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
+        _by_itself(event, client, data, env)
+    finally:
+        os._exit(0)
+
+
+def _by_itself(event: str, client: str, data: bytes, env: Mapping[str, str]) -> str:
+    folder = DaemonFolder(data_dir(env))
+    if event != END and running(folder) is None:
         begin(folder, {"ends": True}, env)
     # All of a hub: on a slow machine the time is over before it is loaded, so the daemon comes first.
     from kbhub.hooks.delivery import Hooking, HookMessage  # noqa: PLC0415
