@@ -60,11 +60,14 @@ def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     score = float(hit.locator(".score").inner_text())
     assert abs(sum(widths) / 100 - score) < 0.01
     expect(hit.locator(".trace tbody tr").first).to_contain_text("keyword")
+    expect(hit.locator("details p").first).to_have_text(re.compile("Here because .*its words rank first"))
 
 
 @pytest.mark.slow
 def test_two_hits_are_compared(shared_tab):
     page = shared_tab.go("/?q=rollback+release")
+    for number in (0, 1):
+        page.locator(".hit summary").nth(number).click()
     page.locator(".hit input[name=hit]").nth(0).check()
     page.locator(".hit input[name=hit]").nth(1).click()
 
@@ -97,6 +100,23 @@ def test_everything_is_reached_by_keys(shared_tab):
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    expect(page.locator("article.document")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_hits_are_walked_with_arrows_from_the_field(shared_tab):
+    page = shared_tab.go("/")
+    page.keyboard.type("rollback deploy")
+    expect(page.locator(".hit").nth(1)).to_be_visible()
+    page.keyboard.press("Enter")
+    page.wait_for_load_state()
+    for key, current in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
+        page.keyboard.press(key)
+        expect(page.locator(".hit").nth(current)).to_have_class(re.compile("current"))
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator("article.document")).to_be_visible()
 

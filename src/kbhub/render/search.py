@@ -55,6 +55,17 @@ WRITERS = {
 }
 """Writer → name shown to the reader."""
 
+WHY = {
+    "keyword": "its words rank {rank}",
+    "semantic": "its meaning ranks {rank}",
+    "title": "the title has the words",
+    "phrase": "the words stand together",
+    "identifier": "it has the identifier",
+    "definition": "it defines the word",
+    "about": "it is about the words",
+}
+"""Signal → reason for a hit's place."""
+
 
 def heading_path(title: str, headings: Sequence[str]) -> list[str]:
     """Return a document's title and the headings below it, without repeating a first heading that is the title."""
@@ -64,6 +75,22 @@ def heading_path(title: str, headings: Sequence[str]) -> list[str]:
 def contribution_of(signal: Signal) -> str:
     """Return a signal's contribution to the score, with its sign; never `-0.0000`."""
     return f"{round(signal.contribution, 4) + 0.0:+.4f}"
+
+
+def why(hit: Hit) -> str:
+    """Say what a hit owes its place to, most important first."""
+    signals = sorted(hit.trace.signals if hit.trace else (), key=lambda signal: -signal.contribution)
+    reasons = [
+        WHY.get(signal.name, "its {name} fits").format(name=signal.name, rank=_place_among_all(signal.rank))
+        for signal in signals[:3]
+        if signal.contribution > 0
+    ]
+    last = f" and {reasons.pop()}" if len(reasons) > 1 else ""
+    return f"Here because {', '.join(reasons)}{last}." if reasons else "What its score is made of."
+
+
+def _place_among_all(rank: int | None) -> str:
+    return ("low", "first", "second", "third")[rank or 0] if (rank or 0) < 4 else f"number {rank}"
 
 
 def _total(result: SearchResult) -> str:

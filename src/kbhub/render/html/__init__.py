@@ -20,10 +20,10 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from kbhub.documents.site_markdown import renderable
-from kbhub.index.query.excerpts import spans
+from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import terms_of
 from kbhub.memory.files import MemoryFile
-from kbhub.render.search import contribution_of, heading_path
+from kbhub.render.search import contribution_of, heading_path, why
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
 from kbhub.search.judge import is_unfinished
 from kbhub.search.memory_boost import FADING_DAYS, strength
@@ -38,6 +38,16 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
+
+_MARKS = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t].*|```.*|\|[ \t|:-]+)$|^[ \t>]*(?:[-*+][ \t]+)|\*\*|`|[ \t]*\|[ \t]*"
+    r"|!?\[(?P<text>[^\[\]\n]*)\]\([^()\s]*\)",
+    re.MULTILINE,
+)
+"""Headings, and what is written only to be rendered."""
+
+PASSAGE = 180
+"""Characters of a hit's passage in a list: two lines."""
 
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -61,6 +71,7 @@ def environment() -> Environment:
         age=_age,
         url=partial(quote, safe="/@:"),
     )
+    made.filters.update(passage=_passage, why=why)
     made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
     made.filters.update(passed_over=passed_over_text, is_unfinished=is_unfinished, contribution=contribution_of)
     made.globals.update(heading_path=heading_path)
@@ -80,6 +91,12 @@ def _marked(text: str, terms: Sequence[str]) -> Markup:
         parts += [escape(text[at:start]), Markup("<mark>"), escape(text[start:end]), Markup("</mark>")]
         at = end
     return Markup("").join([*parts, escape(text[at:])])
+
+
+def _passage(text: str, terms: Sequence[str]) -> Markup:
+    """Return the densest part of Markdown as text that runs on, without its marks, the words of a query marked."""
+    plain = _MARKS.sub(lambda match: match["text"] or ("" if match[0] in ("**", "`") else " "), text)
+    return _marked(excerpt(" ".join((plain.strip() or text).split()), terms_of(tuple(terms)), PASSAGE)[0], terms)
 
 
 def _coded(text: str) -> Markup:

@@ -27,11 +27,10 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (inField(target)) {
-    if (event.key === "ArrowDown" && target.id === "q" && items().length) {
-      event.preventDefault();
-      target.blur();
-      move(1);
-    }
+    if (event.key !== "ArrowDown" || target.id !== "q" || !items().length) return;
+    event.preventDefault();
+    target.blur();
+    move(1);
     return;
   }
   if (waitingForGo) {
@@ -50,6 +49,12 @@ document.addEventListener("keydown", (event) => {
     field.select();
   } else if (event.key === "/") {
     location.href = "/";
+  } else if (event.key.startsWith("Arrow") && items().length && target.matches("body, main, [data-open]")) {
+    const up = event.key === "ArrowUp";
+    if (!up && event.key !== "ArrowDown") return;
+    event.preventDefault();
+    if (up && field && items()[0].matches(".current")) field.focus();
+    else move(up ? -1 : 1);
   } else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
   else if (event.key === "g") waitingForGo = true;
@@ -59,6 +64,8 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", async (event) => {
   if (event.target.closest("[data-keys]")) document.querySelector("#keys").showModal();
+  const narrow = event.target.closest("button.narrow");
+  if (narrow) narrow.ariaExpanded = document.querySelector("#facets").classList.toggle("open");
   const copy = event.target.closest("[data-copy]");
   if (copy) {
     await navigator.clipboard.writeText(copy.dataset.copy);
