@@ -27,7 +27,7 @@ def test_search_answers_as_one_types(shared_tab):
     page = shared_tab.go("/")
     page.locator("#q").press_sequentially("rolling back")
     expect(page.locator(".hit").first).to_contain_text("Rolling back")
-    expect(page.locator("mark").first).to_have_text("Rolling")
+    expect(page.locator("mark").first).to_have_text("Roll")
     expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling%20back&mode=hybrid")
     assert shared_tab.complaints == []
 
@@ -60,7 +60,7 @@ def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     score = float(hit.locator(".score").inner_text())
     assert abs(sum(widths) / 100 - score) < 0.01
     expect(hit.locator(".trace tbody tr").first).to_contain_text("keyword")
-    expect(hit.locator("details p").first).to_have_text(re.compile("Here because .*its words rank first"))
+    expect(hit.locator("details p").first).to_have_text(re.compile("Here because .*its words rank (first|second)"))
 
 
 @pytest.mark.slow
@@ -109,8 +109,8 @@ def test_hits_are_walked_with_arrows_from_the_field(shared_tab):
     page = shared_tab.go("/")
     page.keyboard.type("rollback deploy")
     expect(page.locator(".hit").nth(1)).to_be_visible()
-    page.keyboard.press("Enter")
-    page.wait_for_load_state()
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
     for key, current in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
         page.keyboard.press(key)
         expect(page.locator(".hit").nth(current)).to_have_class(re.compile("current"))

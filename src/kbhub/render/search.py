@@ -58,6 +58,7 @@ WRITERS = {
 WHY = {
     "keyword": "its words rank {rank}",
     "semantic": "its meaning ranks {rank}",
+    "name": "it has the name",
     "title": "the title has the words",
     "phrase": "the words stand together",
     "identifier": "it has the identifier",
