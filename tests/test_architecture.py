@@ -126,12 +126,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 249,
-    "lines": 64800,
-    "code lines": 44788,
+    "lines": 64879,
+    "code lines": 44843,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48501,
+    "test lines": 48597,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

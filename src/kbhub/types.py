@@ -352,6 +352,9 @@ class Hit(Value):
     """Whether its file is gone and only its text is kept."""
     rejected: bool = False
     """Whether it is a memory of a way that was tried, and not taken."""
+    trust: str | None = None
+    """Who stands behind the document, if its front matter says so (Open Knowledge Format): `generated` by an agent and
+    unverified, `machine-confirmed`, or `human-reviewed`."""
     contexts: tuple[str, ...] = ()
     """Description of the place, from the config."""
     also: tuple[Span, ...] = ()

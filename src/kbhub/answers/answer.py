@@ -128,6 +128,9 @@ class Source(Model):
         None, description="Why it may no longer hold: superseded, expired, to be reviewed, or its file was deleted."
     )
     rejected: bool = Field(False, description="Whether it is a memory of a way that was tried, and not taken.")
+    trust: str | None = Field(
+        None, description="By its front matter, `generated` (unverified), `machine-confirmed` or `human-reviewed`."
+    )
     duplicates: tuple[str, ...] = Field((), description="Refs of documents with the same text, which are left out.")
 
 

@@ -181,6 +181,7 @@ def _heading(passage: Passage) -> str:
     about = quoted(_quotable(" > ".join(names)), TITLE_BYTES)
     mark = f", {outdated_mark(_quotable(passage.outdated))}" if passage.outdated else ""
     mark += f", {REJECTED}" if passage.rejected else ""
+    mark += f", {passage.trust}" if passage.trust else ""
     return f"[{passage.number}] {ref}, lines {passage.start_line}-{passage.end_line}, {about}{mark}"
 
 

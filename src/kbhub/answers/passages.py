@@ -11,7 +11,7 @@ from kbhub.documents.markdown import section
 from kbhub.documents.site_markdown import readable
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
-from kbhub.index.references import REJECTED, outdated, with_status
+from kbhub.index.references import REJECTED, outdated, trust, with_status
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import Neighbour
@@ -174,6 +174,7 @@ def passage_of(hit: Hit, part: PassageSpan, tier: Tier, reason: str, number: int
         reason=reason,
         outdated=hit.outdated,
         rejected=hit.rejected,
+        trust=hit.trust,
         duplicates=hit.duplicates,
         in_code=part.in_code,
         table_header=part.table_header,
@@ -323,7 +324,7 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
     part = texts.opening(neighbour.docid, path, lines)
     if part is None:
         return None
-    reason_against, not_taken = _standing(hub, neighbour.base, path)
+    reason_against, not_taken, trusted = _standing(hub, neighbour.base, path)
     return Passage(
         number=0,
         ref=neighbour.ref,
@@ -336,30 +337,32 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
         reason=reason,
         outdated=reason_against,
         rejected=not_taken,
+        trust=trusted,
         in_code=part.in_code,
         table_header=part.table_header,
         text=part.text,
     )
 
 
-def _standing(hub: Hub, base: str, path: str) -> tuple[str | None, bool]:
-    """Return why a document may no longer hold, if its index can be read, and whether it is a rejected way."""
+def _standing(hub: Hub, base: str, path: str) -> tuple[str | None, bool, str | None]:
+    """Return why a document may no longer hold, whether it is a rejected way, and who stands behind it."""
     chosen = hub.select([base])[0]
     index = hub.index(chosen)
     try:
         with index.snapshot():
             row = index.document(path)
             if row is None:
-                return None, False
+                return None, False, None
             reason = outdated(index, [row], hub.options.clock())[0].get(row.id)
             memory = is_memory(hub.config().settings, chosen, path)
             not_taken = memory and row.id in with_status(index, [row], REJECTED)
+            trusted = trust(index, [row]).get(row.id)
             if row.size >= 0:
-                return reason, not_taken
+                return reason, not_taken, trusted
             gone = deleted_words(DeletedTexts(hub.limits().kept, chosen).gone_since(path))
-            return f"{reason}; {gone}" if reason else gone, not_taken
+            return f"{reason}; {gone}" if reason else gone, not_taken, trusted
     except IndexUnavailable:
-        return None, False
+        return None, False, None
 
 
 def frame_tokens(one: Passage | Hit) -> int:

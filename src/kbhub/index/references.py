@@ -215,8 +215,11 @@ def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
     return path if plain else f"{base.id}@{path}"
 
 
-UNTIL_KEYS = ("expires", "review", "review_by", "valid_until")
-"""Front-matter keys with the last day on which a document is valid without a review."""
+STALE_AFTER = "stale_after"
+"""Front-matter key with the first day on which a document is stale (Open Knowledge Format)."""
+
+UNTIL_KEYS = ("expires", "review", "review_by", STALE_AFTER, "valid_until")
+"""Front-matter keys with the last day on which a document is valid without a review, and `STALE_AFTER`."""
 
 SUPERSEDED_KEYS = ("superseded_by", "superseded-by")
 """Front-matter keys with the successor of a document."""
@@ -297,6 +300,28 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> tu
     return reasons, decided | with_status(index, rest, _ACCEPTED)
 
 
+TRUST = ("generated", "machine-confirmed", "human-reviewed")
+"""Who stands behind a document by its own word, least trusted first: whom `generated` and `verified` name."""
+
+
+def trust(index: Index, documents: Iterable[DocumentRow]) -> dict[int, str]:
+    """Return id → one word of `TRUST`, of the documents that say it."""
+    keys = "('generated.by', 'verified.by')"
+    if not index.remembered(
+        "says who stands behind it", lambda: bool(index.rows(f"SELECT 1 FROM property WHERE key IN {keys} LIMIT 1"))
+    ):
+        return {}
+    levels = dict[int, int]()
+    for number, key, value in index.rows(
+        f"SELECT document_id, key, value FROM property WHERE document_id IN @ids AND @each key IN {keys}",
+        numbers([document.id for document in documents]),
+    ):
+        human, verified = str(value).startswith("human:"), key.startswith("verified")
+        if verified or not human:
+            levels[number] = max(levels.get(number, 0), verified + (verified and human))
+    return {number: TRUST[level] for number, level in levels.items()}
+
+
 REJECTED = "rejected"
 """Status of a memory of a way that was tried, and not taken."""
 
@@ -336,4 +361,8 @@ def _why(key: str, value: object, now: float) -> str | None:
         status = " ".join(str(value).split())
         return status[:_MOST_WORDS] if status.casefold().startswith(ENDED) else None
     today = datetime.fromtimestamp(now, UTC).date().isoformat()
-    return f"{key} {value}" if isinstance(value, str) and value[:4].isdigit() and value[:10] < today else None
+    if not isinstance(value, str) or not value[:4].isdigit():
+        return None
+    if key == STALE_AFTER:
+        return f"stale since {value[:10]}" if value[:10] <= today else None
+    return f"{key} {value}" if value[:10] < today else None

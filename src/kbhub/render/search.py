@@ -222,7 +222,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
         Name(names),
         f"{hit.score:.2f}" if scored else "",
-        marks=(f"{counted(years, 'year')} old",) if hit.stale and years else (),
+        marks=(f"{counted(years, 'year')} old" if hit.stale and years else "", hit.trust or ""),
         warning=_warning(hit),
         details=(
             *((f"also lines {also}",) if also and number == 1 else ()),
@@ -415,6 +415,7 @@ def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Su
         Name(" › ".join(heading_path(source.title, source.headings))),
         marks=(
             say("same text: {}", same) if source.duplicates else "",
+            source.trust or "",
             "" if text else reason,
             say(f"line {of.line}: {{}}", Name(of.quote, LINE_BYTES)) if of else "",
         ),

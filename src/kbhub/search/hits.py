@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.documents.site_markdown import readable
-from kbhub.index.engine import ChunkRow, Key
+from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each
 from kbhub.index.query.excerpts import density, excerpt, spans
 from kbhub.index.query.parser import Term
-from kbhub.index.references import REJECTED, STALE_DAYS, age_days, outdated, ref_of, short_docids, with_status
+from kbhub.index.references import REJECTED, STALE_DAYS, age_days, outdated, ref_of, short_docids, trust, with_status
 from kbhub.search.evidence import same_text
 from kbhub.search.memory_boost import uneven, weigh
 from kbhub.search.plan import Candidate, OpenBases, Plan, SignalPart
@@ -163,22 +163,7 @@ def described(
     documents = bases.documents([hit.document_key for best in page for hit in (best, *best.same)])
     chunks = bases.chunks([hit.key for best in page for hit in (best, *best.more[:also])])  # all in one go
     active, settings = bases.hub.discovery().bases, bases.hub.config().settings
-    ended: dict[Key, str] = {}
-    decided, not_taken = set[Key](), set[Key]()
-    for number, base in enumerate(bases.open):
-        if mine := [row for key, row in documents.items() if key[0] == number]:
-            reasons, accepted = outdated(base.index, mine, bases.now)
-            memories = [row for row in mine if is_memory(settings, base.base, row.path)]
-            not_taken |= {(number, row) for row in (with_status(base.index, memories, REJECTED) if memories else ())}
-            for row in mine:
-                why = reasons.get(row.id, "")
-                if row.size < 0:
-                    gone = deleted_words(DeletedTexts(bases.hub.limits().kept, base.base).gone_since(row.path))
-                    why = f"{why}; {gone}" if why else gone
-                if why or row.id in reasons:
-                    ended[number, row.id] = why
-                if row.id in accepted:
-                    decided.add((number, row.id))
+    ended, decided, not_taken, trusted = _standing(bases, documents)
     docids = short_docids([documents[best.document_key].docid for best in page], bases.indexes)
 
     def place(key: Key) -> str:
@@ -222,6 +207,7 @@ def described(
                 replaces=tuple([place(key) for key in best.replaces]),
                 kept=document.size < 0,
                 rejected=best.document_key in not_taken,
+                trust=trusted.get(best.document_key),
                 whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
                 contexts=matching(home.contexts, settings.contexts, document.path),
                 also=tuple(
@@ -237,6 +223,31 @@ def described(
             )
         )
     return tuple(hits)
+
+
+def _standing(
+    bases: OpenBases, documents: Mapping[Key, DocumentRow]
+) -> tuple[dict[Key, str], set[Key], set[Key], dict[Key, str]]:
+    """Return why documents may no longer hold, which do not age, the rejected ways, and who stands behind which."""
+    settings = bases.hub.config().settings
+    ended: dict[Key, str] = {}
+    decided, not_taken, trusted = set[Key](), set[Key](), dict[Key, str]()
+    for number, base in enumerate(bases.open):
+        if mine := [row for key, row in documents.items() if key[0] == number]:
+            reasons, accepted = outdated(base.index, mine, bases.now)
+            trusted |= {(number, row): word for row, word in trust(base.index, mine).items()}
+            memories = [row for row in mine if is_memory(settings, base.base, row.path)]
+            not_taken |= {(number, row) for row in (with_status(base.index, memories, REJECTED) if memories else ())}
+            for row in mine:
+                why = reasons.get(row.id, "")
+                if row.size < 0:
+                    gone = deleted_words(DeletedTexts(bases.hub.limits().kept, base.base).gone_since(row.path))
+                    why = f"{why}; {gone}" if why else gone
+                if why or row.id in reasons:
+                    ended[number, row.id] = why
+                if row.id in accepted:
+                    decided.add((number, row.id))
+    return ended, decided, not_taken, trusted
 
 
 def _shown(chunk: ChunkRow) -> ChunkRow:

@@ -20,7 +20,7 @@ from starlette.responses import StreamingResponse
 from kbhub.answers.answer import Answer, Source
 from kbhub.answers.question import answer_without_client, prepare
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError
-from kbhub.index.catalogue import tags_of
+from kbhub.index.catalogue import tags_of, values_of
 from kbhub.index.query.parser import FILTER
 from kbhub.render.html import answer_html, rendered
 from kbhub.render.search import answer_notes
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from kbhub.index.engine import Index
+
 PAGE = 20
 """Hits of a page."""
 
@@ -43,6 +45,9 @@ FACETED = 40
 """Hits whose bases, kinds, tags and ages are counted."""
 
 SHOWN_TAGS = 12
+
+TYPED = (("type", "Type"), ("status", "Status"))
+"""Keys of front matter that narrow a search, and what they are called."""
 
 AGES = (("age:<7d", "last week", 7), ("age:<30d", "last month", 30), ("age:<1y", "last year", 365))
 """Filter, label and days of each age."""
@@ -173,6 +178,11 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
     by_kind = Counter(hit.kind for hit in hits)
     if len(by_kind) > 1:
         yield "Kind", [Facet(kind, count, added(f"kind:{kind}")) for kind, count in by_kind.most_common()]
+    for key, label in TYPED:
+        counts = Counter(value for value in _values(site, hits, key) if '"' not in value)
+        if len(counts) > 1:
+            filters = [(value, count, f'{key}:"{value}"') for value, count in counts.most_common(SHOWN_TAGS)]
+            yield label, [Facet(value, count, added(word)) for value, count, word in filters if word not in asked.text]
     tags = Counter(tag for tags in _tags(site, hits) for tag in tags)
     narrowing = [(tag, count) for tag, count in tags.most_common() if f"tag:{tag}" not in words and " " not in tag]
     if narrowing:
@@ -188,11 +198,22 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
 
 
 def _tags(site: Site, hits: Sequence[Hit]) -> Iterable[tuple[str, ...]]:
+    for index, paths in _indexes(site, hits):
+        yield from tags_of(index, paths).values()
+
+
+def _values(site: Site, hits: Sequence[Hit], key: str) -> Iterable[str]:
+    for index, paths in _indexes(site, hits):
+        yield from values_of(index, paths, key)
+
+
+def _indexes(site: Site, hits: Sequence[Hit]) -> Iterable[tuple[Index, list[str]]]:
+    """Yield the indexes with hits, and their paths."""
     for base in site.bases():
         if paths := [hit.path for hit in hits if hit.base == base.id]:
             index = site.hub.index(base)
             with suppress(IndexUnavailable), index.snapshot():
-                yield from tags_of(index, paths).values()
+                yield index, paths
 
 
 @struct
