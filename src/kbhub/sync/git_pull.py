@@ -16,6 +16,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from kbhub.errors import KbhubError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.types import Base
@@ -50,7 +51,7 @@ _SSH = "ssh -oBatchMode=yes"
 """Never prompts; overrides `core.sshCommand` of the checkout."""
 
 _HARMLESS = re.compile(
-    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf"
+    r"core\.(hookspath|repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf"
     r"|eol|safecrlf|longpaths|quotepath|sharedrepository|untrackedcache|commitgraph|sparsecheckout(cone)?)"
     r"|remote\..*\.(url|fetch|pushurl|tagopt|prune|promisor|partialclonefilter|gh-resolved)"
     r"|branch\..*\.(remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base)"
@@ -59,7 +60,8 @@ _HARMLESS = re.compile(
     r"|extensions\.(objectformat|partialclone|refstorage)|lfs\.repositoryformatversion",
     re.DOTALL,
 )
-"""Harmless keys of a checkout's configuration, in lower case: none names a program, another file or a proxy."""
+"""Harmless keys of a checkout's configuration, in lower case: none names a program, another file or a proxy that counts
+beside `_SAFE`."""
 
 
 class Pull(Model):
@@ -73,20 +75,68 @@ class Pull(Model):
 
 
 @struct
-class _Done:
+class Done:
     """The result of a git command."""
 
     ok: bool
     out: str
+    """What it printed; bytes that are not UTF-8 as lone surrogates."""
     why: str
+
+
+@struct
+class Git:
+    """Git in a checkout that nobody vouches for; no terminal, hook or program of the checkout's is used."""
+
+    program: str
+    folder: Path
+
+    def strange_settings(self) -> list[str]:
+        """Return the checkout's settings that may do harm; raise `KbhubError` if they cannot be read."""
+        settings = self.run("config", "--local", "--no-includes", "--list", "--name-only", "-z")
+        if not settings.ok:
+            raise KbhubError(f"git cannot read {self.folder}: {settings.why}")
+        keys = {key.lower() for key in settings.out.split("\0") if key}
+        return sorted(key for key in keys if not _HARMLESS.fullmatch(key))
+
+    def run(self, *arguments: str, data: bytes = b"", seconds: float = LOCAL_SECONDS) -> Done:
+        """Run a command, with `data` on standard input."""
+        try:
+            process = subprocess.Popen(  # noqa: S603 - git itself, with fixed options
+                [self.program, "--no-pager", *_SAFE, *arguments],
+                cwd=self.folder,
+                env=_environment(self.folder),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # no terminal for ssh prompts; and its children are killed with it
+            )
+        except OSError as error:
+            return Done(ok=False, out="", why=error.strerror or str(error))
+        try:
+            out, errors = process.communicate(data, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return Done(ok=False, out="", why=f"it took longer than {seconds:g} s")
+        except BaseException:
+            _end(process)
+            raise
+        message = " ".join(errors.decode("utf-8", "replace").split())[:SHOWN_CHARACTERS]
+        return Done(process.returncode == 0, out.decode("utf-8", "surrogateescape"), message or "git did not say why")
+
+
+def git_in(folder: Path) -> Git | None:
+    """Return git for a folder, or None if it is not installed."""
+    git = which("git")
+    # A git in the working directory is untrusted.
+    return Git(git, folder) if git and os.path.isabs(git) else None  # noqa: PTH117
 
 
 def pull(hub: Hub, base: Base) -> Pull:
     """Fetch and fast-forward the checkout of a base, if the user named that base."""
     if reason := _why_not(hub, base):
         return Pull(base=base.id, state="skipped", message=reason)
-    git = which("git")
-    if git is None or not os.path.isabs(git):  # noqa: PTH117 - a git in the working directory is untrusted
+    if (git := git_in(base.path)) is None:
         return Pull(base=base.id, state="failed", message="git is not installed, so nothing can be pulled.")
     return _Checkout(git, base).pull()
 
@@ -108,26 +158,26 @@ def _why_not(hub: Hub, base: Base) -> str:
 class _Checkout:
     """The git checkout of a base."""
 
-    git: str
+    git: Git
     base: Base
 
     def pull(self) -> Pull:
-        settings = self._run("config", "--local", "--no-includes", "--list", "--name-only", "-z")
-        if not settings.ok:
-            return self._failed(f"git cannot read it: {settings.why}")
-        keys = {key.lower() for key in settings.out.split("\0") if key}
-        if strange := sorted(key for key in keys if not _HARMLESS.fullmatch(key)):
+        try:
+            strange = self.git.strange_settings()
+        except KbhubError as error:
+            return self._failed(f"{error}.")
+        if strange:
             return self._skipped(
                 f"Its .git/config has settings that a pull would obey ({', '.join(strange[:3])}). Review them, and "
                 "pull it yourself."
             )
-        branch = self._run("symbolic-ref", "--quiet", "--short", "HEAD")
+        branch = self.git.run("symbolic-ref", "--quiet", "--short", "HEAD")
         name = branch.out.strip()
-        remote = self._run("config", "--local", "--get", f"branch.{name}.remote").out.strip() if branch.ok else ""
+        remote = self.git.run("config", "--local", "--get", f"branch.{name}.remote").out.strip() if branch.ok else ""
         if not remote or remote == ".":
             return self._skipped("It has no branch checked out that tracks a remote branch.")
         before = self._commit("HEAD")
-        fetched = self._run(
+        fetched = self.git.run(
             *("fetch", "--quiet", "--no-recurse-submodules", "--end-of-options", remote), seconds=FETCH_SECONDS
         )
         if not fetched.ok:
@@ -139,17 +189,17 @@ class _Checkout:
 
     def _forward(self, before: str | None, upstream: str) -> Pull:
         """Fast-forward the branch to a commit."""
-        if before == upstream or (before and self._run("merge-base", "--is-ancestor", upstream, before).ok):
+        if before == upstream or (before and self.git.run("merge-base", "--is-ancestor", upstream, before).ok):
             return Pull(base=self.base.id, state="current", before=before, after=before)
-        if before and not self._run("merge-base", "--is-ancestor", before, upstream).ok:
+        if before and not self.git.run("merge-base", "--is-ancestor", before, upstream).ok:
             return self._failed("It has commits that its remote does not have. Merge or rebase it yourself.")
-        merged = self._run("merge", "--ff-only", "--quiet", "--no-stat", upstream)
+        merged = self.git.run("merge", "--ff-only", "--quiet", "--no-stat", upstream)
         if not merged.ok:
             return self._failed(f"Cannot fast-forward: {merged.why}")
         return Pull(base=self.base.id, state="updated", before=before, after=self._commit("HEAD"))
 
     def _commit(self, name: str) -> str | None:
-        done = self._run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        done = self.git.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return done.out.strip() if done.ok else None
 
     def _failed(self, message: str) -> Pull:
@@ -157,30 +207,6 @@ class _Checkout:
 
     def _skipped(self, message: str) -> Pull:
         return Pull(base=self.base.id, state="skipped", message=message)
-
-    def _run(self, *arguments: str, seconds: float = LOCAL_SECONDS) -> _Done:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - git itself, with fixed options
-                [self.git, "--no-pager", *_SAFE, *arguments],
-                cwd=self.base.path,
-                env=_environment(self.base.path),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,  # no terminal for ssh prompts; and its children are killed with it
-            )
-        except OSError as error:
-            return _Done(ok=False, out="", why=error.strerror or str(error))
-        try:
-            out, errors = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            return _Done(ok=False, out="", why=f"it took longer than {seconds:g} s")
-        except BaseException:
-            _end(process)
-            raise
-        message = " ".join(errors.decode("utf-8", "replace").split())[:SHOWN_CHARACTERS]
-        return _Done(process.returncode == 0, out.decode("utf-8", "surrogateescape"), message or "git did not say why")
 
 
 def _environment(folder: Path) -> dict[str, str]:
