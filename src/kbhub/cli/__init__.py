@@ -22,7 +22,7 @@ GROUPS = {
     "context": ("add", "list", "remove", "rm"),
     "dev": ("completion", "log", "schema"),
     "dev log": ("clear", "show"),
-    "memories": ("export", "import", "inbox", "move", "restore"),
+    "memories": ("export", "import", "inbox", "move", "restore", "sync"),
 }
 """Command of the core → its subcommands."""
 

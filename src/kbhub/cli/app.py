@@ -178,6 +178,8 @@ recall | memories:recall | [OPTIONS] QUERY…
     Print the best matching memories in full.
 forget | memories:forget | [OPTIONS] [ID…]
     Forget memories, by id or by filter. Their files stay in the trash for a while.
+memories sync | exchange:sync | [OPTIONS]
+    Sync this project's memories with your other machines, through a ref of a git remote.
 hooks | memories:hooks | [OPTIONS]
     Show which clients run hooks, whether this project allows them, and what they delivered.
 hook | memories:hook | EVENT --client NAME
@@ -250,6 +252,8 @@ def _register() -> None:
 
     for words, (function, usage, _) in COMMANDS.items():
         parent, _, name = words.rpartition(" ")
+        if parent == "memories":  # `memories_app` has it
+            continue
         names = ("rm", "remove") if words == "context rm" else name
         group(parent).command(function, name=names, usage=f"kbhub {words} {usage}")
     app.command(

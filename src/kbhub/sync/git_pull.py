@@ -34,7 +34,7 @@ SHOWN_CHARACTERS = 300
 PROTOCOLS = "https:http:ssh:git:file"
 """Protocols git may fetch with: none that runs a command chosen by the remote, such as `ext`."""
 
-_SAFE = (
+SAFE = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.alternateRefsCommand="),
     *("-c", "core.askPass=", "-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "log.showSignature=false"),
@@ -61,7 +61,7 @@ _HARMLESS = re.compile(
     re.DOTALL,
 )
 """Harmless keys of a checkout's configuration, in lower case: none names a program, another file or a proxy that counts
-beside `_SAFE`."""
+beside `SAFE`."""
 
 
 class Pull(Model):
@@ -103,7 +103,7 @@ class Git:
         """Run a command, with `data` on standard input."""
         try:
             process = subprocess.Popen(  # noqa: S603 - git itself, with fixed options
-                [self.program, "--no-pager", *_SAFE, *arguments],
+                [self.program, "--no-pager", *SAFE, *arguments],
                 cwd=self.folder,
                 env=_environment(self.folder),
                 stdin=subprocess.PIPE,

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from kbhub.cli.app import HelpColumns
 from kbhub.cli.options import (
     AllowSecret,
     Exact,
@@ -61,6 +62,7 @@ RECALLED = 3
 memories_app = App(
     name="memories",
     usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
+    help_formatter=HelpColumns("memories"),
 )
 
 
@@ -377,3 +379,4 @@ memories_app.command(import_, name="import", usage="kbhub memories import [OPTIO
 memories_app.command(move, name="move", usage="kbhub memories move [OPTIONS] OLD")
 memories_app.command(inbox, name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
 memories_app.command(restore, name="restore", usage="kbhub memories restore [OPTIONS] [ID]")
+memories_app.command("kbhub.cli.commands.exchange:sync", name="sync", usage="kbhub memories sync [OPTIONS]")

@@ -1,0 +1,376 @@
+"""Sync memories with another machine, through a ref of a git remote.
+
+The folder takes first what the ref has, and only then is the result pushed: so whatever fails, or is killed, the next
+run goes on from what the folder and the ref are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import field, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from kbhub.documents.secrets import refuse_secrets
+from kbhub.errors import KbhubError, WriteRefused
+from kbhub.frozen import Model
+from kbhub.index.side_files import Use
+from kbhub.memory.catalog import check_writable, shelf_to_write
+from kbhub.memory.files import (
+    MAX_FILE_BYTES,
+    MemoryFile,
+    checked_text,
+    discard,
+    files_of,
+    label_of,
+    locked,
+    parse_memory,
+    read,
+)
+from kbhub.memory.git_ref import MemoryIndex, MemoryNote, RemoteRef, Tree, is_memory_name, remote_ref
+from kbhub.memory.transfer import MOST_USES
+from kbhub.memory.versions import Gone, State, Version, joined_use, linked, merged, only_linked, same
+from kbhub.search.memory_boost import uses_of
+from kbhub.sync.freshness import sync_written
+from kbhub.types import Problem
+from kbhub.values import struct
+from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.files import read_regular
+from kbhub.workspace.formats import MARKDOWN_SUFFIX
+from kbhub.workspace.memory_folders import MemoryFolder
+from kbhub.workspace.trash import Trash, former_stem
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+
+ATTEMPTS = 5
+"""Pushes tried while other machines push, too."""
+
+SYNCED_NAME = ".synced"
+"""File of a memory folder: commits that it was synced with, latest first, each with the ids that were held. They are of
+several remotes, or from several clones of a project, which share the folder."""
+
+MOST_SYNCED, MOST_SYNCED_BYTES = 8, 1 << 20
+
+MOST_GONE = 10_000
+"""Limit of deleted memories that a ref remembers, the latest."""
+
+_ID = re.compile(r"\w[\w .,+'()&-]{0,99}")
+
+
+class SideChanges(Model):
+    """What changed in one place."""
+
+    added: int = Field(0, description="New memories.")
+    changed: int = Field(0, description="Changed memories.")
+    deleted: int = Field(0, description="Deleted memories.")
+
+
+class Exchanged(Model):
+    """What `kbhub memories sync` did."""
+
+    remote: str = Field(description="The remote.")
+    ref: str = Field(description="The ref in it.")
+    dry_run: bool = Field(description="Whether nothing was written.")
+    memories: int = Field(description="Memories that both have now.")
+    here: SideChanges = Field(description="What changed here.")
+    there: SideChanges = Field(description="What changed in the remote.")
+    left_out: tuple[Problem, ...] = Field((), description="What was not synced, and why.")
+
+
+@struct
+class Side:
+    """The memories of one machine, or of the ref."""
+
+    states: dict[str, State] = field(default_factory=dict)
+    """By id."""
+    uses: Mapping[str, Use] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
+    """Ids of memories that are left as they are, on both sides."""
+    names: set[str] = field(default_factory=set)
+    """Names of files that are left as they are."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def versions(self) -> dict[str, Version]:
+        """Return the memories that are there."""
+        return {name: state for name, state in self.states.items() if isinstance(state, Version)}
+
+    def use(self, key: str) -> Use | None:
+        """Return the uses of a memory, or None if it is not there."""
+        return self.uses.get(key, Use(0, 0)) if isinstance(self.states.get(key), Version) else None
+
+    def leave(self, name: str, reason: str) -> None:
+        """Leave a file as it is."""
+        self.names.add(name)
+        self.problems.append(Problem(subject=name, message=reason))
+
+
+def exchange(
+    hub: Hub,
+    remote: str | None = None,
+    *,
+    scope: Literal["project", "user"] = "project",
+    dry_run: bool = False,
+    allow_secret: bool = False,
+) -> Exchanged:
+    """Sync the memories of a scope with those of a remote; nothing else ever pushes them.
+
+    Raises:
+        UsageError: there is no git, no repository, or no such remote.
+        WriteRefused: the settings allow no writing.
+        MemoriesUnavailable: a file cannot be written.
+        KbhubError: the remote cannot be reached, or holds what kbhub does not understand.
+    """
+    check_writable(hub)
+    if not hub.config().settings.memory.enabled:
+        raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
+    ref = remote_ref(hub, remote, scope)
+    with locked(hub.data, "folders"):
+        shelf = shelf_to_write(hub, scope)
+    run = Exchange(hub, shelf, ref, dry_run=dry_run, allow_secret=allow_secret)
+    here, before, why = SideChanges(), None, ""
+    for _ in range(ATTEMPTS):
+        commit = ref.fetched()
+        if why and commit == before:  # nobody else pushed
+            raise KbhubError(f"The memories here are merged, but cannot be pushed to {ref.remote!r}: {why}")
+        done, new = run.once(commit)
+        here, before = _sum(here, done.here), commit
+        if not dry_run:
+            hub.rediscover()
+            sync_written(hub, shelf.base)
+        if new is None or (pushed := ref.pushed(new, commit)).ok:
+            if new:
+                run.note(new, commit)
+            return done.model_copy(update={"here": here})
+        why = pushed.why
+    raise KbhubError(f"Others pushed to {ref.remote!r} {ATTEMPTS} times meanwhile. Sync again.")
+
+
+def _sum(one: SideChanges, other: SideChanges) -> SideChanges:
+    return SideChanges(**{key: value + getattr(other, key) for key, value in one.model_dump().items()})
+
+
+@struct
+class Exchange:
+    """A run of `exchange`."""
+
+    hub: Hub
+    shelf: MemoryFolder
+    ref: RemoteRef
+    dry_run: bool
+    allow_secret: bool
+
+    def once(self, commit: str | None) -> tuple[Exchanged, str | None]:
+        """Merge a commit into the folder; return what was done, and a commit to push."""
+        tree = self.ref.tree(commit)
+        with locked(self.hub.data, self.shelf.place):
+            synced = self._synced()
+            last = next((one for one in synced if commit and self.ref.has(commit, one)), None)
+            there = self._side(tree)
+            base = self._side(tree if last == commit else self.ref.tree(last))
+            for key in synced.get(last or "", ()):
+                base.states.pop(key, None)
+            here = self._folder(base, known=last is not None)
+            self._check(here, there)
+            self._check(there, here)
+            held = here.held | there.held
+            names = sorted({*here.states, *there.states} - held)
+            after = Side({name: merged(*(side.states.get(name) for side in (base, here, there))) for name in names})
+            after.states.update(linked(_named(after.versions(), here.names | there.names)))
+            uses = {
+                name: use
+                for name in after.versions()
+                if (use := joined_use(base.use(name), here.uses.get(name), there.uses.get(name)))
+            }
+            if not self.dry_run:
+                self._apply(base, here, after, uses)
+                if commit:
+                    self._note(commit, held)
+        done = Exchanged(
+            remote=self.ref.remote,
+            ref=self.ref.ref,
+            dry_run=self.dry_run,
+            memories=len(after.versions()),
+            here=_difference(here, after),
+            there=_difference(there, after),
+            left_out=(*here.problems, *there.problems),
+        )
+        kept = {name: state for name in held if (state := there.states.get(name))}
+        whole = Side(
+            {**after.states, **kept}, {**uses, **{name: there.uses[name] for name in kept if name in there.uses}}
+        )
+        new = {version.memory.path: version.memory.data for version in whole.versions().values()}
+        files = {name: tree.oids[name] if tree.files.get(name) == data else data for name, data in new.items()}
+        index = _index(whole)
+        nothing = (new, index) == (tree.files, tree.index) and not tree.foreign
+        if self.dry_run or nothing:
+            return done, None
+        return done, self.ref.committed(files, index, commit)
+
+    def note(self, commit: str, before: str | None) -> None:
+        """Note that the folder was synced with a commit, as with the one before."""
+        with locked(self.hub.data, self.shelf.place):
+            self._note(commit, self._synced().get(before or "", ()))
+
+    def _note(self, commit: str, held: Iterable[str]) -> None:
+        synced = {commit: sorted(held), **{one: ids for one, ids in self._synced().items() if one != commit}}
+        latest = dict(list(synced.items())[:MOST_SYNCED])
+        write_atomically(self.shelf.folder / SYNCED_NAME, json.dumps(latest))
+
+    def _synced(self) -> dict[str, list[str]]:
+        with suppress(OSError, ValueError):
+            synced = json.loads(read_regular(self.shelf.folder / SYNCED_NAME, MOST_SYNCED_BYTES))
+            if isinstance(synced, dict):
+                return {commit: ids for commit, ids in synced.items() if isinstance(ids, list)}
+        return {}
+
+    def _folder(self, base: Side, *, known: bool) -> Side:
+        """Return the memories of the folder, and those that are gone from it since `base`."""
+        side = Side(uses=uses_of(self.hub).all(self.shelf.place))
+        for name in sorted(files_of(self.shelf).names()):
+            if not name.endswith(MARKDOWN_SUFFIX) or name.startswith("."):
+                continue
+            try:
+                memory = read(self.shelf, name)
+            except KbhubError as error:  # a link that leads elsewhere
+                side.leave(name, str(error))
+                continue
+            if memory is None:
+                side.leave(name, "it cannot be read")
+            elif (key := memory.facts.id) in side.states:
+                side.leave(name, f"another file has the id {key}")
+            else:
+                old = base.states.get(key)
+                time = max(_said(memory), memory.written) if known and old else _said(memory) or memory.written
+                one = Version(memory, self._moment(time))
+                is_old = isinstance(old, Version) and only_linked(old, one)
+                side.states[key] = replace(one, time=old.time) if is_old and old else one
+        forgotten = self._forgotten()
+        for key, state in base.states.items():
+            if key in side.states or state is None:
+                continue
+            if isinstance(state, Gone):
+                side.states[key] = state
+            elif state.memory.path in side.names:
+                side.held.add(key)
+            else:  # of what was deleted by hand, only the earliest moment is known
+                side.states[key] = Gone(max(forgotten.get(state.memory.path, 0), state.time + 1))
+        return side
+
+    def _forgotten(self) -> dict[str, int]:
+        """Return the names of forgotten memories, and when they were forgotten last."""
+        times: dict[str, int] = {}
+        for file in Trash(self.hub.data).memories(label_of(self.shelf)):
+            name = f"{former_stem(file)}{MARKDOWN_SUFFIX}"
+            with suppress(OSError):
+                times[name] = max(times.get(name, 0), int(file.lstat().st_mtime))
+        return times
+
+    def _side(self, tree: Tree) -> Side:
+        """Return the memories of the ref."""
+        notes, side = tree.index.memories, Side()
+        for name in tree.foreign:
+            side.problems.append(Problem(subject=name, message="it is no file that kbhub wrote"))
+        for name, data in tree.files.items():
+            memory = parse_memory(self.shelf, name, data, 0)
+            if (key := memory.facts.id) in side.states:
+                side.problems.append(Problem(subject=name, message=f"another file has the id {key}"))
+                continue
+            note = notes.get(key)
+            side.states[key] = Version(memory, self._moment(note.time if note and note.time else _said(memory)))
+        for key, time in tree.index.gone.items():
+            if _ID.fullmatch(key):
+                side.states.setdefault(key, Gone(self._moment(time)))
+        uses = {key: Use(note.uses, note.last) for key, note in notes.items() if note.uses}
+        return replace(side, uses=uses)
+
+    def _moment(self, seconds: float) -> int:
+        """Return a time of a file's as one that can be, whatever clock or person wrote it."""
+        return int(min(max(seconds, 0), self.hub.options.clock()))
+
+    def _check(self, side: Side, other: Side) -> None:
+        """Hold what is new on one side, and cannot be synced or seems to hold a credential."""
+        for key, version in side.versions().items():
+            memory = version.memory
+            if same(version, other.states.get(key)):
+                continue
+            try:
+                if not (_ID.fullmatch(key) and is_memory_name(memory.path)):
+                    raise KbhubError("Its name or id has characters that not every system allows.")
+                if len(memory.data) > MAX_FILE_BYTES or memory.problem:
+                    raise KbhubError(memory.problem or "It is too long.")
+                checked_text(memory.body)
+                if not self.allow_secret:
+                    refuse_secrets("It", memory.body)
+            except KbhubError as error:
+                side.leave(memory.path, str(error))
+                side.held.add(key)
+
+    def _apply(self, base: Side, here: Side, after: Side, uses: Mapping[str, Use]) -> None:
+        """Write to the folder what is new; what was changed here alone goes to the trash."""
+        data, now, files = self.hub.data, self.hub.options.clock(), files_of(self.shelf)
+        gone = []
+        for name, state in after.states.items():
+            old = here.states.get(name)
+            if state is None or same(old, state):
+                continue
+            if isinstance(state, Version):
+                path = state.memory.path
+                if not isinstance(old, Version) or old.memory.path != path:
+                    files.create(path, state.memory.data)
+                else:
+                    if not same(old, base.states.get(name)):
+                        Trash(data).keep_memory(label_of(self.shelf), PurePath(path), old.memory.data, now)
+                    files.replace(path, state.memory.data)
+                    continue
+            else:
+                gone.append(name)
+            if isinstance(old, Version):
+                discard(old.memory, data, now)
+        counts = uses_of(self.hub)
+        counts.put(self.shelf.place, {name: use for name, use in uses.items() if use != here.uses.get(name)})
+        counts.forget(self.shelf.place, gone)
+        Trash(data).expire_memories(self.hub.config().settings.memory.trash_days, now)
+
+
+def _said(memory: MemoryFile) -> float:
+    """Return when a memory was changed last, as far as its file says."""
+    return memory.facts.updated or memory.facts.created or 0
+
+
+def _named(versions: Mapping[str, Version], taken: set[str]) -> dict[str, Version]:
+    """Return memories by id; of two with one name, the second has its id for a name."""
+    names, named = {name.casefold() for name in taken}, dict[str, Version]()
+    for key, version in versions.items():
+        path = version.memory.path if version.memory.path.casefold() not in names else f"{key}{MARKDOWN_SUFFIX}"
+        names.add(path.casefold())
+        named[key] = replace(version, memory=replace(version.memory, path=path))
+    return named
+
+
+def _index(side: Side) -> MemoryIndex:
+    notes, gone = {}, {}
+    for key, state in sorted(side.states.items()):
+        if isinstance(state, Gone):
+            gone[key] = state.time
+        elif state:
+            use, time = side.uses.get(key), state.time if state.time != int(_said(state.memory)) else 0
+            if use or time:
+                uses, last = (min(use.uses, MOST_USES), int(max(use.last, 0))) if use else (0, 0)
+                notes[key] = MemoryNote(time=time, uses=uses, last=last)
+    latest = sorted(gone, key=lambda key: (-gone[key], key))[:MOST_GONE]
+    return MemoryIndex(version=1, memories=notes, gone={key: gone[key] for key in sorted(latest)})
+
+
+def _difference(before: Side, after: Side) -> SideChanges:
+    old, new = before.versions(), after.versions()
+    return SideChanges(
+        added=len(new.keys() - old.keys()),
+        changed=sum(not same(old[name], new[name]) for name in new.keys() & old.keys()),
+        deleted=sum(isinstance(after.states.get(name), Gone) for name in old),
+    )

@@ -1,0 +1,208 @@
+"""A ref of a git remote that holds memories: their files, and an index of what the files do not say.
+
+What it holds is data of others: only plain files with fitting names are read, nothing of it is ever checked out.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from kbhub.errors import KbhubError, UsageError
+from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.memory.files import MAX_FILE_BYTES
+from kbhub.memory.transfer import MOST_USES
+from kbhub.sync.git_pull import FETCH_SECONDS, SAFE, Done, Git, git_in
+from kbhub.values import struct
+from kbhub.workspace.memory_folders import common_directory, normal_origin
+
+REFS = {"project": "refs/kbhub/memories", "user": "refs/kbhub/user-memories"}
+"""Scope → its ref."""
+
+INDEX = "index.json"
+
+MOST_ENTRIES, MOST_BYTES, MOST_INDEX_BYTES = 20_000, 64 << 20, 8 << 20
+"""Limits of a ref's files: as many bytes as an import may have."""
+
+MOST_NAME_BYTES = 200
+"""Limit of a file's name; the trash puts a time behind it."""
+
+_NAME = re.compile(r"\w[\w .,+'()&-]*\.md")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_ENTRY = re.compile(r"(\d+) (\w+) ([0-9a-f]+) +(\d+|-)\t(.+)", re.DOTALL)
+
+_Seconds = Field(0, ge=0, le=1 << 53)
+
+
+class MemoryNote(Model):
+    """What a memory's file does not say."""
+
+    time: int = _Seconds
+    uses: int = Field(0, ge=0, le=MOST_USES)
+    last: int = _Seconds
+
+
+class MemoryIndex(Model):
+    """`index.json` of a ref."""
+
+    version: Literal[1]
+    memories: dict[str, MemoryNote] = Field(default_factory=dict)
+    """By id; without those of which there is nothing to note."""
+    gone: dict[str, int] = Field(default_factory=dict)
+    """Id of a deleted memory → when."""
+
+
+@struct
+class Tree:
+    """What a commit of a ref holds."""
+
+    index: MemoryIndex
+    files: Mapping[str, bytes]
+    oids: Mapping[str, str]
+    """Name → the object with its bytes."""
+    foreign: tuple[str, ...] = ()
+    """Names of entries that were left out."""
+
+
+@struct
+class RemoteRef:
+    """A ref, in a repository and in a remote of it."""
+
+    git: Git
+    remote: str
+    ref: str
+    receive: tuple[str, ...]
+    """Options of a push to a folder: its hooks do not run."""
+
+    def fetched(self) -> str | None:
+        """Fetch the ref; return its commit, or None if the remote has none."""
+        listed = self._done(
+            "fetch from", self.git.run("ls-remote", "--end-of-options", self.remote, self.ref, seconds=FETCH_SECONDS)
+        )
+        if not any(line.endswith(f"\t{self.ref}") for line in listed.split("\n")):
+            return None
+        options = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-filter", "--no-write-fetch-head")
+        spec = f"+{self.ref}:{self.ref}"
+        self._done(
+            "fetch from",
+            self.git.run("fetch", *options, "--end-of-options", self.remote, spec, seconds=FETCH_SECONDS),
+        )
+        return self._done("read", self.git.run("rev-parse", "--verify", f"{self.ref}^{{commit}}")).strip()
+
+    def has(self, commit: str, ancestor: str) -> bool:
+        """Return whether a commit comes after another, which need not exist."""
+        known = _COMMIT.fullmatch(ancestor) is not None
+        return known and self.git.run("merge-base", "--is-ancestor", ancestor, commit).ok
+
+    def tree(self, commit: str | None) -> Tree:
+        """Return what a commit holds; raise `KbhubError` if it is too much, or nothing that kbhub wrote."""
+        if commit is None:
+            return Tree(MemoryIndex(version=1), {}, {})
+        oids, foreign, size = dict[str, str](), list[str](), 0
+        for line in self._done("read", self.git.run("ls-tree", "-z", "-l", commit)).split("\0")[:-1]:
+            match = _ENTRY.fullmatch(line)
+            mode, _, oid, length, name = match.groups() if match else ("", "", "", "", line)
+            fits = length.isdecimal() and int(length) <= (MOST_INDEX_BYTES if name == INDEX else MAX_FILE_BYTES)
+            if mode != "100644" or not fits or not (name == INDEX or is_memory_name(name)):
+                foreign.append(name)
+                continue
+            oids[name], size = oid, size + int(length)
+        if len(oids) > MOST_ENTRIES or size > MOST_BYTES:
+            raise KbhubError(
+                f"{self._place} holds {len(oids):,} memories of {size:,} bytes; {MOST_ENTRIES:,} and {MOST_BYTES:,} "
+                "are the limit. Forget some where they were written."
+            )
+        files = dict(zip(oids, self._contents(list(oids.values())), strict=True))
+        try:
+            index = MemoryIndex.model_validate_json(files.pop(INDEX, b""))
+        except ValidationError as error:
+            raise KbhubError(
+                f"{self._place} has no {INDEX} that this kbhub understands. Update kbhub, or delete the ref if it is "
+                "not of kbhub."
+            ) from error
+        return Tree(index, files, oids, tuple(foreign))
+
+    def _contents(self, oids: list[str]) -> list[bytes]:
+        out = self._done("read", self.git.run("cat-file", "--batch", data="".join(f"{oid}\n" for oid in oids).encode()))
+        whole, at, contents = out.encode("utf-8", "surrogateescape"), 0, []
+        for _ in oids:
+            start = whole.index(b"\n", at) + 1
+            head = whole[at:start].split()
+            if len(head) != 3:
+                raise KbhubError(f"{self._place} is not whole: git lacks an object of it. Sync again.")
+            contents.append(whole[start : start + int(head[2])])
+            at = start + int(head[2]) + 1
+        return contents
+
+    def committed(self, files: Mapping[str, bytes | str], index: MemoryIndex, parent: str | None) -> str:
+        """Make a commit of files, name → bytes or an object; return its name."""
+        written = {**files, INDEX: f"{index.model_dump_json(indent=1, exclude_defaults=True)}\n".encode()}
+        stream = [f"reset {self.ref}\n\ncommit {self.ref}\ncommitter kbhub <kbhub> now\ndata 13\nSync memories\n"]
+        stream += [f"from {parent}\n"] if parent else []
+        stream.append("deleteall\n")
+        whole = bytearray("".join(stream).encode())
+        for name, content in sorted(written.items()):
+            if isinstance(content, str):
+                whole += f"M 100644 {content} {name}\n".encode()
+            else:
+                whole += f"M 100644 inline {name}\ndata {len(content)}\n".encode() + content + b"\n"
+        options = ("--quiet", "--force", "--date-format=now")
+        self._done("write to", self.git.run("fast-import", *options, data=bytes(whole)))
+        return self._done("read", self.git.run("rev-parse", "--verify", f"{self.ref}^{{commit}}")).strip()
+
+    def pushed(self, commit: str, before: str | None) -> Done:
+        """Push a commit if the remote still has the one of before; no other ref goes along."""
+        options = ("--quiet", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
+        lease = f"--force-with-lease={self.ref}:{before or ''}"
+        spec = f"{commit}:{self.ref}"
+        return self.git.run(
+            *("push", *options, *self.receive, lease, "--end-of-options", self.remote, spec), seconds=FETCH_SECONDS
+        )
+
+    @property
+    def _place(self) -> str:
+        return f"{self.ref} of {self.remote!r}"
+
+    def _done(self, what: str, done: Done) -> str:
+        if not done.ok:
+            raise KbhubError(f"Cannot {what} {self.remote!r}, {self.ref}: {done.why.rstrip('.')}. Nothing was pushed.")
+        return done.out
+
+
+def is_memory_name(name: str) -> bool:
+    """Return whether a file of a ref may have a name."""
+    return _NAME.fullmatch(name) is not None and len(name.encode()) <= MOST_NAME_BYTES
+
+
+def remote_ref(hub: Hub, remote: str | None, scope: Literal["project", "user"]) -> RemoteRef:
+    """Return the ref of a scope; raise `UsageError` if there is no git, no repository, or no such remote."""
+    workspace = hub.discovery().workspace
+    root = workspace.git_root
+    if root is None or common_directory(root) is None:
+        raise UsageError(
+            f"{workspace.directory or hub.options.cwd} is in no git repository, and memories are synced through one. "
+            "Run it in a repository with a remote, or use `kbhub memories export`."
+        )
+    if (git := git_in(root)) is None:
+        raise UsageError("git is not installed, and memories are synced through it. Install git.")
+    if strange := git.strange_settings():
+        raise UsageError(
+            f"{root}/.git/config has settings that git would obey ({', '.join(strange[:3])}). Review them, and move "
+            "them to your own ~/.gitconfig."
+        )
+    names = git.run("remote").out.split("\n")[:-1]
+    chosen = remote or ("origin" if "origin" in names or len(names) != 1 else names[0])
+    if chosen not in names or chosen.startswith("-"):
+        known = f"It has: {', '.join(names)}." if names else "Add one: git remote add origin URL."
+        raise UsageError(f"{root} has no remote {chosen!r}. {known}")
+    addresses = git.run("remote", "get-url", "--push", "--all", "--end-of-options", chosen).out.split("\n")[:-1]
+    if len(addresses) != 1:
+        raise UsageError(f"The remote {chosen!r} has {len(addresses)} addresses to push to. Name one with a single.")
+    is_folder = normal_origin(addresses[0]) is None
+    receive = f"--receive-pack={shlex.join((git.program, *SAFE, 'receive-pack'))}"
+    return RemoteRef(git, chosen, REFS[scope], (receive,) if is_folder else ())

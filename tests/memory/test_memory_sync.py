@@ -1,0 +1,491 @@
+"""Memories of two machines become the same through a git remote."""
+
+import random
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import make_environment
+from kbhub.errors import KbhubError, UsageError
+from kbhub.memory.changes import forget, remember
+from kbhub.memory.exchange import exchange
+from kbhub.memory.files import FolderFiles, new_file, parse_memory
+from kbhub.memory.git_ref import RemoteRef
+from kbhub.memory.lists import memories, restore, trashed
+from kbhub.memory.versions import Gone, Version, merged, same
+
+REF = "refs/kbhub/memories"
+
+
+def git(folder, *arguments, data=None):
+    done = subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        input=data,
+    )
+    return done.stdout.decode().strip()
+
+
+class Clock:
+    """One clock for all machines, later than the files that are written; a second passes at each look."""
+
+    now = 2_000_000_000.0
+
+    def __call__(self):
+        Clock.now += 1
+        return Clock.now
+
+
+class Machine:
+    """A user's machine with a clone of a project."""
+
+    def __init__(self, folder, remote):
+        folder.mkdir()
+        self.environment = make_environment(folder)
+        git(self.environment.project, "remote", "add", "origin", str(remote))
+        self.hub = self.environment.hub(clock=Clock())
+
+    def folders(self):
+        return [folder for folder in (self.hub.data / "memories").glob("*") if folder.is_dir()]
+
+    @property
+    def folder(self):
+        (folder,) = self.folders()
+        return folder
+
+    def files(self):
+        return {file.name: file.read_text() for folder in self.folders() for file in folder.glob("*.md")}
+
+    def sync(self, *, to=None, **options):
+        return exchange(self.hub, to, **options)
+
+    def remember(self, text=None, **options):
+        return remember(self.hub, text, **options).memory.id
+
+
+@pytest.fixture
+def remote(tmp_path):
+    folder = tmp_path / "remote.git"
+    git(tmp_path, "init", "-q", "--bare", str(folder))
+    return folder
+
+
+@pytest.fixture
+def two(tmp_path, remote):
+    return Machine(tmp_path / "one", remote), Machine(tmp_path / "two", remote)
+
+
+def meet(one, other):
+    for machine in (one, other, one):
+        done = machine.sync()
+    assert other.files() == one.files()
+    return done
+
+
+def test_what_one_remembers_the_other_finds(two):
+    one, other = two
+    kept = one.remember("Releases need the VPN.", tags=["deploy"])
+
+    sent, taken = one.sync(), other.sync()
+
+    assert (sent.there.added, sent.here.added, taken.here.added, taken.there.added) == (1, 0, 1, 0)
+    assert [memory.id for memory in memories(other.hub, "why does the release need a vpn").memories] == [kept]
+    assert other.files() == one.files()
+    assert other.sync().model_dump(include={"here", "there"}) == one.sync().model_dump(include={"here", "there"})
+
+
+def change_at_random(machine, chance, number):
+    """Remember, change, confirm, doubt, supersede, forget or edit by hand."""
+    ids = sorted(name.removesuffix(".md").rpartition("-")[2] for name in machine.files())
+    what = chance.choice(("new", "new", "text", "text", "confirm", "doubt", "supersede", "forget", "hand", "rm"))
+    if what == "new" or len(ids) < 5:
+        machine.remember(
+            f"Fact {chance.randrange(60)} is about the number {chance.randrange(60)}.", tags=[f"t{number}"]
+        )
+    elif what == "text":
+        machine.remember(f"Changed by {number}: all is different.", id=chance.choice(ids))
+    elif what == "confirm":
+        machine.remember(id=chance.choice(ids))
+    elif what == "doubt":
+        machine.remember(id=chance.choice(ids), misleading=True)
+    elif what == "supersede":
+        machine.remember(f"What {number} says instead.", supersedes=chance.sample(ids, 2))
+    elif what == "forget":
+        forget(machine.hub, [chance.choice(ids)])
+    else:
+        file = chance.choice(sorted(machine.folder.glob("*.md")))
+        file.unlink() if what == "rm" else file.write_text(f"{file.read_text()}\nBy hand, {number}.\n")
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
+def test_two_machines_converge_after_200_changes_whenever_they_sync(two, seed):
+    chance = random.Random(seed)
+    for number in range(200):
+        change_at_random(chance.choice(two), chance, number)
+        if chance.random() < 0.1:
+            chance.choice(two).sync()
+
+    meet(*two)
+
+    one, other = two
+    shown = [
+        {m.id: m.model_dump(exclude={"strength"}) for m in memories(each.hub, limit=1000).memories} for each in two
+    ]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) > 20
+    assert {name: m["superseded_by"] for name, m in shown[0].items() if m["supersedes"]}
+    for name, memory in shown[0].items():
+        assert all(name in shown[0][older]["superseded_by"] for older in memory["supersedes"] if older in shown[0])
+    count = git(one.environment.project, "rev-list", "--count", REF)
+    assert one.sync().here == other.sync().here
+    assert git(one.environment.project, "rev-list", "--count", REF) == count
+
+
+def file_of(machine, name):
+    return next(file for file in machine.folder.glob("*.md") if file.stem.endswith(name))
+
+
+def on_both(two, text="The timeout is 30 s.", **options):
+    name = two[0].remember(text, **options)
+    meet(*two)
+    return name
+
+
+def test_both_changes_of_a_memory_stay_and_the_later_counts_where_they_clash(two):
+    one, other = two
+    name = on_both(two, tags=["a", "b"])
+    other.remember(id=name, tags=["b", "c"])
+    file_of(other, name).write_text(file_of(other, name).read_text().replace("30 s.\n", "50 s.\n"))
+    one.remember("The timeout is 40 s.", id=name)
+    newer = other.remember("What else holds.", supersedes=[name])
+
+    meet(one, other)
+
+    (memory,) = (memory for memory in memories(one.hub).memories if memory.id == name)
+    assert memory.text == "The timeout is 40 s."
+    assert (memory.tags, memory.superseded_by) == (("b", "c"), (newer,))
+    assert ["The timeout is 50 s."] == [entry.text for entry in trashed(other.hub)]
+
+
+@pytest.mark.parametrize("forgetter", [0, 1])
+@pytest.mark.parametrize("later", ["change", "deletion"])
+def test_a_deletion_counts_unless_the_memory_was_changed_later(two, forgetter, later):
+    name = on_both(two)
+    one, other = two[forgetter], two[1 - forgetter]
+    steps = [lambda: other.remember("The timeout is 40 s.", id=name), lambda: forget(one.hub, [name])]
+    for step in steps if later == "deletion" else reversed(steps):
+        step()
+
+    meet(*two)
+
+    assert len(one.files()) == (later == "change")
+    assert name in {entry.id for machine in two for entry in trashed(machine.hub)}
+    assert f'"{name}"' in git(one.environment.project, "cat-file", "-p", f"{REF}:index.json") or later == "change"
+
+
+def test_what_was_forgotten_does_not_come_back_unless_it_is_restored(two, tmp_path, remote):
+    one, other = two
+    name = on_both(two)
+    stale = Machine(tmp_path / "three", remote)
+    stale.sync()
+    forget(one.hub, [name])
+    meet(one, other)
+    stale.sync()
+    assert (one.files(), other.files(), stale.files()) == ({}, {}, {})
+
+    restore(other.hub, name)
+    meet(one, other)
+    stale.sync()
+
+    assert len(one.files()) == len(stale.files()) == 1
+
+
+def test_a_file_deleted_by_hand_is_deleted_everywhere(two):
+    one, other = two
+    name = on_both(two)
+    file_of(one, name).unlink()
+
+    meet(one, other)
+
+    assert other.files() == {}
+    assert [entry.id for entry in trashed(other.hub)] == [name]
+
+
+def test_a_new_remote_an_emptied_one_and_a_lost_folder_take_nothing_away(two, tmp_path, remote):
+    one, other = two
+    on_both(two)
+    files = one.files()
+    git(remote, "update-ref", "-d", REF)
+    assert (one.sync().here.deleted, one.files()) == (0, files)
+
+    git(tmp_path, "init", "-q", "--bare", "second.git")
+    git(one.environment.project, "remote", "add", "second", str(tmp_path / "second.git"))
+    assert one.sync(to="second").there.added == 1
+    assert one.sync(to="origin").here.deleted == 0
+    assert one.files() == files
+
+    shutil.rmtree(other.folder)
+    other.hub.rediscover()
+    assert (other.sync().here.added, other.files()) == (1, files)
+
+
+def test_clones_of_a_machine_share_what_was_synced(two, tmp_path):
+    """What the machine forgot since another clone synced it does not come back through this one."""
+    one, _ = two
+    shutil.copytree(one.environment.project, tmp_path / "clone")
+    name = one.remember("The user likes tea.", scope="user")
+    one.sync(scope="user")
+    forget(one.hub, [name])
+
+    done = exchange(one.environment.hub(clock=Clock(), cwd=tmp_path / "clone"), scope="user")
+
+    assert (done.here.added, done.there.deleted) == (0, 1)
+
+
+def test_uses_are_counted_once(two):
+    one, other = two
+    name = on_both(two)
+    for machine in (one, other, other):
+        machine.remember(id=name)
+
+    for _ in range(3):
+        meet(one, other)
+
+    assert [memory.uses for machine in two for memory in memories(machine.hub).memories] == [3, 3]
+
+
+def test_a_credential_stays_where_it_is(two):
+    one, other = two
+    secret = "The token is " + "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a."
+    one.remember(secret, allow_secret=True)
+    one.remember("Harmless.")
+
+    done = one.sync()
+
+    assert (done.there.added, len(done.left_out)) == (1, 1)
+    assert "credential" in done.left_out[0].message
+    one.sync(allow_secret=True)
+    taken = other.sync()
+    assert (taken.here.added, len(taken.left_out), len(other.files())) == (1, 1, 1)
+    assert one.sync().there.deleted == 0
+    other.sync(allow_secret=True)
+    assert other.files() == one.files()
+
+
+def tree_of(remote, entries):
+    """Make a commit of the ref from (mode, name, content); a content of None is a folder."""
+    empty = git(remote, "mktree", data=b"")
+    lines = []
+    for mode, name, content in entries:
+        oid = empty if content is None else git(remote, "hash-object", "-w", "--stdin", data=content.encode())
+        lines.append(f"{mode} {'tree' if content is None else 'blob'} {oid}\t{name}\0")
+    tree = git(remote, "mktree", "-z", data="".join(lines).encode())
+    git(remote, "update-ref", REF, git(remote, "commit-tree", "-m", "x", tree))
+
+
+NOTE = "---\nid: {}\n---\n\nA note.\n"
+
+
+def test_what_kbhub_did_not_write_is_left_out(two, remote):
+    one, other = two
+    file = "100644"
+    index = '{"version": 1, "gone": {"../../x": 5, "aaaaaaaa": 99999999999999}}'
+    tree_of(
+        remote,
+        [
+            (file, "index.json", index),
+            (file, "good-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
+            ("120000", "link-aaaaaaa1.md", "/etc/passwd"),
+            ("100755", "run-aaaaaaa2.md", NOTE.format("aaaaaaa2")),
+            ("040000", "folder.md", None),
+            (file, ".hidden.md", "x"),
+            (file, "-option.md", "x"),
+            (file, "two\nlines.md", "x"),
+            (file, "script.py", "x"),
+            (file, "large-aaaaaaa3.md", "x" * 200_000),
+            (file, "binary-aaaaaaa4.md", "\x01\x02"),
+            (file, "empty-aaaaaaa5.md", NOTE.format("aaaaaaa5")[:-8]),
+            (file, "path-aaaaaaa6.md", NOTE.format("../../aaaaaaa6")),
+            (file, "broken-aaaaaaa7.md", "---\ntags: [a\n---\n\nBroken.\n"),
+            (file, "twin-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
+        ],
+    )
+
+    done = one.sync()
+
+    assert sorted(one.files()) == ["good-k7f3a9c2.md"]
+    assert len(done.left_out) == 13
+    assert {entry.name for entry in one.folder.iterdir()} == {"good-k7f3a9c2.md", ".project.json", ".synced"}
+    one.remember("More.")
+    assert (one.sync().there.added, other.sync().here.added) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([("100644", "a-k7f3a9c2.md", "x")], "Update kbhub"),
+        ([("100644", "index.json", '{"version": 2}')], "Update kbhub"),
+        ([("100644", "index.json", '{"version": 1, "memories": {"a": {"uses": -1}}}')], "Update kbhub"),
+    ],
+)
+def test_a_ref_of_something_else_is_not_touched(two, remote, entries, message):
+    one, _ = two
+    one.remember("Mine.")
+    tree_of(remote, entries)
+    before = git(remote, "rev-parse", REF)
+
+    with pytest.raises(KbhubError, match=message):
+        one.sync()
+
+    assert (git(remote, "rev-parse", REF), len(one.files())) == (before, 1)
+
+
+def test_who_pushes_meanwhile_is_merged_and_some_time_it_is_enough(two, monkeypatch):
+    one, other = two
+    one.remember("From one.")
+    pushed, races = RemoteRef.pushed, [1]
+
+    def raced(self, commit, before):
+        if self.git.folder == one.environment.project and races[0]:
+            races[0] -= 1
+            other.remember(f"From the other, {races[0]}.")
+            other.sync()
+        return pushed(self, commit, before)
+
+    monkeypatch.setattr(RemoteRef, "pushed", raced)
+    done = one.sync()
+    assert (done.here.added, done.there.added, len(one.files())) == (1, 1, 2)
+
+    races[0] = 9
+    one.remember("Again from one.")
+    with pytest.raises(KbhubError, match="5 times"):
+        one.sync()
+    races[0] = 0
+    meet(one, other)
+    assert len(one.files()) == 8
+
+
+def killed_after(written):
+    def method(self, path, *data):
+        written(self, path, *data)
+        raise KeyboardInterrupt
+
+    return method
+
+
+def test_a_kill_in_the_middle_leaves_nothing_broken(two, monkeypatch):
+    """Whatever was written, the next run goes on; a half-written file has a hidden name."""
+    one, other = two
+    names = [one.remember(f"Fact {number} of one machine.") for number in range(4)]
+    meet(one, other)
+    for name in names[:2]:
+        one.remember(f"Changed {name}.", id=name)
+    forget(one.hub, names[2:3])
+    one.remember("A new one.")
+    other.remember("Another text.", id=names[0])
+    one.sync()
+    kills = 0
+    with monkeypatch.context() as patch:
+        for method in ("create", "replace", "remove"):
+            patch.setattr(FolderFiles, method, killed_after(getattr(FolderFiles, method)))
+        while True:
+            try:
+                other.sync()
+                break
+            except KeyboardInterrupt:
+                kills += 1
+    (other.folder / ".kbhub-0123456789abcdef.tmp").write_text("half")
+
+    meet(one, other)
+
+    assert (kills, len(one.files())) == (3, 4)
+    assert "Another text." in "".join(one.files().values())
+
+
+def test_no_hook_runs_and_nothing_else_is_pushed(two, remote, tmp_path):
+    one, _ = two
+    git(one.environment.project, "commit", "-q", "--allow-empty", "-m", "x")
+    git(one.environment.project, "tag", "-a", "v1", "-m", "x")
+    git(one.environment.project, "config", "push.followTags", "true")
+    git(one.environment.project, "config", "core.hooksPath", ".git/own-hooks")
+    names = ("pre-push", "pre-receive", "update", "post-receive", "post-update", "reference-transaction", "pre-auto-gc")
+    for folder in (*(one.environment.project / ".git" / name for name in ("own-hooks", "hooks")), remote / "hooks"):
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            (folder / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+            (folder / name).chmod(0o755)
+    one.remember("Something.")
+
+    one.sync()
+
+    assert not (tmp_path / "ran").exists()
+    assert git(remote, "for-each-ref", "--format=%(refname)") == REF
+
+
+def test_what_is_missing_is_said_in_a_sentence(two, remote, tmp_path, monkeypatch):
+    one, _ = two
+    project = one.environment.project
+    one.remember("Something.")
+    for name in ("--upload-pack=touch ran", "nowhere", str(remote)):
+        with pytest.raises(UsageError, match=r"has no remote .* It has: origin"):
+            one.sync(to=name)
+    with pytest.raises(KbhubError, match="Cannot fetch"):
+        git(project, "remote", "add", "gone", str(tmp_path / "gone.git"))
+        one.sync(to="gone")
+    git(project, "remote", "add", "ext", "ext::touch ran")
+    with pytest.raises(KbhubError, match="ext"):
+        one.sync(to="ext")
+    git(project, "config", "core.sshCommand", "touch ran")
+    with pytest.raises(UsageError, match=r"core\.sshcommand"):
+        one.sync()
+    git(project, "config", "--unset", "core.sshCommand")
+    assert not (project / "ran").exists()
+    monkeypatch.setattr("kbhub.memory.git_ref.git_in", lambda folder: None)
+    with pytest.raises(UsageError, match="Install git"):
+        one.sync()
+    shutil.rmtree(project / ".git")
+    one.hub.rediscover()
+    with pytest.raises(UsageError, match="in no git repository"):
+        one.sync()
+
+
+def test_the_command_says_what_it_did(kbhub, environment, remote):
+    assert "has no remote 'origin'. Add one" in kbhub("memories", "sync", code=2).err
+    git(environment.project, "remote", "add", "origin", str(remote))
+    kbhub("remember", "Releases need the VPN.")
+    kbhub("remember", "--scope", "user", "The user likes tea.")
+
+    assert kbhub("memories", "sync", "--dry-run").out == (
+        "Would sync 1 memory with origin. Here: no change. There: 1 new.\n"
+    )
+    assert git(remote, "for-each-ref") == ""
+    assert kbhub("memories", "sync").out == "Synced 1 memory with origin. Here: no change. There: 1 new.\n"
+    assert kbhub("memories", "sync", "--user", "--json").json["ref"] == "refs/kbhub/user-memories"
+    assert git(remote, "for-each-ref", "--format=%(refname)") == f"{REF}\nrefs/kbhub/user-memories"
+
+
+def version(chance, number):
+    """A memory that somebody changed at some time, or that is gone."""
+    if chance.random() < 0.2:
+        return Gone(number)
+    lists = {key: chance.sample("abcde", chance.randrange(4)) for key in ("tags", "supersedes", "superseded_by")}
+    text = new_file({"id": "x", **lists, "namespace": chance.choice("abc")}, chance.choice(("One.", "Two.", "Three.")))
+    return Version(parse_memory(None, chance.choice(("a-x.md", "b-x.md")), text.encode(), 0), number)
+
+
+def test_merging_is_the_same_from_both_sides_and_twice():
+    chance = random.Random(5)
+    for _ in range(500):
+        base, one, other = (version(chance, number) for number in chance.sample(range(9), 3))
+        base = chance.choice((None, base))
+        both = merged(base, one, other)
+
+        assert merged(base, other, one) == both
+        assert same(merged(base, both, both), both)
+        assert same(merged(base, both, other), both)
+        assert same(merged(other, both, other), both)
+        assert merged(one, one, None) == one
+        assert same(merged(base, one, base), one) or base is None
