@@ -126,12 +126,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 253,
-    "lines": 65693,
-    "code lines": 45422,
+    "lines": 65737,
+    "code lines": 45451,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 49088,
+    "test lines": 49137,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 TARGET = Path(__file__).parent / "ui"
-SIZE = {"width": 1180, "height": 760}
+SIZE = {"width": 1280, "height": 760}
 
 MEMORIES = (
     (
@@ -82,7 +82,7 @@ def take(address: str) -> None:
         shown("graph", "/graph?near=1", "#graph[data-drawn]")
         shown("memories", "/memories", ".memory")
         shown("gaps", "/gaps", ".columns")
-        shown("ask", "/ask?q=how+do+we+roll+back+a+release", "#answer[aria-busy=false]")
+        shown("ask", "/?mode=ask&q=how+do+we+roll+back+a+release", "#answer[aria-busy=false]")
         page.emulate_media(color_scheme="dark")
         shown("dark", "/?q=how+do+we+roll+back+a+release", ".hit")
         browser.close()

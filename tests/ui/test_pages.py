@@ -121,6 +121,54 @@ def test_hits_are_walked_with_arrows_from_the_field(shared_tab):
     expect(page.locator("article.document")).to_be_visible()
 
 
+@pytest.mark.slow
+def test_the_current_hit_is_shown_in_its_document(shared_tab):
+    page = shared_tab.go("/?q=xylophone")
+    preview = page.locator("#preview")
+    expect(preview.locator("article")).to_contain_text("it hangs")
+    page.locator("#q").fill("zebra")
+    expect(preview.locator("article")).to_contain_text("A zebra that nobody links to.")
+    expect(page.locator("[data-item].current")).to_have_count(1)
+    page.set_viewport_size({"width": 1000, "height": 700})
+    expect(preview).to_be_hidden()
+    page.set_viewport_size({"width": 1280, "height": 720})
+    assert shared_tab.complaints == []
+
+
+@pytest.mark.slow
+def test_the_palette_goes_to_pages_documents_and_memories(shared_tab):
+    page = shared_tab.go("/graph")
+    for typed, title in (
+        ("heal", "Health"),
+        ("on ca", "On call"),
+        ("staging", "The staging database is wiped on Sundays"),
+    ):
+        page.keyboard.press("Control+k")
+        page.keyboard.type(typed)
+        expect(page.locator("#places li")).to_have_count(2)
+        page.keyboard.press("Enter")
+        expect(page).to_have_title(re.compile(title))
+    page.keyboard.press("Control+k")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page).to_have_title("Documents · kbhub")
+    assert shared_tab.complaints == []
+
+
+@pytest.mark.slow
+def test_a_search_starts_with_what_was_asked_and_what_changed(project, tab):
+    tab.go("/?q=who+carries+the+pager")
+    page = tab.go("/")
+    recent = page.locator(".start section", has_text="Recent searches")
+    expect(recent.get_by_role("link")).to_have_text(["who carries the pager"])
+    expect(page.get_by_role("link", name="Deploying")).to_be_visible()
+    expect(page.locator(".start .chips")).to_contain_text("#deploy 3")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#q")).to_have_value("who carries the pager")
+
+
 def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
     page = shared_tab.go("/read?ref=rollback.md:11-13")
 
@@ -301,6 +349,7 @@ def test_a_long_audit_shows_how_far_it_is(project, tab):
 @pytest.mark.slow
 def test_an_answer_comes_with_its_sources_first(shared_tab):
     page = shared_tab.go("/ask?q=what+do+I+do+when+the+rollback+hangs")
+    expect(page.get_by_label("ask")).to_be_checked()
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
     expect(page.locator("#answer .sources li").first).to_be_visible()
     page.locator("#answer .cite").first.click()

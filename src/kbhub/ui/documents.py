@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -22,7 +23,7 @@ from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole
 from kbhub.reading.reports import Neighbour, Related
 from kbhub.render.html import Addresses, LineRange, document_html, part_with, slug
-from kbhub.ui.site import Site, number_of, site_of
+from kbhub.ui.site import PAGES, Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.settings import Editor
@@ -74,6 +75,9 @@ NEIGHBOURS = 12
 KINDS = (("link", "Links to"), ("backlink", "Linked from"), ("related", "Related"), ("near", "Similar in meaning"))
 """Kind of neighbour, and its title; those by tag are to be had by the tag."""
 
+PLACES = 12
+"""Documents to go to that are listed."""
+
 LISTED = 500
 """Documents of one page of the list."""
 
@@ -97,7 +101,14 @@ def documents_page(request: Request) -> Response:
     if name is None and len(bases := site.bases()) == 1:
         name = bases[0].id
     if name is None:
-        return site.page(request, "documents.html", title="Documents", base=None, bases=_counted(site), entries=())
+        return site.page(
+            request,
+            "documents.html",
+            title="Documents",
+            base=None,
+            bases=counted_bases(site, list_documents(site.hub).documents),
+            entries=(),
+        )
     (base,) = site.hub.select([name])
     prefix = f"{folder}/" if folder else ""
     below = [one for one in list_documents(site.hub, base.id).documents if one.path.startswith(prefix)]
@@ -121,11 +132,13 @@ def document_page(request: Request) -> Response:
     if not ref.strip():
         raise UsageError("No document given.")
     whole = open_whole(site.hub, ref)
-    note_read(site.hub, whole.ref)
+    looked = "hx-request" in request.headers  # beside the hits
+    if not looked:
+        note_read(site.hub, whole.ref)
     line = number_of(request.query_params.get("from", ""), whole.lines[0] if whole.lines else 1)
     part = part_with(whole.document, line)
     found = [whole.lines] if whole.lines and whole.lines != (1, len(whole.document.lines)) else []
-    around = _around(site, whole)
+    around = None if looked else _around(site, whole)
     neighbours = around.neighbours if around else ()
     age = _age(site, whole)
     return site.page(
@@ -141,8 +154,8 @@ def document_page(request: Request) -> Response:
         neighbours=[(title, _of_kind(neighbours, kind)) for kind, title in KINDS],
         totals=around.totals if around else {},
         broken=[link for link in around.left if link.status == "broken"] if around else (),
-        memories=_memories_about(site, whole),
-        commits=commits(whole),
+        memories=() if looked else _memories_about(site, whole),
+        commits=() if looked else commits(whole),
         age=age,
         stale=age is not None and age > STALE_DAYS,
         editor=editor_address(site.hub, whole, line),
@@ -172,10 +185,30 @@ def read_address(ref: str) -> str:
     return f"/read?{urlencode({'ref': ref})}"
 
 
-def _counted(site: Site) -> list[Entry]:
-    listed = list_documents(site.hub).documents
-    counts = {base.id: sum(one.base == base.id for one in listed) for base in site.bases()}
+def counted_bases(site: Site, listed: Sequence[Listed]) -> list[Entry]:
+    """Return the active bases with how many documents they have."""
+    counts = Counter(one.base for one in listed)
     return [Entry(base.id, f"/documents?{urlencode({'base': base.id})}", counts[base.id]) for base in site.bases()]
+
+
+def places(request: Request) -> Response:
+    """List the pages, documents and memories whose names have the words that are typed, to go to one."""
+    site, text = site_of(request), request.query_params.get("q", "").strip()
+    words = text.lower().split()
+
+    def fits(name: str) -> bool:
+        return all(word in name.lower() for word in words)
+
+    found = [("page", name, address) for address, name, _ in PAGES if fits(name)]
+    listed = list_documents(site.hub).documents if words else ()
+    named = sorted(
+        (one for one in listed if fits(f"{one.title} {one.path}")),
+        key=lambda one: (not fits(one.title), not one.title.lower().startswith(text.lower()), len(one.title)),
+    )
+    for one in named[:PLACES]:
+        address = f"/memories/one?{urlencode({'id': one.ref})}" if one.kind == "memory" else read_address(one.ref)
+        found.append((one.ref, one.title, address))
+    return site.page(request, "places.html", q=text, places=found)
 
 
 def _entries(base: str, prefix: str, below: Sequence[Listed]) -> list[Entry]:

@@ -15,21 +15,23 @@ from urllib.parse import urlencode
 
 import anyio
 import anyio.lowlevel
-from starlette.responses import StreamingResponse
+from starlette.responses import RedirectResponse, StreamingResponse
 
 from kbhub.answers.answer import Answer, Source
 from kbhub.answers.question import answer_without_client, prepare
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError
 from kbhub.index.catalogue import tags_of, values_of
 from kbhub.index.query.parser import FILTER
+from kbhub.reading.lists import list_documents
 from kbhub.render.html import answer_html, rendered
 from kbhub.render.search import answer_notes
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS, Hit, Query, SearchResult
-from kbhub.ui.documents import read_address
+from kbhub.ui.documents import counted_bases, read_address
 from kbhub.ui.site import Site, number_of, site_of
 from kbhub.usage.log import USER, record
+from kbhub.usage.reports import show_log
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -52,6 +54,15 @@ TYPED = (("type", "Type"), ("status", "Status"))
 AGES = (("age:<7d", "last week", 7), ("age:<30d", "last month", 30), ("age:<1y", "last year", 365))
 """Filter, label and days of each age."""
 
+STARTED = 8
+"""Recent searches and changed documents shown before there is a query."""
+
+LOGGED = 60
+"""Queries among which those of the user are looked for."""
+
+ASK = "ask"
+"""The mode in which the page answers instead of listing hits."""
+
 EXAMPLES = (
     ("kind:memory", "memories"),
     ("age:<7d", "what changed this week"),
@@ -72,15 +83,12 @@ class Facet:
 
 
 def search_page(request: Request) -> Response:
-    """Answer a query, or show how to ask."""
-    site = site_of(request)
+    """Answer a query, have the browser fetch the answer to a question, or show where to start."""
+    site, mode = site_of(request), request.query_params.get("mode", "hybrid")
     site.look()
     asked = query_of(request, limit=FACETED)
-    bases = site.bases()
-    if not asked.text.strip():
-        return site.page(
-            request, "search.html", asked=asked, bases=bases, result=None, documents=site.documents(), examples=EXAMPLES
-        )
+    if not asked.text.strip() or mode == ASK:
+        return _start(site, request, asked, mode)
     began = time.perf_counter()
     result = search(site.hub, asked)
     if "hx-request" not in request.headers:  # as one types, nothing is noted
@@ -89,7 +97,7 @@ def search_page(request: Request) -> Response:
         request,
         "search.html",
         asked=asked,
-        bases=bases,
+        mode=mode,
         result=result,
         shown=result.hits[:PAGE],
         notes=[note for note in result.notes if note not in LEADING_NOTES],
@@ -98,6 +106,29 @@ def search_page(request: Request) -> Response:
         counted_hits=len(result.hits),
         next_page=address_of(asked, offset=asked.offset + PAGE) if len(result.hits) > PAGE else None,
         previous_page=address_of(asked, offset=max(0, asked.offset - PAGE)),
+    )
+
+
+def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
+    """Show what was asked and changed last, tags and bases; for a question, the place of its answer."""
+    listed = () if asked.text.strip() else list_documents(site.hub).documents
+    queries = () if asked.text.strip() else show_log(site.hub, LOGGED).queries
+    dated = sorted((one for one in listed if one.date), key=lambda one: one.date or "", reverse=True)
+    return site.page(
+        request,
+        "search.html",
+        asked=asked,
+        mode=mode,
+        result=None,
+        bases=site.bases(),
+        model=site.hub.config().settings.answers.model,
+        recent=list({query.text: query for query in reversed(queries) if query.client == USER}.values())[
+            : -STARTED - 1 : -1
+        ],
+        changed=dated[:STARTED],
+        tags=Counter(tag for one in listed for tag in one.tags).most_common(SHOWN_TAGS * 2),
+        counted_bases=counted_bases(site, listed),
+        examples=EXAMPLES,
     )
 
 
@@ -132,7 +163,7 @@ def query_of(request: Request, limit: int) -> Query:
     try:
         return Query(
             text=values.get("q", ""),
-            mode=values.get("mode", "hybrid"),  # type: ignore[arg-type]  # checked by the query
+            mode=values.get("mode", "hybrid").replace(ASK, "hybrid"),  # type: ignore[arg-type]  # checked by the query
             bases=tuple(values.getlist("base")),
             limit=limit,
             offset=number_of(values.get("offset", "")),
@@ -260,19 +291,9 @@ def _conclusion(first: Hit, second: Hit) -> str:
 
 
 def ask_page(request: Request) -> Response:
-    """Show the question, and have the browser fetch the answer."""
-    site = site_of(request)
-    site.look()
-    question = request.query_params.get("q", "").strip()
-    return site.page(
-        request,
-        "ask.html",
-        title=question or "Ask",
-        question=question,
-        bases=site.bases(),
-        chosen=request.query_params.getlist("base"),
-        model=site.hub.config().settings.answers.model,
-    )
+    """Lead to the search, of which asking is a mode."""
+    pairs = [pair for pair in request.query_params.multi_items() if pair[0] in ("q", "base")]
+    return RedirectResponse(f"/?{urlencode([('mode', ASK), *pairs])}")
 
 
 async def stream(request: Request) -> Response:

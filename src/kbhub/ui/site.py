@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse
@@ -14,7 +13,7 @@ from starlette.responses import HTMLResponse
 from kbhub import __version__
 from kbhub.editing.audit import audit, fix
 from kbhub.editing.findings import AuditReport
-from kbhub.errors import IndexUnavailable, KbhubError, WriteRefused
+from kbhub.errors import KbhubError, WriteRefused
 from kbhub.hub import Hub
 from kbhub.render.html import environment, rendered
 from kbhub.sync.background import Background
@@ -89,7 +88,6 @@ PAGES = (
     ("/memories", "Memories", "m"),
     ("/gaps", "Gaps", "u"),
     ("/health", "Health", "h"),
-    ("/ask", "Ask", "a"),
 )
 """Address, name and key after `g` of each page."""
 
@@ -152,15 +150,6 @@ class Site:
             return self.hub.discovery().bases
         except KbhubError:
             return ()
-
-    def documents(self) -> int:
-        """Return how many documents are indexed."""
-        count = 0
-        for base in self.bases():
-            index = self.hub.index(base)
-            with suppress(IndexUnavailable), index.snapshot():
-                count += index.counts()[0]
-        return count
 
     def _common(self, request: Request) -> Mapping[str, Any]:
         try:

@@ -5,65 +5,107 @@ const inField = (element) => element.matches("input:not([type=checkbox]):not([ty
 let waitingForGo = false;
 
 function items() {
-  return [...document.querySelectorAll("[data-item]")];
+  return [...(document.querySelector("dialog[open]") ?? document).querySelectorAll("[data-item]")];
 }
 
+function choose(item) {
+  items().forEach((one) => one.classList.toggle("current", one === item));
+  preview(item);
+}
+
+// From outside of the list to its current item, else to the next or the one before.
 function move(step) {
   const all = items();
   const at = all.findIndex((item) => item.classList.contains("current"));
-  const next = all[Math.max(0, Math.min(all.length - 1, at < 0 ? (step > 0 ? 0 : all.length - 1) : at + step))];
+  const inside = at >= 0 && all[at].contains(document.activeElement);
+  const next = all[Math.max(0, Math.min(all.length - 1, inside ? at + step : Math.max(at, 0)))];
   if (!next) return;
-  all.forEach((item) => item.classList.toggle("current", item === next));
+  choose(next);
   next.scrollIntoView({ block: "nearest" });
   next.querySelector("[data-open]")?.focus({ preventScroll: true });
 }
 
+// Where the window has room, the current hit is shown in its document.
+let waiting = 0;
+function preview(item) {
+  const pane = document.querySelector("#preview");
+  const link = item?.querySelector("[data-open]");
+  if (!link || !pane?.checkVisibility() || pane.dataset.of === link.href) return;
+  pane.dataset.of = link.href;
+  clearTimeout(waiting);
+  waiting = setTimeout(async () => {
+    await htmx.ajax("GET", link.href, { source: pane, target: pane }).catch(() => {});
+    const found = pane.querySelector("#doc-found");
+    pane.scrollTop = found ? found.offsetTop - pane.clientHeight / 3 : 0;
+  }, 60);
+}
+
+function begin() {
+  const first = document.querySelector(".hit");
+  if (first && document.querySelector("#preview").checkVisibility() && !document.querySelector(".current")) choose(first);
+}
+document.addEventListener("DOMContentLoaded", begin);
+document.addEventListener("htmx:afterSettle", (event) => event.target.id === "results" && begin());
+
+// A question is answered when it is sent, not while it is typed.
+document.addEventListener("htmx:configRequest", (event) => {
+  if (event.detail.elt.id === "search" && event.detail.parameters.mode === "ask") event.preventDefault();
+});
+document.addEventListener("change", (event) => {
+  if (event.target.value === "ask" && event.target.form.q.value.trim()) event.target.form.requestSubmit();
+});
+
+function openPalette() {
+  const palette = document.querySelector("#palette");
+  if (palette.open) return;
+  palette.showModal();
+  palette.querySelector("input").select();
+  htmx.trigger("#goto", "places");
+}
+
 document.addEventListener("keydown", (event) => {
+  if (event.key === "k" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    openPalette();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const target = event.target;
+  const target = event.target, inDialog = target.closest("dialog");
+  const up = event.key === "ArrowUp";
   if (event.key === "Escape") {
     if (inField(target)) target.blur();
     waitingForGo = false;
-    return;
-  }
-  if (inField(target)) {
-    if (event.key !== "ArrowDown" || target.id !== "q" || !items().length) return;
+  } else if ((up || event.key === "ArrowDown") && items().length && target.matches("#q, #goto, body, main, [data-open]")) {
     event.preventDefault();
-    target.blur();
-    move(1);
-    return;
-  }
+    const field = document.querySelector(inDialog ? "#goto" : "#q");
+    if (!up) move(1);
+    else if (items()[0].contains(target)) field?.focus();
+    else move(-1);
+  } else if (!inField(target) && !inDialog) pressed(event);
+});
+
+function pressed(event) {
+  const field = document.querySelector("#q");
   if (waitingForGo) {
     waitingForGo = false;
-    const link = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
-    if (link) {
-      event.preventDefault();
-      link.click();
-    }
-    return;
-  }
-  const field = document.querySelector("#q");
-  if (event.key === "/" && field) {
-    event.preventDefault();
-    field.focus();
-    field.select();
+    document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();
   } else if (event.key === "/") {
-    location.href = "/";
-  } else if (event.key.startsWith("Arrow") && items().length && target.matches("body, main, [data-open]")) {
-    const up = event.key === "ArrowUp";
-    if (!up && event.key !== "ArrowDown") return;
     event.preventDefault();
-    if (up && field && items()[0].matches(".current")) field.focus();
-    else move(up ? -1 : 1);
-  } else if (event.key === "j") move(1);
+    if (field) field.select();
+    else location.href = "/";
+  } else if (event.key === "Enter" && event.target.matches("body, main")) document.querySelector(".current [data-open]")?.click();
+  else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
   else if (event.key === "g") waitingForGo = true;
   else if (event.key === "x") document.querySelector(".current input[type=checkbox]")?.click();
   else if (event.key === "?") document.querySelector("#keys").showModal();
-});
+}
 
 document.addEventListener("click", async (event) => {
   if (event.target.closest("[data-keys]")) document.querySelector("#keys").showModal();
+  if (event.target.closest("[data-palette]")) openPalette();
+  if (event.target.closest("#palette") === event.target) event.target.close();
+  const hit = event.target.closest(".hit");
+  if (hit && !event.target.closest("a, details")) choose(hit);
   const narrow = event.target.closest("button.narrow");
   if (narrow) narrow.ariaExpanded = document.querySelector("#facets").classList.toggle("open");
   const copy = event.target.closest("[data-copy]");
@@ -86,6 +128,11 @@ document.addEventListener("change", allow);
 addEventListener("pageshow", allow);
 
 document.addEventListener("submit", (event) => {
+  const first = event.target.closest("#palette") && items()[0]?.querySelector("[data-open]");
+  if (first) {
+    event.preventDefault();
+    first.click();
+  }
   const { confirm: one, confirmMany: many } = event.submitter?.dataset ?? {};
   const count = chosen(event.target);
   const question = many && count > 1 ? many.replace("{count}", count) : one;
