@@ -36,8 +36,10 @@ DAY = 86_400.0
 NOON = 1_763_812_800.0  # 2025-11-22T12:00:00Z
 
 
-# A busy machine makes an example late, never wrong.
-hypothesis.settings.register_profile("patient", deadline=None)
+# A busy machine makes an example late, never wrong. More examples: `pytest --hypothesis-profile thorough`.
+LATE = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("patient", max_examples=25, **LATE)
+hypothesis.settings.register_profile("thorough", max_examples=300, **LATE)
 hypothesis.settings.load_profile("patient")
 
 

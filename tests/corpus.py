@@ -19,26 +19,8 @@ _TOPICS = [
     "invoice payment refund order basket customer discount shipping stock price",
 ]
 _COMMON = [
-    "the",
-    "a",
-    "of",
-    "to",
-    "in",
-    "and",
-    "is",
-    "for",
-    "with",
-    "on",
-    "when",
-    "we",
-    "it",
-    "this",
-    "that",
-    "from",
-    "by",
-    "as",
-    "be",
-    "are",
+    *("the", "a", "of", "to", "in", "and", "is", "for", "with", "on", "when", "we", "it", "this", "that", "from"),
+    *("by", "as", "be", "are"),
 ]
 
 

@@ -29,15 +29,8 @@ VALIDATORS = ("@anthropic-ai/mcpb@2.1.2", "dockerfile-utils@0.16.3")
 """Of the bundle and of the Dockerfile."""
 
 CLIENTS = (
-    "@anthropic-ai/claude-code",
-    "@github/copilot",
-    "@google/gemini-cli",
-    "@kilocode/cli",
-    "@openai/codex",
-    "@qwen-code/qwen-code",
-    "@sourcegraph/amp",
-    "droid",
-    "opencode-ai",
+    *("@anthropic-ai/claude-code", "@github/copilot", "@google/gemini-cli", "@kilocode/cli", "@openai/codex"),
+    *("@qwen-code/qwen-code", "@sourcegraph/amp", "droid", "opencode-ai"),
 )
 """Their newest versions: that is what users have."""
 

@@ -19,7 +19,7 @@ from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.sync import sync_base
 from kbhub.types import Base
 
-KILLS, KILLS_AT_ONCE = 200, 8
+KILLS, KILLS_AT_ONCE = 120, 8
 """Moments at which a process is killed in all, and those of them that every run of the tests takes."""
 
 PHASES = ("indexing", "optimising", "checkpointing", "outside")
@@ -132,9 +132,7 @@ from kbhub.__main__ import main; sys.exit(main(['index']))
 
 
 @POSIX
-@pytest.mark.parametrize(
-    "numbers", [[signal.SIGTERM], [signal.SIGINT], [signal.SIGINT, signal.SIGINT]], ids=["TERM", "INT", "INT twice"]
-)
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]], ids=["TERM", "INT twice"])
 def test_a_signal_ends_indexing_in_order(environment, numbers):
     for name, text in sentences(40).items():
         environment.write(f"knowledge/{name}", f"# {name}\n\n{text}\n")

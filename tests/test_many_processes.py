@@ -15,7 +15,7 @@ def documents(window):
 
 @pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_servers_that_start_together_index_once(environment, count):
-    for number in range(400):
+    for number in range(150):
         environment.write(f"knowledge/{number}.md", f"# Note {number}\n\nabout zebra{number} and {'words ' * 50}\n")
     environment.write("knowledge/last.md", "# Giraffe\n")
     with windows(environment) as begin:
@@ -26,20 +26,20 @@ def test_servers_that_start_together_index_once(environment, count):
         for window, number in zip(opened, asked, strict=True):
             assert "result" in window.answer(number)
         for window in opened:
-            until(lambda window=window: documents(window) == 401)
+            until(lambda window=window: documents(window) == 151)
             assert "last.md" in text_of(window.ask(call("search", query="giraffe")))
         assert [window.end() for window in opened] == [0] * count
 
     hub = environment.hub()
     connection = apsw.Connection(str(hub.index(hub.select()[0]).path))
-    assert connection.execute("SELECT count(*), max(id) FROM chunk").fetchone() == (401, 401)
+    assert connection.execute("SELECT count(*), max(id) FROM chunk").fetchone() == (151, 151)
     assert connection.execute("PRAGMA quick_check").get == "ok"
     connection.close()
 
 
 def test_a_server_takes_over_when_the_one_that_indexes_is_killed(environment):
     """The rest is indexed by who is left, without being asked."""
-    for number in range(800):
+    for number in range(400):
         environment.write(f"knowledge/{number}.md", f"# Note {number}\n\n{'words of many kinds ' * 60}\n")
     with windows(environment) as begin:
         first, second = begin(SERVE), begin(SERVE)
@@ -47,5 +47,5 @@ def test_a_server_takes_over_when_the_one_that_indexes_is_killed(environment):
             window.handshake()
             window.ask(LIST)
         first.process.kill()
-        until(lambda: documents(second) == 800)
+        until(lambda: documents(second) == 400)
         assert second.end() == 0

@@ -82,20 +82,6 @@ def test_nothing_is_left_by_commands_that_index_nothing(environment, kbhub):
         assert [*Path(environment.env["KBHUB_CACHE_DIR"]).rglob("*"), *environment.home.rglob("*")] == [], arguments
 
 
-@pytest.mark.parametrize("logged", [True, False])
-def test_what_is_asked_stays_in_the_users_own_log_or_is_written_nowhere(environment, kbhub, monkeypatch, logged):
-    """No cache, index or file of the project keeps a query; the log that may is the user's alone (mdvault: 16)."""
-    environment.write("knowledge/a.md", "# Zebra\n")
-    monkeypatch.setenv("KBHUB_LOG__QUERIES", str(logged).lower())
-    for arguments in (("search", "zebra secretquestion"), ("search", "--mode", "semantic", "secretquestion")):
-        kbhub(*arguments, code=0)
-    kept = [name for name, data in tree(environment.home.parent).items() if b"secretquestion" in data]
-
-    assert bool(kept) == logged
-    assert all(name.startswith("data/queries/") for name in kept)
-    assert all((environment.home.parent / name).stat().st_mode & 0o077 == 0 for name in kept)
-
-
 def test_the_project_is_left_as_it_is(environment, kbhub):
     """Searching, reading and indexing write nothing into a repository (knowledgebased: 17)."""
     environment.write("knowledge/a.md", "# Zebra\n")

@@ -145,7 +145,7 @@ def placed(value, top):
 
 
 @posix
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(conversation=st.lists(calls, min_size=CALLS, max_size=CALLS))
 def test_no_argument_of_any_tool_reaches_out_of_the_bases(guarded, conversation):
     top = guarded.home.parent
@@ -157,7 +157,7 @@ def test_no_argument_of_any_tool_reaches_out_of_the_bases(guarded, conversation)
 
 
 @posix
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(ref=refs | absolute())
 def test_no_ref_reads_outside_the_bases(guarded, ref):
     result = guarded.hub().read([placed(ref, guarded.home.parent)])

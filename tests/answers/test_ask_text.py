@@ -161,22 +161,8 @@ def test_what_is_beyond_the_length_asked_for_is_dropped():
 @pytest.mark.parametrize(
     "piece",
     [
-        "Redeploy [1]. ",
-        "a",
-        "[",
-        "[1]",
-        "`",
-        "![",
-        "<!--",
-        "[a](",
-        "[1,",
-        "` ",
-        ".",
-        "- a\n",
-        "\n",
-        "【1",
-        ' ."',
-        "<think>",
+        *("Redeploy [1]. ", "a", "[", "[1]", "`", "![", "<!--", "[a](", "[1,", "` ", ".", "- a\n", "\n", "【1"),
+        *(' ."', "<think>"),
     ],
 )
 def test_a_model_that_writes_on_and_on_holds_nobody_up(piece):
@@ -278,15 +264,9 @@ def test_a_prompt_is_the_same_every_time():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("NO_ANSWER", True),
-        ("**NO_ANSWER**.", True),
-        ("The passages do not answer this.", True),
-        ("NO_ANSWER: they are about cheese.", True),
-        ("No answer is needed [1].", False),
-        ("Redeploy [1].", False),
-        ("NO_ANSWER [1]", True),
-        ("<think>Hm [1].</think>NO_ANSWER", True),
-        ("", False),
+        *(("NO_ANSWER", True), ("**NO_ANSWER**.", True), ("The passages do not answer this.", True)),
+        *(("NO_ANSWER: they are about cheese.", True), ("No answer is needed [1].", False)),
+        *(("Redeploy [1].", False), ("NO_ANSWER [1]", True), ("<think>Hm [1].</think>NO_ANSWER", True), ("", False)),
     ],
 )
 def test_that_the_passages_do_not_answer_is_understood(text, expected):

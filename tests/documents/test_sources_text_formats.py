@@ -1,15 +1,13 @@
 """reStructuredText, Org, AsciiDoc and plain text: the structure is found, and lines are those of the file."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, section
 from kbhub.documents.sources.markup import MAX_VALUES, scan_org
 from kbhub.documents.sources.text_formats import read_text
-
-many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 RST = """\
 :orphan:
@@ -346,7 +344,6 @@ texts = st.one_of(
 )
 
 
-@many
 @given(
     st.sampled_from(("a.rst", "a.org", "a.adoc", "a.txt")),
     st.one_of(texts.map(str.encode), st.binary(max_size=200), texts.map(lambda text: text.encode("utf-16"))),

@@ -590,11 +590,3 @@ def test_what_a_killed_process_left_is_swept_later(hub, shop):
 
     assert not old.exists()
     assert new.exists()
-
-
-def test_a_pdf_is_never_written_to(hub, shop):
-    file = shop.write("knowledge/manual.pdf", b"%PDF-1.4\nhello")
-    for mode in ("update", "append"):
-        with pytest.raises(WriteRefused, match="PDF cannot be written"):
-            write_document(hub, "manual.pdf", text="x", mode=mode)
-    assert file.read_bytes() == b"%PDF-1.4\nhello"

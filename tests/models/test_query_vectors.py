@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import EmbedderError
@@ -100,7 +100,6 @@ def test_the_words_of_documents_have_their_vectors(quick, whole):
 PRINTED = "".join(chr(code) for code in range(32, 127))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(PRINTED, max_size=60) | st.text(string.ascii_letters + " -", max_size=90) | st.text(max_size=30))
 def test_any_text_has_its_vector(quick, whole, text):
     assert has_its_vector(quick, whole, text)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from conftest import synced
+from conftest import make_environment, synced
 from kbhub.search.judge import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
 from kbhub.search.plan import RANKED
 from kbhub.types import Query
@@ -37,11 +37,12 @@ def configure(environment, folder, **said):
     environment.write(environment.home / ".kbhub.json", json.dumps(config))
 
 
-@pytest.fixture
-def hub(environment):
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
     """A hub with 260 documents that have the word `zebra`, and 40 that have not."""
-    write_notes(environment)
-    return synced(environment)
+    made = make_environment(tmp_path_factory.mktemp("notes"))
+    write_notes(made)
+    return synced(made)
 
 
 def walk(hub, **asked):
@@ -78,11 +79,12 @@ def test_pages_have_every_document_with_the_word_once(hub, mode):
 
 def test_pages_are_cut_from_one_list(hub):
     """However long they are, and as one has them again."""
-    assert (
-        names(walk(hub)[0])
-        == names(walk(hub, limit=100)[0])
-        == names(walk(hub, limit=1)[0][:100]) + names(walk(hub, limit=13)[0][100:])
-    )
+    every = names(walk(hub)[0])
+    offsets = (0, 1, 2, 98, 99, 100, 101, 250)
+    ones = [hub.search(Query(text="zebra", limit=1, offset=offset)).hits[0] for offset in offsets]
+
+    assert every == names(walk(hub, limit=100)[0]) == names(walk(hub, limit=13)[0])
+    assert names(ones) == [every[offset] for offset in offsets]
 
 
 def test_every_chunk_is_listed_where_a_hit_is_a_chunk(environment):
@@ -171,8 +173,10 @@ def test_of_what_both_signals_found_it_is_said_where_the_list_ends(hub):
     assert ENDS_WITH_BOTH in last.notes
 
 
-def test_all_lists_every_file(hub, kbhub):
+def test_all_lists_every_file(environment, kbhub):
     """As many lines as there are documents, in the order of the pages."""
+    write_notes(environment)
+    hub = synced(environment)
     listed = kbhub("search", "zebra", "--mode", "keyword", "--all", "--files", code=0)
 
     assert MATCHING == len(listed.out.splitlines())

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import make_environment
@@ -18,8 +18,8 @@ from test_daemon import furnish
 from test_daemon_http import HTTP, headers_of
 
 SERVE = ("-m", "kbhub", "serve")
-MORE_SEEDS = range(2, 5)
-SHORT, LONG = 50, 600
+MORE_SEEDS = range(2, 4)
+SHORT, LONG = 50, 400
 """Frames of one fuzz."""
 
 
@@ -104,7 +104,6 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.text(), json_values), st.integers() | st.text(max_size=20), st.integers(0, 5))
-@settings(max_examples=50, deadline=None)
 def test_the_id_is_found_without_reading(members, identifier, size):
     members = {name: value for name, value in members.items() if name not in ("id", "result", "error")}
     line = json.dumps(members | {"id": identifier}).encode()
@@ -117,7 +116,6 @@ def test_the_id_is_found_without_reading(members, identifier, size):
 
 
 @given(st.binary(max_size=300), st.integers(1, 50))
-@settings(max_examples=200, deadline=None)
 def test_any_bytes_are_cut_into_frames(data, size):
     whole = list(frames([data]))
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -60,30 +59,8 @@ def inspect(environment, tmp_path):
     return run
 
 
-def result_of(done):
-    return json.loads(done.stdout)["result"]
-
-
 def test_every_tool_is_portable(inspect):
     done = inspect("--method", "tools/list", "--strict")
 
     assert done.stderr.strip() == ""
     assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == list(ALL)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_foreign_client_is_served_in_both_eras(inspect, era):
-    common = ("--format", "json", "--protocol-era", era, "--method")
-    found = result_of(
-        inspect(*common, "tools/call", "--tool-name", "search", "--tool-args-json", '{"query": "canary first"}')
-    )
-    document = result_of(inspect(*common, "resources/read", "--uri", "kbhub://project/deploy.md"))
-    listed = result_of(inspect(*common, "resources/list"))
-    templates = result_of(inspect(*common, "resources/templates/list"))
-    prompt = result_of(inspect(*common, "prompts/get", "--prompt-name", "search_first", "--prompt-args", "question=x"))
-
-    assert re.search(r"^1\. deploy\.md:1-3 ", found["content"][0]["text"], re.MULTILINE)
-    assert document["contents"][0]["text"] == "# Deploying\n\nA canary first.\n"
-    assert [one["uri"] for one in listed["resources"]] == ["kbhub://project/deploy.md"]
-    assert templates["resourceTemplates"][0]["uriTemplate"] == "kbhub://{base}/{+path}"
-    assert "Call `search`" in prompt["messages"][0]["content"]["text"]

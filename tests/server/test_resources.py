@@ -172,16 +172,6 @@ async def test_what_is_no_document_is_refused(shop, mode):
             assert "secret\n" not in error.message
 
 
-async def test_a_wrong_configuration_is_told(shop, mode):
-    config = shop.write(f"{shop.home}/.kbhub.json", '{"bases": 3}')
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        assert ".kbhub.json: bases: " in (await refused(client.read_resource("kbhub://project/deploy.md"))).message
-        assert ".kbhub.json: bases: " in (await refused(client.list_resources())).message
-        assert (await client.complete(DOCUMENT, {"name": "base", "value": ""})).completion.values == []
-        config.unlink()
-        assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
-
-
 async def test_a_memory_that_is_read_counts_as_used(shop, mode):
     async with Client(create_server(shop.hub()), mode=mode) as client:
         done = text_of(await client.call_tool("remember", {"text": "Tabs, not spaces."}))

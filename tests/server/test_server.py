@@ -77,15 +77,6 @@ async def test_bases_are_a_name_a_list_or_left_out(notes, mode):
         assert text_of(result).startswith("Hits 1-")
 
 
-async def test_settings_give_the_defaults(notes, mode):
-    notes.write(f"{notes.home}/.kbhub.json", '{"search": {"limit": 2, "mode": "keyword"}}')
-
-    text = text_of(await ask(create_server(notes.hub()), mode, "search", query="deploy"))
-
-    assert text.startswith("Hits 1-2 of ")
-    assert "(keyword)" in text.split("\n")[0]
-
-
 async def test_a_near_miss_is_suggested_and_does_not_hide_the_rest(notes, mode):
     async with Client(create_server(notes.hub()), mode=mode) as client:
         await client.call_tool("search", {"query": "deploy"})

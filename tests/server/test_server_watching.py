@@ -41,24 +41,6 @@ async def test_status_says_how_changes_are_noticed(environment, mode, monkeypatc
     assert told in status
 
 
-@pytest.mark.anyio
-async def test_status_says_that_no_events_can_be_had(environment, mode, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError("OS file watch limit reached.")
-
-    monkeypatch.setattr(kbhub.sync.watch, "watch", refuse)
-    environment.write("knowledge/deploy.md", "# Deploy\n")
-    server = create_server(environment.hub())
-    async with Client(server, mode=mode) as client:
-        await client.call_tool("search", {"query": "deploy"})
-        begun(server)
-        while "limit reached" not in (server._opened().watcher.state("project") or ""):  # pytest's timeout bounds this
-            await client.call_tool("search", {"query": "deploy"})
-        status = (await client.call_tool("status", {})).content[0].text
-
-    assert "polled every 2 s: OS file watch limit reached." in status
-
-
 def test_a_server_that_watches_ends_at_once(environment):
     """The thread that waits for events, five seconds unless it is told, does not keep the process."""
     environment.write("knowledge/deploy.md", "# Deploy\n")

@@ -93,17 +93,6 @@ async def test_documents_are_written_only_where_a_base_may_be(shop):
     assert not {"write_document", "delete_document", "rename_document"} & set(await names_of(shop))
 
 
-async def test_a_wrong_name_in_the_setting_is_told_by_every_tool(shop, mode):
-    configure(shop, tools=["serach"])
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        names = [tool.name for tool in (await client.list_tools()).tools]
-        text = await refused(client, "search", query="x")
-
-    assert names == list(CORE)
-    assert "tools.0: expected 'search', 'read', " in text
-    assert 'not "serach"' in text
-
-
 async def test_instructions_name_only_what_is_offered(shop):
     assert "`remember`" in instructions(shop.hub())
     assert "`remember`" not in instructions(shop.hub(read_only=True))

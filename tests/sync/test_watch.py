@@ -193,12 +193,6 @@ def test_where_events_cannot_be_had_files_are_polled(shop, monkeypatch):
         assert "watch limit reached" in watched.watcher.state("project")
 
 
-def test_a_base_on_a_network_mount_is_polled(shop, monkeypatch):
-    monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: [(str(shop.project), "nfs4")])
-    with Watched(shop.hub()) as watched:
-        assert "nfs4" in watched.watcher.state("project")
-
-
 def test_a_base_that_another_process_indexes_is_taken_over(shop):
     """While the lock is held elsewhere nothing is done twice; when its holder goes, the rest is done here."""
     hub = shop.hub()

@@ -3,13 +3,11 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.extensions.formats.notebook import read_canvas
-
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def node(kind: str, x: int, y: int, size: int = 10, **more: object) -> dict[str, object]:
@@ -100,7 +98,6 @@ nodes = st.one_of(
 )
 
 
-@many
 @given(
     st.one_of(
         st.binary(max_size=200),
@@ -116,7 +113,6 @@ def test_any_bytes_parse(data):
     chunk_document(document)
 
 
-@many
 @given(st.lists(st.tuples(*[st.integers(0, 30)] * 4), max_size=12))
 def test_no_card_is_lost_however_groups_overlap(places):
     """Each card and each group is in the text once."""

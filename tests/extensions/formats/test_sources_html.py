@@ -1,13 +1,11 @@
 """HTML as Markdown: structure is kept, chrome is dropped, and no input is too odd or too deep."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.extensions.formats.html import markdown_of, read_html
-
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def lines(text: str) -> list[str]:
@@ -138,7 +136,6 @@ pieces = st.one_of(
 pages = st.lists(pieces, max_size=60).map("".join)
 
 
-@many
 @given(st.one_of(st.binary(max_size=300), pages.map(str.encode), st.text(max_size=200).map(str.encode)))
 def test_any_bytes_parse(data):
     """Whatever the bytes are, there is a document whose lines, headings and spans fit together."""
@@ -156,7 +153,6 @@ tags_alone = st.sampled_from([f"<{tag}>" for tag in TAGS if tag not in ("nav", "
 closing = st.sampled_from([f"</{tag.split()[0].rstrip('/')}>" for tag in TAGS])
 
 
-@many
 @given(st.lists(st.one_of(tags_alone, closing, st.just("word ")), max_size=60))
 def test_no_word_is_lost(parts):
     """However tags are nested, each word outside of chrome is in the Markdown (spanning cells may repeat it)."""

@@ -3,13 +3,11 @@
 from email.message import EmailMessage
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.extensions.formats.mail import read_mail
-
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def mail(text: str | None = None, subject: str = "The subject") -> EmailMessage:
@@ -166,7 +164,6 @@ lines = st.sampled_from(
 )
 
 
-@many
 @given(st.one_of(st.binary(max_size=200), st.lists(lines, max_size=30).map("\n".join).map(str.encode)))
 def test_any_bytes_parse(data):
     """Whatever the bytes are, there is a document that can be cut and stored."""

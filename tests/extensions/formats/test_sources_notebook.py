@@ -3,13 +3,11 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.extensions.formats.notebook import OUTPUT_CHARACTERS, read_notebook
-
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def read(record: object):
@@ -139,16 +137,8 @@ json_values = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 (
-                    "cells",
-                    "cell_type",
-                    "source",
-                    "outputs",
-                    "text",
-                    "data",
-                    "text/plain",
-                    "metadata",
-                    "worksheets",
-                    "level",
+                    *("cells", "cell_type", "source", "outputs", "text", "data", "text/plain", "metadata"),
+                    *("worksheets", "level"),
                 )
             ),
             inner,
@@ -166,7 +156,6 @@ cells = st.fixed_dictionaries(
 )
 
 
-@many
 @given(
     st.one_of(
         st.binary(max_size=200),

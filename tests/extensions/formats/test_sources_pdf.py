@@ -1,16 +1,12 @@
 """PDF files are searched and read by page, and none of them can do harm."""
 
-import subprocess
-import sys
 import time
 
 import pytest
 
 import kbhub.extensions.formats.pdf
 import kbhub.workspace.formats
-from conftest import synced
-from kbhub.render.bases import sync_report
-from kbhub.render.terminal import text as text_of
+from conftest import make_environment, synced
 from kbhub.types import Query
 from pdfs import a_pdf, encrypted
 
@@ -30,70 +26,49 @@ def read(hub, ref):
     return result.readings[0]
 
 
-@pytest.fixture
-def hub(environment):
-    """A hub over a base with a manual and a note."""
-    environment.write("knowledge/manual.pdf", MANUAL)
-    environment.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
-    return synced(environment)
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    """A user whose project has a manual and a note."""
+    made = make_environment(tmp_path_factory.mktemp("pdf"))
+    made.write("knowledge/manual.pdf", MANUAL)
+    made.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
+    return made
+
+
+@pytest.fixture(scope="module")
+def hub(shelf):
+    """A hub over them, on the first of December 2025."""
+    return synced(shelf, clock=lambda: 1_764_547_200.0)
 
 
 def problems(hub):
     return {one.subject: one.message for one in hub.status().bases[0].problems}
 
 
-def test_a_page_is_found_with_its_number_and_chapter(hub):
-    """The hit names document, chapter and page, and shows the very text."""
+def test_a_page_is_found_with_its_number_and_chapter_and_the_day_of_its_file(hub):
+    """The hit names document, chapter and page, and its lines are those that reading shows."""
     hit = hub.search(Query(text="valve torque")).hits[0]
 
-    assert ("manual.pdf", "Pump manual", ("Maintenance", "Page 2"), "pdf") == (
-        hit.ref, hit.title, hit.headings, hit.kind,
+    assert ("manual.pdf", "Pump manual", ("Maintenance", "Page 2"), "pdf", 29) == (
+        hit.ref, hit.title, hit.headings, hit.kind, hit.age_days,
     )  # fmt: skip
     assert "Valve torque is 12 Nm." in hit.excerpt
+    assert "## Page 2\nValve torque is 12 Nm." == read(hub, f"manual.pdf:{hit.start_line}-{hit.end_line}").text
 
 
-def test_the_lines_of_a_hit_are_those_that_reading_shows(hub):
-    """Line numbers of search lead to the same text in `read`."""
-    hit = hub.search(Query(text="valve torque")).hits[0]
-    reading = read(hub, f"manual.pdf:{hit.start_line}-{hit.end_line}")
-
-    assert "## Page 2\nValve torque is 12 Nm." == reading.text
-
-
-def test_what_is_read_is_the_same_from_index_and_file(hub, environment):
-    """A file that is not indexed yet is read as it will be when it is."""
-    environment.write("knowledge/copy.pdf", MANUAL)
+def test_pages_and_chapters_are_read_by_their_names_from_index_and_file(hub, shelf):
+    """What is not indexed yet is read as it will be when it is; pages without text are left out."""
+    shelf.write("knowledge/copy.pdf", MANUAL)
     indexed, fresh = read(hub, "manual.pdf"), read(hub, "copy.pdf")
 
     assert (indexed.text, indexed.title, indexed.hash) == (fresh.text, fresh.title, fresh.hash)
     assert "author: Ada" in fresh.text
-    assert read(hub, "manual.pdf#Maintenance").text == read(hub, "copy.pdf#Maintenance").text
-
-
-def test_a_page_is_read_by_its_name(hub, environment):
-    """A page or chapter serves as heading in a ref, indexed or not."""
-    environment.write("knowledge/copy.pdf", MANUAL)
+    assert "## Page 3" not in fresh.text
+    assert "## Page 4\nSpare parts list." in fresh.text
     for name in ("manual.pdf", "copy.pdf"):
         assert "## Page 2\nValve torque is 12 Nm." == read(hub, f"{name}#Page 2").text.strip()
         chapter = read(hub, f"{name}#Maintenance").text.split("\n")
         assert ["## Page 2", "## Page 4"] == [line for line in chapter if line.startswith("##")]
-
-
-def test_a_page_without_text_is_left_out(hub):
-    """Blank pages make no chunks, and the numbers of the others stay."""
-    text = read(hub, "manual.pdf").text
-
-    assert "## Page 3" not in text
-    assert "## Page 4\nSpare parts list." in text
-
-
-def test_its_day_is_that_of_its_metadata(environment):
-    """Age counts from the day that the file gives."""
-    environment.write("knowledge/manual.pdf", MANUAL)
-    hub = environment.hub(clock=lambda: 1_764_547_200.0)  # 2025-12-01
-    hub.sync()
-
-    assert 29 == hub.search(Query(text="valve torque")).hits[0].age_days
 
 
 BAD = {
@@ -152,42 +127,3 @@ def test_size_has_its_own_limit(environment):
     assert "limits.pdfBytes" in problems(hub)["big.pdf"]
     assert "Valve torque" in read(hub, "manual.pdf").text
     assert "limits.pdfBytes" in hub.read(["big.pdf"]).unread[0].message
-
-
-@pytest.fixture
-def without_the_extra(monkeypatch):
-    """A machine without pypdf."""
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    kbhub.workspace.formats._is_installed.cache_clear()
-    monkeypatch.setattr(kbhub.workspace.formats, "find_spec", lambda name: None)
-    yield
-    kbhub.workspace.formats._is_installed.cache_clear()
-
-
-def test_without_the_extra_pdf_is_passed_over(environment, without_the_extra):
-    """Who did not ask for PDF has no problem; how many there are is counted."""
-    environment.write("knowledge/manual.pdf", MANUAL)
-    hub = environment.hub()
-    (report,) = hub.sync()
-
-    assert {} == problems(hub)
-    assert text_of(sync_report(report)).splitlines()[1:] == ["  not indexed: 1 .pdf (install `kbhub[pdf]`)"]
-    assert "kbhub[pdf]" in hub.read(["manual.pdf"]).unread[0].message
-
-
-def test_without_the_extra_a_named_pdf_is_a_problem(environment, without_the_extra):
-    """Who named PDF in `include` is told what to install."""
-    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.pdf"]}')
-    environment.write("knowledge/manual.pdf", MANUAL)
-    hub = synced(environment)
-
-    assert "kbhub[pdf]" in problems(hub)["manual.pdf"]
-    assert "kbhub[pdf]" in hub.read(["manual.pdf"]).unread[0].message
-
-
-def test_the_library_is_loaded_for_pdf_alone():
-    """A base without PDF does not pay for the extra."""
-    program = "import sys, kbhub.hub; print('pypdf' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert "False" == done.stdout.strip()

@@ -406,14 +406,6 @@ def test_a_base_without_vectors_is_searched_as_ever(project):
     assert minilm()._model is None
 
 
-def test_without_the_extra_nothing_is_missing(project, without_the_extra):
-    result = project.hub().search(Query(text=QUESTION))
-
-    assert result.hits
-    assert result.notes == ()
-    assert [base.reranked for base in project.hub().status().bases] == [None]
-
-
 @installed
 def test_the_command_line_computes_them_at_once(project, kbhub):
     kbhub("index", "--transformer", code=0)

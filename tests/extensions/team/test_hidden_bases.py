@@ -174,7 +174,7 @@ def seen(twin, cast, step: int) -> dict[tuple[str, str], list]:
     return found
 
 
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_nothing_that_a_role_can_ask_depends_on_a_hidden_base(twin, cast, step):
     """Not on its words, paths, size or number, whatever is asked of whatever there is; nor on forty more."""
     hide(twin, HIDDEN, {"b.md": "# B\n\nNothing of note.\n"})

@@ -385,13 +385,7 @@ def test_watching_publishes_what_changes(twin):
     config.write_text(json.dumps({"bases": {"notes": str(twin.folder)}, "repos": {"*": ["notes"]}}))
     arguments = [
         sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "kbhub",
-        "publish",
-        "notes",
-        "--to",
+        *("-W", "ignore", "-m", "kbhub", "publish", "notes", "--to"),
         twin.database.url(),
         "--watch",
     ]

@@ -19,7 +19,7 @@ from kbhub.server.resources import complete_path
 from kbhub.sync.freshness import sync
 from kbhub.types import Query
 
-BASES, ROLES, STEPS = 6, 4, 20
+BASES, ROLES, STEPS = 6, 4, 12
 """As many as a test has time for; `benchmarks/team.py --rights` takes 40, 50 and 2,000."""
 
 QUERIES = ("deploy rollback", "databse", "#topic1", '"payment refund"', "zebra0 order")
