@@ -23,7 +23,6 @@ from kbhub.hub import Hub, HubOptions
 
 if TYPE_CHECKING:
     from conftest import Environment
-    from kbhub.types import Base
 
 SECONDS = 20.0
 """Deadline of the servers in tests: a busy machine makes an answer late, never wrong."""
@@ -142,7 +141,3 @@ def twin(environment, database) -> Twin:
     made = Twin(environment, database)
     made.folder.mkdir()
     return made
-
-
-def base_of(hub: Hub, name: str = "notes") -> Base:
-    return hub.select([name])[0]

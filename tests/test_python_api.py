@@ -17,9 +17,6 @@ from kbhub.types import Query
 ROOT = Path(__file__).parent.parent
 API = [name for name in kbhub.__all__ if name != "__version__"]
 
-HEAVY = {"anyio", "apsw", "cyclopts", "mcp", "numpy", "pydantic", "typing", "importlib.util"}
-"""Modules that `import kbhub` does not load, for the command line begins with it."""
-
 
 @pytest.fixture
 def user(environment, kbhub):
