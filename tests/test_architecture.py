@@ -125,13 +125,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 253,
-    "lines": 65737,
-    "code lines": 45451,
+    "files": 254,
+    "lines": 66130,
+    "code lines": 45735,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48598,
+    "test lines": 48813,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kbhub.setup.bases import BaseChange, KnownBase, KnownBases
     from kbhub.setup.cache import Cleanup, Removable, Spared
     from kbhub.setup.contexts import Context
-    from kbhub.setup.found import FoundBases
+    from kbhub.setup.found import FoundBases, PackageBase
     from kbhub.setup.init import Initialised
     from kbhub.sync.comparison import SyncReport
     from kbhub.workspace.project import Grant
@@ -288,13 +288,24 @@ def change_report(change: BaseChange, verb: str) -> Report:
 def found_report(found: FoundBases) -> Report:
     """Return what clients keep of a project, and which of it is new."""
     if not found.bases and not found.left:
-        return Report(say("Claude Code, Codex and Gemini CLI keep nothing of {} here.", Name(str(found.project))))
+        return Report(say("Coding agents keep nothing of {} here.", Name(str(found.project))))
     lines = [
         say(f"{'Added ' if base.added else ''}{{}}: {{}}", Name(base.id), Name(str(base.path))) for base in found.bases
     ]
     lines += [say("Left out, as it is a base with other settings: {}", Name(str(folder))) for folder in found.left]
     foot = say("Active in {}. `kbhub bases remove ID` takes one out of all projects.", Name(str(found.project)))
     return Report("", lines, foot=foot)
+
+
+def package_report(package: PackageBase) -> Report:
+    """Return which documentation was copied from where."""
+    what = "Added" if package.added else "Updated"
+    line = say(
+        f"{what} {{}}: {{}} {{}}{f', as {package.lock} pins it' if package.lock else ''}, {package.files:,} documents "
+        "from {}",
+        Name(package.id), Name(package.name), Name(package.version), Name(str(package.source)),
+    )  # fmt: skip
+    return Report("", [line], foot=say("Active in {}.", Name(str(package.project))))
 
 
 def _places_text(places: Sequence[str]) -> str:

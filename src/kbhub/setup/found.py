@@ -1,4 +1,4 @@
-"""What clients keep of a project on this machine, their memories and logs of sessions, as bases of that project only.
+"""What this machine has of a project, as bases of that project only: what clients keep, and docs of its packages.
 
 Sources, read in November 2026: Claude Code 2.1, Codex 0.171 and Gemini CLI 0.61, where they write. Claude Code names a
 folder by the path of the project, in which every other character becomes a hyphen: two projects may share one.
@@ -21,6 +21,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.setup.bases import activated, config_file, edit_config, portable
 from kbhub.setup.clients import Machine, this_platform
+from kbhub.sync.packages import Package, copy_documentation
 from kbhub.workspace.config import directory_identity, folder_of
 from kbhub.workspace.jsonc import set_value
 from kbhub.workspace.settings import GlobalConfig
@@ -46,6 +47,20 @@ class FoundBases(Model):
     config: Path = Field(description="The file that says so.")
     bases: tuple[FoundBase, ...] = Field((), description="One per client and kind.")
     left: tuple[Path, ...] = Field((), description="Folders left out, as they are bases with other settings already.")
+
+
+class PackageBase(Model):
+    """The documentation of a package, as a base."""
+
+    id: str = Field(description="Its id as a base.")
+    path: Path = Field(description="The folder with the copy of the documentation.")
+    name: str = Field(description="Name of the package.")
+    version: str = Field(description="Version that was copied.")
+    source: Path = Field(description="Where it was found.")
+    lock: str | None = Field(None, description="The lock file that pins the version; the copy follows it.")
+    files: int = Field(description="Number of documents.")
+    project: Path = Field(description="The project, in which alone it is active.")
+    added: bool = Field(description="Whether the config lacked it.")
 
 
 def project_of(hub: Hub) -> Path:
@@ -148,3 +163,31 @@ def _name(
         number += 1
         taken = f"{wanted}-{number}"
     return taken, False
+
+
+def add_package(hub: Hub, text: str) -> PackageBase:
+    """Copy the documentation of a package that the project uses, and add the copy as a base of that project.
+
+    Raises `UsageError` if the package, its version or its documentation is not on this machine.
+    """
+    project, path, home = project_of(hub), config_file(hub), hub.options.home
+    package = Package.parsed(text)
+    folder, one, pin, files = copy_documentation(hub.data, project, text, hub.options.env, home)
+    wanted, names = f"{_UNFIT.sub('-', package.name).strip('-')}-docs", list[str]()
+
+    def edit(text: str, settings: GlobalConfig) -> str:
+        name, there = _name(wanted, folder, {"kind": "document"}, settings, hub)
+        if name is None:
+            raise UsageError(f"{folder} is a base with other settings already.")
+        names[:] = [name, "" if there else "added"]
+        if not there:
+            entry = {"knowledge": portable(folder, home), "description": f"Documentation of {package.name}"}
+            text = set_value(text, ["bases", names[0]], entry, path)
+        return activated(text, settings, project, names[:1], path, home)
+
+    edit_config(hub, edit)
+    lock = pin.lock if pin and not package.version else None
+    return PackageBase(
+        id=names[0], path=folder, name=package.name, version=one.version, source=one.folder, lock=lock, files=files,
+        project=project, added=bool(names[1]),
+    )  # fmt: skip

@@ -27,6 +27,8 @@ from kbhub.sync.comparison import (
 )
 from kbhub.types import Base
 from kbhub.values import struct
+from kbhub.workspace.extensions import load
+from kbhub.workspace.files import PACKAGES
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -244,6 +246,8 @@ def _freshen(
     compared = paths is None and not due()
     if not compared and index.path in state.elsewhere and state.is_elsewhere(index.path):
         return busy
+    if not compared:
+        _refresh(hub, base)
     difference = None if compared else state.compare(base, index, hub.limits(), paths, due)
     if difference is None:
         # Even if another call has just compared: its result may not be queued yet.
@@ -330,6 +334,8 @@ def _sync(
     except EmbedderError as error:
         embedder, notes = None, (str(error),)
     try:
+        if difference is None:
+            _refresh(hub, base)
         if difference is None and not how.get("full"):
             difference = state.compare(base, index, limits)
         report = sync_base(base, index.path, embedder, limits, **how, progress=note, difference=difference)
@@ -342,6 +348,12 @@ def _sync(
         state.failed.pop(base.id, None)
         state.behind.pop(base.id, None)
     return report.model_copy(update={"notes": notes + report.notes})
+
+
+def _refresh(hub: Hub, base: Base) -> None:
+    """Copy the documentation of a package again, if its base has one and the project pins another version now."""
+    if base.path.parent == hub.data / PACKAGES:
+        load("kbhub.sync.packages:refresh")(hub.data, base.path, hub.options.env, hub.options.home)
 
 
 def _other_embedder(hub: Hub, base: Base) -> bool:

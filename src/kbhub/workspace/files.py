@@ -174,6 +174,9 @@ def working_directory() -> Path | None:
 ANSWERS = "answers"
 """Folder of a language model's answers in the cache directory."""
 
+PACKAGES = "packages"
+"""Folder of the documentation of packages in the data directory."""
+
 
 def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:
     """Return the folder of indexes: `override` (an option), `KBHUB_CACHE_DIR`, else the user's cache directory."""

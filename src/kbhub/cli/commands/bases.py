@@ -20,6 +20,7 @@ from kbhub.render.bases import (
     contexts_report,
     documents_report,
     found_report,
+    package_report,
 )
 from kbhub.render.terminal import size_text, visible_line
 from kbhub.render.terminal import text as text_of
@@ -39,7 +40,7 @@ from kbhub.setup.contexts import ContextChange, parse_place
 from kbhub.setup.contexts import add_context as write_context
 from kbhub.setup.contexts import list_contexts as contexts_at
 from kbhub.setup.contexts import remove_context as take_back
-from kbhub.setup.found import add_found
+from kbhub.setup.found import add_found, add_package
 
 
 @command(bases_report, options=Formats)
@@ -65,6 +66,7 @@ def add(
     description: Annotated[str | None, Parameter(metavar="TEXT")] = None,
     writable: bool = False,
     found: bool = False,
+    docs: Annotated[str | None, Parameter(metavar="PACKAGE[==VERSION]")] = None,
 ) -> Reply:
     """Add a folder of Markdown files as a base.
 
@@ -84,10 +86,15 @@ def add(
         writable: Allow agents to write documents in the base.
         found: Instead, add what coding agents keep of this project, memories and logs of sessions,
             and of you: read-only, and active in this project only.
+        docs: Instead, add the documentation of a library that this project uses, in the version that its lock
+            file pins, from what is installed.
     """
     given = (path, id_, name, description) != (None,) * 4 or for_ or include or exclude or writable
-    if bool(given) == found or not (found or path):
-        raise UsageError("Name one folder, or give --found alone.")
+    if sum(map(bool, (given, found, docs))) != 1 or not (found or docs or path):
+        raise UsageError("Name one folder, or give --found or --docs PACKAGE alone.")
+    if docs:
+        package = add_package(hub, docs)
+        return Reply(package, package_report(package))
     if found:
         made = add_found(hub)
         return Reply(made, found_report(made), code=0 if made.bases else 1)

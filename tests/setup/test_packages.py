@@ -1,0 +1,215 @@
+"""`kbhub bases add --docs`: documentation of libraries, of the version that the project pins, from what is on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from kbhub.errors import UsageError
+from kbhub.setup.found import add_package
+from kbhub.types import Query
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
+
+QUESTIONS = {
+    "anyio": {
+        "run a blocking function in a worker thread": "to_thread",
+        "wait for a task to signal that it has started": "abc._tasks",
+        "move on after a timeout without an error": "_core._tasks",
+        "read a file asynchronously": "_core._fileio",
+        "send objects between tasks through a buffer": "streams.memory",
+        "call async code from a worker thread": "from_thread",
+        "shield work from cancellation": "_core._tasks",
+        "start a subprocess and capture its output": "_core._subprocesses",
+        "wrap a stream in TLS": "streams.tls",
+        "create a temporary directory asynchronously": "_core._tempfile",
+    },
+    "platformdirs": {
+        "where do application logs go on Linux": "platformdirs.unix",
+        "directory for cached data of a user": "README",
+        "folder of the user's pictures": "platformdirs.api",
+        "which environment variables decide the config directory on Linux": "platformdirs.unix",
+        "does the directory get created when it is missing": "platformdirs.api",
+        "config shared by all users": "platformdirs.api",
+        "runtime directory of the user": "platformdirs.",
+        "include the version in the path": "platformdirs.api",
+        "roaming profile on Windows": "platformdirs.windows",
+        "paths on Android": "platformdirs.android",
+    },
+    "filelock": {
+        "what to do when the lock cannot be acquired in time": "filelock._",
+        "lock that several readers may hold": "filelock._soft_rw._sync",
+        "acquire a lock in asyncio": "filelock.asyncio",
+        "same lock acquired twice in one thread": "filelock._read_write",
+        "release the lock even if it was acquired several times": "filelock._api",
+        "permissions of the lock file": "filelock._api",
+        "lock that only uses whether the file exists": "filelock._soft",
+        "file that the timeout error is about": "filelock._error",
+        "how are hard locks taken on Windows": "filelock._windows",
+        "stale lock of a process that died": "filelock._soft_rw._sync",
+    },
+}
+
+
+def distribution(environment, name, version, *modules, description="About it.\n"):
+    """Install a package into the project's environment; a module is (path, text)."""
+    site = environment.project / ".venv/lib/python3.12/site-packages"
+    metadata = f"{name.replace('-', '_')}-{version}.dist-info"
+    head = f"Metadata-Version: 2.1\nName: {name}\nDescription-Content-Type: text/markdown\n\n"
+    environment.write(site / metadata / "METADATA", head + description)
+    environment.write(site / metadata / "RECORD", "".join(f"{path},,\n" for path, _ in modules))
+    for path, text in modules:
+        environment.write(site / path, text)
+    return site
+
+
+def lock(environment, **versions):
+    packages = "".join(f'[[package]]\nname = "{name}"\nversion = "{one}"\n\n' for name, one in versions.items())
+    environment.write("uv.lock", f"version = 1\n\n{packages}")
+
+
+def refs(environment, words, **changes):
+    hub = environment.hub(**changes)
+    hub.sync()
+    return [hit.ref for hit in hub.search(Query(text=words)).hits]
+
+
+@posix
+def test_the_docstrings_of_three_installed_packages_answer_ten_questions_each(environment):
+    (environment.project / ".venv").symlink_to(sys.prefix)
+    for package in QUESTIONS:
+        assert add_package(environment.hub(), package).files > 5
+    hub = environment.hub()
+    hub.sync()
+    missed = []
+    for package, questions in QUESTIONS.items():
+        for question, page in questions.items():
+            found = [hit.path for hit in hub.search(Query(text=question)).hits[:3]]
+            if not any(path.startswith(f"{package}-") and page in path for path in found):
+                missed.append((question, found))
+
+    assert missed == []
+
+
+def test_the_copy_follows_the_lock_file_and_is_this_project_s_alone(environment):
+    lock(environment, kiln="1.0")
+    distribution(environment, "kiln", "1.0", ("kiln/__init__.py", '"""Fires clay slowly."""'))
+    package = add_package(environment.hub(), "kiln")
+
+    assert (package.id, package.version, package.lock, package.added) == ("kiln-docs", "1.0", "uv.lock", True)
+    assert refs(environment, "clay slowly")[0].startswith("kiln-docs@kiln-1.0/api/kiln.md")
+    assert refs(environment, "clay slowly", cwd=environment.home) == []
+    assert not add_package(environment.hub(), "kiln").added
+
+    lock(environment, kiln="1.1.0")
+    assert refs(environment, "clay")[0].startswith("kiln-docs@kiln-1.0/")  # not installed yet
+    distribution(environment, "kiln", "1.1.0", ("kiln/__init__.py", '"""Fires clay with two\ncones."""'))
+    assert refs(environment, "clay cones")[0].startswith("kiln-docs@kiln-1.1.0/api/kiln.md")
+    assert not any("kiln-1.0/" in ref for ref in refs(environment, "clay"))
+
+
+def test_signatures_shipped_text_and_the_description_are_documentation_and_nothing_is_run(environment):
+    source = (
+        'raise SystemExit("imported")\n\nclass Oven(Base):\n    """Holds heat."""\n\n'
+        '    async def bake(self, loaf: str, *, minutes: int = 40) -> Bread:\n        """Bakes a loaf."""\n\n'
+        '    def _hidden(self):\n        """Secret recipe."""\n'
+    )
+    distribution(
+        environment, "my-oven", "2.0",
+        ("my_oven/_core/_oven.py", source), ("my_oven/guide.md", "# Guide\n\nPreheat.\n"), ("my_oven/broken.py", "def"),
+        ("my_oven/tests/test_x.py", '"""Tests."""'),
+        description="# My oven\n\nFor sourdough.\n",
+    )  # fmt: skip
+    folder = add_package(environment.hub(), "My.Oven").path / "My.Oven-2.0"
+    text = (folder / "api/my_oven._core._oven.md").read_text()
+
+    assert {path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.is_file()} == {
+        "README.md", "my_oven/guide.md", "api/my_oven._core._oven.md",
+    }  # fmt: skip
+    assert text.startswith("# my_oven: oven, My.Oven 2.0\n\n## Oven\n\n```python\nclass Oven(Base)\n```\n\nHolds heat.")
+    assert "async def bake(self, loaf: str, *, minutes: int=40) -> Bread" in text
+    assert "Secret" not in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "folder", "lock_file", "text"),
+    [
+        ("@scope/kit", "{project}/node_modules/@scope/kit", "package-lock.json",
+         '{"packages": {"node_modules/@scope/kit": {"version": "4.5.6"}}}'),
+        ("example.com/Go/kit", "{home}/go/pkg/mod/example.com/!go/kit@v4.5.6", "go.mod",
+         "module x\n\nrequire (\n\texample.com/Go/kit v4.5.6\n)\n"),
+        ("kit-rs", "{home}/.cargo/registry/src/index-1/kit-rs-4.5.6", "Cargo.lock",
+         '[[package]]\nname = "kit-rs"\nversion = "4.5.6"\n'),
+    ],
+)  # fmt: skip
+def test_files_of_packages_of_other_languages_are_taken(environment, asked, folder, lock_file, text):
+    folder = folder.format(project=environment.project, home=environment.home)
+    environment.write(f"{folder}/package.json", '{"version": "4.5.6"}')
+    environment.write(f"{folder}/README.md", "# Kit\n\nSolders wires.\n")
+    environment.write(f"{folder}/docs/tin.md", "Tin melts.\n")
+    environment.write(f"{folder}/node_modules/inner/README.md", "Inner wires.\n")
+    environment.write(f"{folder}/LICENSE", "wires\n")
+    environment.write(lock_file, text)
+    package = add_package(environment.hub(), asked)
+
+    assert (package.version, package.lock, package.files) == ("4.5.6", lock_file, 2)
+    assert refs(environment, "solder wires")[0].endswith("-4.5.6/README.md")
+
+
+def test_what_cannot_be_taken_is_one_sentence(environment):
+    distribution(environment, "kiln", "2.0", ("kiln/__init__.py", '"""Fires."""'))
+    distribution(environment, "bare", "1.0", description="")
+    environment.write("node_modules/kiln/package.json", '{"version": "7.0"}')
+    environment.write("requirements.txt", "bare==1.0\nother==3\n")
+
+    def refusal(asked):
+        with pytest.raises(UsageError) as refused:
+            add_package(environment.hub(), asked)
+        return str(refused.value)
+
+    assert refusal("kiln") == "kiln is in node and python. Write node:kiln, for instance."
+    assert "kiln 9 was asked for, and the machine has 2.0" in refusal("python:kiln==9")
+    assert "No nosuch on this machine" in refusal("nosuch")
+    assert "has no documentation" in refusal("bare")
+    for name in ("../bare", "a//b", "", "/etc", "x y", "-r"):
+        assert "is no package" in refusal(name)
+    lock(environment, kiln="3.0")
+    assert "uv.lock pins kiln 3.0, and the machine has 2.0" in refusal("python:kiln")
+    assert add_package(environment.hub(), "kiln==2.0").lock is None
+
+
+@posix
+def test_a_clone_cannot_have_other_folders_copied(environment):
+    diary = environment.write(environment.home / "diary/README.md", "The diary of wombats.\n").parent
+    environment.write(diary / "package.json", '{"version": "1.0"}')
+    environment.write("node_modules/.keep", "")
+    (environment.project / "node_modules/leak").symlink_to(diary)
+    site = distribution(environment, "kiln", "1.0", ("kiln/a.md", "Fires.\n"))
+    (site / "kiln/link").symlink_to(diary)
+    (site / "kiln/b.md").symlink_to(diary / "README.md")
+    record = site / "kiln-1.0.dist-info/RECORD"
+    up = os.path.relpath(diary / "README.md", site)
+    again = f"../../../../.venv/{site.relative_to(environment.project / '.venv')}/kiln/a.md"
+    paths = (
+        "kiln/a.md",
+        "kiln/link/README.md",
+        "kiln/b.md",
+        up,
+        diary / "README.md",
+        again,
+        site / "kiln/a.md",
+        "a\0b",
+    )
+    record.write_text("".join(f"{path},,\n" for path in paths))
+    before = sorted(environment.home.parent.rglob("*.md"))
+    package = add_package(environment.hub(), "kiln")
+
+    made = sorted(set(environment.home.parent.rglob("*.md")) - {*before})
+    assert [path.relative_to(package.path).as_posix() for path in made] == ["kiln-1.0/README.md", "kiln-1.0/kiln/a.md"]
+    with pytest.raises(UsageError, match="No leak on this machine"):
+        add_package(environment.hub(), "leak")
+    assert refs(environment, "diary of wombats") == []
+    assert json.loads((environment.home / ".kbhub.json").read_text())["bases"].keys() == {"kiln-docs"}
