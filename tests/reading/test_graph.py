@@ -4,7 +4,7 @@ import pytest
 
 from conftest import synced
 from kbhub.errors import DocumentNotFound, IndexUnavailable, UsageError
-from kbhub.reading.faults import backlinks, resolved_links
+from kbhub.reading.faults import resolved_links
 from kbhub.reading.graph import graph_of
 from kbhub.reading.neighbours import related
 
@@ -268,7 +268,9 @@ def test_every_link_of_a_base_has_its_resolution_or_its_fault(hub):
 
 
 def test_the_links_to_a_document_are_found_for_mending(hub):
-    found = {(one.base, one.path, one.line, one.target, one.kind) for one in backlinks(hub, "runbooks/rollback.md")}
+    links = (one for active in hub.discovery().bases for one in resolved_links(hub, active))
+    goal = ("project", "runbooks/rollback.md")
+    found = {(one.base, one.path, one.line, one.target, one.kind) for one in links if one.goal == goal}
 
     assert {
         ("project", "guides/deploy.md", 13, "../runbooks/rollback.md", "markdown"),

@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.edits import Text, front_matter_of, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
-from kbhub.editing.audit_documents import (
-    broken_refs,
-    damaged_text,
-    duplicates,
-    leaked_secrets,
-    missing_titles,
-    orphans,
-    outdated_memories,
-    stale_documents,
-    tags_spelt_differently,
-    unindexed_files,
-    unreadable_front_matter,
-)
+from kbhub.editing import audit_documents
 from kbhub.editing.audit_links import links
 from kbhub.editing.findings import (
     CHECKS,
@@ -61,15 +49,20 @@ _TAG_KEYS = ("tags", "tag")
 
 _OF_A_BASE = (
     links,
-    unreadable_front_matter,
-    damaged_text,
-    unindexed_files,
-    leaked_secrets,
-    missing_titles,
-    stale_documents,
-    orphans,
+    audit_documents.unreadable_front_matter,
+    audit_documents.damaged_text,
+    audit_documents.unindexed_files,
+    audit_documents.leaked_secrets,
+    audit_documents.missing_titles,
+    audit_documents.stale_documents,
+    audit_documents.orphans,
 )
-_OF_ALL = (tags_spelt_differently, broken_refs, duplicates, outdated_memories)
+_OF_ALL = (
+    audit_documents.tags_spelt_differently,
+    audit_documents.broken_refs,
+    audit_documents.duplicates,
+    audit_documents.outdated_memories,
+)
 
 
 def audit(
@@ -206,22 +199,20 @@ def _fixed_text(
         text, (links, missed) = relink(place.ref, text, lambda target, kind: targets.get((kind, target)))
         if not links and not missed:
             raise WriteRefused(place.ref, "its links could not be updated; fix them by hand")
-    changes = []
-    for link in links:
-        finding = next((finding for finding in findings if finding.line == link.line), findings[0])
-        changes.append(
-            Change(ref=finding.ref, line=link.line, check=finding.check, before=link.before, after=link.after)
-        )
+    made = [
+        (next((one for one in findings if one.line == link.line), findings[0]), link.line, link.before, link.after)
+        for link in links
+    ]
     tags = [(finding, fix) for finding, fix in fixes if fix.what == "tag"]
     if tags:
         renamed = {fix.before: fix.after for _, fix in tags}
         text = _retagged(place.ref, text, renamed)
         text = _retagged_inline(place.ref, text, renamed) if place.base.inline_tags else text
-    for finding, fix in tags:
-        changes.append(
-            Change(ref=finding.ref, line=finding.line, check=finding.check, before=fix.before, after=fix.after)
-        )
-    return text, (changes, missed)
+    made += [(finding, finding.line, fix.before, fix.after) for finding, fix in tags]
+    return text, (
+        [Change(ref=of.ref, line=line, check=of.check, before=before, after=after) for of, line, before, after in made],
+        missed,
+    )
 
 
 def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
@@ -18,7 +17,7 @@ from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
 from kbhub.reading.faults import Faults, ResolvedLink
 from kbhub.reading.graph import Edge, WrittenLink, graph_of
-from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, stem
+from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, squashed, stem
 from kbhub.types import Document
 from kbhub.workspace.formats import is_markdown
 
@@ -68,18 +67,18 @@ class Anchors:
         if fragment.startswith("^"):
             return fragment[1:] in self._blocks
         name = fragment.rpartition("#")[2].strip()
-        key = _squashed(name)
+        key = squashed(name)
         if not key or _OTHER_MEANING.fullmatch(name) or key in self._headings or name in self._named:
             return True
-        if key in map(_squashed, self._named):
+        if key in map(squashed, self._named):
             return True
         repeated = _NUMBERED.fullmatch(name)
-        return repeated is not None and self._headings[_squashed(repeated[1])] > int(repeated[2][:3])
+        return repeated is not None and self._headings[squashed(repeated[1])] > int(repeated[2][:3])
 
     def near(self, fragment: str) -> str:
         """Return the heading that was probably meant, or ""."""
-        key = _squashed(fragment.rpartition("#")[2])
-        headings = {_squashed(heading.text): heading.text for heading in reversed(self._document.headings)}
+        key = squashed(fragment.rpartition("#")[2])
+        headings = {squashed(heading.text): heading.text for heading in reversed(self._document.headings)}
         matches = difflib.get_close_matches(key, list(filter(None, headings)), n=1, cutoff=NEAR_ENOUGH)
         return headings[matches[0]] if matches else ""
 
@@ -87,7 +86,7 @@ class Anchors:
 def _anchor_forms(heading: str) -> set[str]:
     """Return the forms of a heading: as written, as rendered, and without its number."""
     shown = _ELEMENT.sub("", _LINK.sub(r"\1", _WIKILINK.sub(r"\1", heading)))
-    return {_squashed(heading), _squashed(shown), _squashed(_LEADING_NUMBER.sub("", shown))}
+    return {squashed(heading), squashed(shown), squashed(_LEADING_NUMBER.sub("", shown))}
 
 
 def _explicit(text: str, document: Document) -> list[str]:
@@ -95,10 +94,6 @@ def _explicit(text: str, document: Document) -> list[str]:
     for heading in document.headings:
         anchors += (match[1] for match in _BRACES.finditer(document.lines[heading.line - 1]))
     return anchors
-
-
-def _squashed(text: str) -> str:
-    return "".join(letter for letter in unicodedata.normalize("NFC", text).casefold() if letter.isalnum())
 
 
 @check("links", "related", "headings", "ambiguous", "spelling", severity="info")

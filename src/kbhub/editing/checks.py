@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from kbhub.errors import IndexUnavailable
@@ -65,16 +66,13 @@ class _Known:
         self.tags: Counter[str] = Counter()
         for other in self.bases:
             index = hub.index(other)
-            try:
-                with index.snapshot():
-                    names, paths, slugs = list(document_names(index)), index.paths(), document_slugs(index)
-                    self.tags += tag_counts_without(index, without=path if other.id == base.id else "")
-            except IndexUnavailable:
-                continue
-            self.targets[other.id] = PathTable(paths, names, slugs)
-            for other_path, name in names:
-                if other.id != base.id or other_path != path:
-                    self.titles.setdefault(name, []).append(ref_of(other, other_path, self.bases))
+            with suppress(IndexUnavailable), index.snapshot():
+                names, paths, slugs = list(document_names(index)), index.paths(), document_slugs(index)
+                self.tags += tag_counts_without(index, without=path if other.id == base.id else "")
+                self.targets[other.id] = PathTable(paths, names, slugs)
+                for other_path, name in names:
+                    if other.id != base.id or other_path != path:
+                        self.titles.setdefault(name, []).append(ref_of(other, other_path, self.bases))
 
     def broken_links(self, document: Document) -> Iterator[str]:
         """Yield a warning for each link or `related` entry whose target does not exist."""

@@ -69,7 +69,7 @@ class Written(Model):
 
 @struct
 class _Edit:
-    """The validated request."""
+    """What is asked for."""
 
     text: str | None
     front_matter: Mapping[str, Any]
@@ -94,7 +94,8 @@ def write_document(
     adds to the end of the document or section. A front matter value of None removes its key. `based_on` is the hash of
     the document as it was read: if it differs, nothing is changed.
     """
-    edit = _checked(ref, text, front_matter or {}, section, mode, based_on)
+    edit = _Edit(text, front_matter or {}, section, mode)
+    _check(ref, edit, based_on)
     if mode == "create":
         place = new_place(hub, ref)
         data, change = _new_document(hub, place, edit, client)
@@ -121,15 +122,9 @@ def write_document(
     return _answer(hub, place, after, change, action=action, before=before)
 
 
-def _checked(
-    ref: str,
-    text: str | None,
-    front_matter: Mapping[str, Any],
-    section: str | None,
-    mode: WriteMode,
-    based_on: str | None,
-) -> _Edit:
-    """Validate the arguments; raise `UsageError` or `WriteRefused` for contradictions."""
+def _check(ref: str, edit: _Edit, based_on: str | None) -> None:
+    """Raise `UsageError` or `WriteRefused` for contradictions."""
+    text, front_matter, section, mode = edit.text, edit.front_matter, edit.section, edit.mode
     if mode not in ("create", "update", "append"):
         raise UsageError(f"`mode` must be create, update or append, not {mode!r}.")
     if mode == "create" and section is not None:
@@ -147,7 +142,6 @@ def _checked(
     for key, value in front_matter.items():
         check_key(ref, key)
         check_value(ref, key, value)
-    return _Edit(text, front_matter, section, mode)
 
 
 def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) -> tuple[bytes, TextChange | None]:

@@ -12,6 +12,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -182,14 +183,11 @@ def resembling(run: AuditRun) -> Iterator[Found]:
 
 def _texts(documents: Sequence[tuple[Material, str]]) -> Iterator[str]:
     """Yield the text of documents, base by base, without front matter."""
-    start = 0
-    while start < len(documents):
-        material = documents[start][0]
-        end = next((at for at in range(start, len(documents)) if documents[at][0] is not material), len(documents))
+    for _, group in groupby(documents, key=lambda one: id(one[0])):
+        (material, *_), paths = zip(*group, strict=True)
         index = material.hub.index(material.base)
         with index.snapshot():
-            yield from (text for _, text in bodies(index, [path for _, path in documents[start:end]]))
-        start = end
+            yield from (text for _, text in bodies(index, paths))
 
 
 def _found(material: Material, path: str, other: tuple[Material, str], how: str) -> Found:

@@ -30,7 +30,6 @@ from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.formats import format_of, is_session
 from kbhub.workspace.memory_folders import COMPLETIONS_ID, completions_folder
-from kbhub.workspace.project import PROJECT_ID
 
 FOLDER = "llm-completions"
 """Folder for the answers in a base, with one subfolder per model."""
@@ -140,9 +139,9 @@ def folder_name(model: str) -> str:
 def _home(hub: Hub, base: str | None) -> Base:
     if base is not None:
         return hub.select((base,))[0]
-    for candidate in hub.discovery().bases:
-        if candidate.id == PROJECT_ID and why_not_writable(hub, candidate) is None:
-            return candidate
+    project = hub.discovery().project
+    if project and why_not_writable(hub, project) is None:
+        return project
     folder = completions_folder(hub.data)
     try:
         private_directory(folder)

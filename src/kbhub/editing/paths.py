@@ -205,7 +205,7 @@ def _split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
     name, mark, path = ref.partition("@")
     if named := named_base(ref, discovery.bases):
         return named, path
-    project = next((base for base in discovery.bases if base.id == PROJECT_ID), None)
+    project = discovery.project
     if project is None:
         missing = name if mark else PROJECT_ID
         raise BaseNotFound(missing, [base.id for base in discovery.bases], discovery.problem_of(missing))
@@ -215,7 +215,7 @@ def _split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
 def _base_for_new(hub: Hub, ref: str, home: Base | None = None) -> tuple[Base, str] | None:
     """Return the base and path that a ref names by base id, or by a path from the working directory."""
     bases = hub.discovery().bases
-    home = home or next((base for base in bases if base.id == PROJECT_ID), None)
+    home = home or hub.discovery().project
     if named := named_base(ref, bases):
         return named, ref.partition("@")[2]
     _refuse_unknown_base(hub, ref, home)
@@ -341,11 +341,8 @@ def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:
     matches = []
     for base in hub.discovery().bases:
         index = hub.index(base)
-        try:
-            with index.snapshot():
-                matches += [(base, row.path) for row in index.documents_by_docid(docid[1:].lower())]
-        except IndexUnavailable:
-            continue
+        with suppress(IndexUnavailable), index.snapshot():
+            matches += [(base, row.path) for row in index.documents_by_docid(docid[1:].lower())]
     if len(matches) > 1:
         refs = [ref_of(base, path, hub.discovery().bases) for base, path in matches]
         raise DocumentNotFound(docid, "several documents have a docid that starts so", refs)
@@ -360,11 +357,9 @@ def _elsewhere(hub: Hub, others: Iterable[Base], candidates: list[str]) -> list[
     refs = []
     for other in others:
         for path in candidates:
-            try:
+            with suppress(OSError, ValueError, PathNotContained):
                 open_contained(other, path).close()
-            except (OSError, ValueError, PathNotContained):
-                continue
-            refs.append(ref_of(other, path, bases))
+                refs.append(ref_of(other, path, bases))
     return list(dict.fromkeys(refs))
 
 
@@ -436,13 +431,10 @@ def change_document(
 def sync_changed(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:
     """Index the changes in a base; return whether the index then has the document, or lacks it if not `there`."""
     index = hub.index(base)
-    try:
-        if not sync_written(hub, base, wait=True):
-            return False
-        with index.snapshot():
+    if sync_written(hub, base, wait=True):
+        with suppress(IndexUnavailable), index.snapshot():
             return (index.document(path) is not None) == there
-    except IndexUnavailable:
-        return False
+    return False
 
 
 def docid_of(hub: Hub, base: Base, path: str) -> str:

@@ -372,10 +372,8 @@ def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tu
     move = _Move(place.base, place.path, new, PathTable(paths, names), after)
     affected: list[tuple[Base, str]] = []
     for base in hub.discovery().bases:
-        try:
+        with suppress(IndexUnavailable):
             affected += [(base, path) for path in dict.fromkeys(_documents_with_broken_links(hub, move, base))]
-        except IndexUnavailable:
-            continue
     return move, affected
 
 

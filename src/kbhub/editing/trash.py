@@ -7,21 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import Field
 
+from kbhub.editing import paths
 from kbhub.editing.checks import incoming
-from kbhub.editing.paths import (
-    Location,
-    changed_meanwhile,
-    check_writable,
-    docid_of,
-    find_document,
-    new_place,
-    read_for_change,
-    ref_forms,
-    refusing,
-    short_hash,
-    sync_changed,
-    twin,
-)
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -60,19 +47,19 @@ class Restored(Model):
 
 def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
     """Move a document to the trash, unless it differs from `based_on`, the hash of the document as it was read."""
-    place, trash = find_document(hub, ref), Trash(hub.data)
-    check_writable(hub, place.base, place.ref)
+    place, trash = paths.find_document(hub, ref), Trash(hub.data)
+    paths.check_writable(hub, place.base, place.ref)
     if place.linked:
         raise WriteRefused(place.ref, f"it is a link to {'/'.join(place.real)!r}; delete that, or the link by hand")
     bases = hub.discovery().bases
-    docid, links = docid_of(hub, place.base, place.path), incoming(hub, place.base, place.path)
+    docid, links = paths.docid_of(hub, place.base, place.path), incoming(hub, place.base, place.path)
     broken = [ref_of(link.base, link.path, bases) + (f":{link.line}" if link.line else " (related)") for link in links]
     with (
         writing(hub, place.base, place.ref),
-        refusing(place.ref),
+        paths.refusing(place.ref),
         open_folder(place.base, place.folders) as folder,
     ):
-        content = read_for_change(folder, place, based_on)
+        content = paths.read_for_change(folder, place, based_on)
         kept = trash.keep_document(
             content.data,
             datetime.fromtimestamp(hub.options.clock(), UTC),
@@ -85,7 +72,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
         )
         try:
             if not folder.remove(place.name, content):
-                raise changed_meanwhile(place, content.hash)
+                raise paths.changed_meanwhile(place, content.hash)
         except BaseException as error:
             # After any other failure the file may be gone, and the copy must stay.
             if isinstance(error, DocumentChanged) or folder.is_still(place.name, content):
@@ -97,16 +84,16 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
         docid=docid,
         base=place.base.id,
         path=place.path,
-        hash=short_hash(content.hash),
+        hash=paths.short_hash(content.hash),
         trash=kept.id,
-        indexed=sync_changed(hub, place.base, place.path, there=False),
+        indexed=paths.sync_changed(hub, place.base, place.path, there=False),
         broken=tuple(dict.fromkeys(broken))[:MAX_LINKS],
     )
 
 
 def restore(hub: Hub, name: str) -> Restored:
     """Restore a deleted document, by its name in the trash or its former ref, to its place; overwrites nothing."""
-    trash, names = Trash(hub.data), ref_forms(hub, name)
+    trash, names = Trash(hub.data), paths.ref_forms(hub, name)
     entries = trash.documents()
     matches = (
         entry for ref in names for entry in entries if ref in (entry.id, entry.ref, f"{entry.base}@{entry.path}")
@@ -122,11 +109,11 @@ def restore(hub: Hub, name: str) -> Restored:
         )
         raise WriteRefused(entry.ref, reason)
     place = _former_place(hub, base, entry)
-    with writing(hub, base, entry.ref), refusing(entry.ref):
+    with writing(hub, base, entry.ref), paths.refusing(entry.ref):
         data = trash.content(entry)
         with open_folder(base, place.folders, make=True) as folder:
             present = folder.names()
-            if other := place.name if place.name in present else twin(present, place.name):
+            if other := place.name if place.name in present else paths.twin(present, place.name):
                 raise WriteRefused(entry.ref, f"{other!r} is in its place; rename that first")
             folder.create(place.name, data, entry.mode)
         trash.discard(entry)
@@ -134,8 +121,8 @@ def restore(hub: Hub, name: str) -> Restored:
         ref=place.ref,
         base=base.id,
         path=place.path,
-        hash=short_hash(entry.hash),
-        indexed=sync_changed(hub, base, place.path),
+        hash=paths.short_hash(entry.hash),
+        indexed=paths.sync_changed(hub, base, place.path),
     )
 
 
@@ -148,15 +135,15 @@ def empty_trash(hub: Hub, *, older_than_days: float = 0.0) -> tuple[TrashEntry, 
     return old
 
 
-def _former_place(hub: Hub, base: Base, entry: TrashEntry) -> Location:
+def _former_place(hub: Hub, base: Base, entry: TrashEntry) -> paths.Location:
     """Return the place of a deleted document, or raise if it may not be there."""
     parts = tuple(entry.path.split("/"))
-    former = Location(base, entry.path, parts, entry.ref)
+    former = paths.Location(base, entry.path, parts, entry.ref)
     try:
-        place = new_place(hub, f"{base.id}@{entry.path}")
+        place = paths.new_place(hub, f"{base.id}@{entry.path}")
     except WriteRefused:
         # Its old name may be invalid for new documents, but must still be contained in the base.
-        check_writable(hub, base, entry.ref)
+        paths.check_writable(hub, base, entry.ref)
         if any(part in ("", ".", "..") for part in parts):
             raise
         return former

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import difflib
 import itertools
-import os
 import re
 import warnings
 from collections import defaultdict
@@ -21,10 +20,9 @@ from typing import Literal
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import PathNotContained
-from kbhub.reading.links import Nearest
+from kbhub.reading.links import Nearest, files_below
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.formats import SKIPPED_FOLDERS
 
 Found = Literal["defined", "named", "missing"]
 """The file defines it; only mentions it; does not even mention it."""
@@ -141,9 +139,6 @@ SYMBOL_BYTES = 4 << 20
 BUDGET_BYTES = 256 << 20
 """Bytes of source files searched in one run; a clone may name thousands of large ones."""
 
-MOST_FILES = 50_000
-"""Files of a project considered for a suggestion; that takes 0.2 s."""
-
 KEPT_FILES = 4
 """Parsed source files kept in memory; callers with many entries should sort them."""
 
@@ -238,7 +233,9 @@ class Sources:
     def _near(self, path: str) -> str:
         """Return the file that was probably meant: one with the same name, else with a similar path."""
         if self._names is None:
-            self._names = _names_below(self.root)
+            self._names = defaultdict(list)
+            for file in files_below(self.root):
+                self._names[file.rpartition("/")[2].casefold()].append(file)
             self._nearest = Nearest(self._names)
         name = path.rpartition("/")[2].casefold()
         same = self._names.get(name) or []
@@ -260,18 +257,3 @@ def _shared(path: str, other: str) -> int:
 
 def _common(first: list[str], second: list[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
-
-
-def _names_below(root: Path) -> dict[str, list[str]]:
-    """Return case-folded file name → paths from the root; skips symlinks and hidden folders."""
-    paths: dict[str, list[str]] = defaultdict(list)
-    count = 0
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
-        inside = os.path.relpath(folder, root).replace(os.sep, "/")
-        for name in sorted(files):
-            paths[name.casefold()].append(name if inside == "." else f"{inside}/{name}")
-        count += len(files)
-        if count > MOST_FILES:
-            break
-    return dict(paths)

@@ -6,21 +6,16 @@ Nothing is opened; files are only looked for in active bases and the project's o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
-from kbhub.reading.graph import Edge, Graph, Node, found_document, graph_of, in_project, inside_of, places_on_disk
-from kbhub.reading.links import PATH_KINDS, LinkKind, folded
+from kbhub.reading.graph import Edge, Graph, Node, WrittenLink, graph_of, in_project, inside_of, places_on_disk
+from kbhub.reading.links import PATH_KINDS, files_below, folded
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown
-
-MOST_FILES = 50_000
-"""Files of a base considered for attachments linked by name alone, as in Obsidian; that takes 50 ms, and files beyond
-the limit count as missing."""
+from kbhub.workspace.formats import is_markdown
 
 ASSETS = "static"
 """Folder of a site's files other than pages, whose addresses are without it."""
@@ -33,21 +28,11 @@ Status = Literal["document", "file", "outside", "broken"]
 
 
 @struct
-class ResolvedLink:
+class ResolvedLink(WrittenLink):
     """A link with its target, or why it leads nowhere."""
 
     base: str
     """Base id of the document with the link."""
-    path: str
-    """Path of that document."""
-    line: int | None
-    """From 1; None for an entry of `related` that was not found in the text."""
-    kind: LinkKind
-    target: str
-    """As written, decoded, without the fragment; empty for a heading of its own document."""
-    fragment: str
-    """Heading, anchor or `^block`; its existence is not checked."""
-    text: str
     status: Status
     goal: Node | None = None
     """(base id, path) of the target document."""
@@ -78,17 +63,6 @@ def resolved_links(hub: Hub, base: Base) -> tuple[ResolvedLink, ...]:
     )
 
 
-def backlinks(hub: Hub, ref: str) -> tuple[ResolvedLink, ...]:
-    """Return the links and entries of `related` of all active bases that lead to a document from others.
-
-    The ref has any form that `read` accepts. The indexes are not synced. Raises `DocumentNotFound` if none contains the
-    document.
-    """
-    graph = graph_of(hub)
-    faults = Faults(graph)
-    return tuple(faults.judged(edge) for edge in graph.coming.get(found_document(hub, graph, ref), ()))
-
-
 class Faults:
     """Explains what links lead to; caches what it sees on disk."""
 
@@ -99,22 +73,9 @@ class Faults:
 
     def judged(self, edge: Edge) -> ResolvedLink:
         """Return a link with its target."""
-        status, why = self.verdict(edge)
-        link = edge.link
-        return ResolvedLink(
-            base=edge.source[0],
-            path=link.path,
-            line=link.line,
-            kind=link.kind,
-            target=link.target,
-            fragment=link.fragment,
-            text=link.text,
-            status=status,
-            goal=edge.goal,
-            others=edge.others,
-            by=edge.by,
-            why=why,
-        )
+        link, (status, why) = edge.link, self.verdict(edge)
+        written = (link.path, link.target, link.fragment, link.text, link.line, link.kind)
+        return ResolvedLink(*written, edge.source[0], status, edge.goal, edge.others, edge.by, why)
 
     def verdict(self, edge: Edge) -> tuple[Status, str]:
         """Return the kind of a link's target, and why or where if it is no document."""
@@ -154,7 +115,7 @@ class Faults:
         """Find a file by the end of its path."""
         if base.id not in self._attachments:
             self._attachments[base.id] = {}
-            for path in _files(base):
+            for path in files_below(base.path):
                 name = folded(path.rpartition("/")[2])
                 self._attachments[base.id].setdefault(name, []).append(path)
         end = folded(target)
@@ -181,16 +142,3 @@ def _exists_below(root: Path, place: str) -> bool:
 
 def _within(git_root: Path | None, place: str, base: Base) -> bool:
     return in_project(base, git_root) and git_root is not None and Path(place).is_relative_to(git_root)
-
-
-def _files(base: Base) -> Iterator[str]:
-    """Yield the paths of a base's files up to `MOST_FILES`; skips symlinks and hidden folders."""
-    count = 0
-    for folder, folders, files in os.walk(base.path):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
-        inside = inside_of(base, folder.replace(os.sep, "/")) or ""
-        for name in sorted(files):
-            yield f"{inside}/{name}" if inside else name
-        count += len(files)
-        if count > MOST_FILES:
-            return

@@ -430,10 +430,7 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
     ref = ref.encode("utf-8", "replace").decode("utf-8")
     resolver = resolver_of(hub)
     with resolver.opened():
-        match = resolver.find(ref)
-        if match is None:
-            raise resolver.not_found(ref)
-        place = match[1]
+        _, place = resolver.one(ref)
         base_links = graph.bases.get(place.base.id)
         if base_links is None or place.path not in base_links.documents:
             reason = f"it is not indexed yet; run `kbhub index {place.base.id}`"

@@ -1,8 +1,9 @@
-"""Resolve links within a base: paths as on GitHub, names as in Obsidian. Pure: opens no file."""
+"""Resolve links within a base: paths as on GitHub, names as in Obsidian."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import posixpath
 import re
 import unicodedata
@@ -10,10 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
 from kbhub.values import struct
-from kbhub.workspace.formats import is_markdown, markdown_paths
+from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown, markdown_paths
 
 LinkKind = Literal["markdown", "reference", "wikilink", "embed", "related"]
 """Syntax of a link; `related` is an entry of that front-matter key."""
@@ -194,6 +196,28 @@ def folded(text: str) -> str:
     """Return a path or name normalised for comparison: case, accent form and outer spaces do not matter."""
     text = text.strip()
     return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
+
+
+def squashed(text: str) -> str:
+    """Return what anchors and headings have in common: their letters and digits."""
+    return "".join(filter(str.isalnum, folded(text)))
+
+
+MOST_FILES = 50_000
+"""Files of a folder that are looked at for what a link or an entry of `refs` may mean; that takes 50 to 200 ms."""
+
+
+def files_below(root: Path) -> Iterator[str]:
+    """Yield the paths of the first files in a folder, with `/`; skips symlinks and hidden folders."""
+    count = 0
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
+        inside = os.path.relpath(folder, root).replace(os.sep, "/")
+        for name in sorted(files):
+            yield name if inside == "." else f"{inside}/{name}"
+        count += len(files)
+        if count > MOST_FILES:
+            return
 
 
 def stem(path: str) -> str:

@@ -167,16 +167,15 @@ def _tagged(graph: Graph, node: Node, limit: int) -> tuple[int, list[Neighbour]]
             kind="tag",
             direction="both",
             hop=1,
-            context=" ".join(f"#{graph.tags.form(key)}" for key in _innermost(shared)),
+            context=" ".join(
+                f"#{graph.tags.form(key)}"
+                for key in shared
+                if not any(below.startswith(f"{key}/") for below in shared)  # a tag stands for those above it
+            ),
             score=round(score, 4),
         )
         for other, (score, shared) in best
     ]
-
-
-def _innermost(keys: Collection[str]) -> Iterator[str]:
-    """Leave out tags that are ancestors of another."""
-    return (key for key in keys if not any(other.startswith(f"{key}/") for other in keys))
 
 
 def _near(hub: Hub, graph: Graph, node: Node, limit: int) -> tuple[int, list[Neighbour]]:
@@ -261,10 +260,7 @@ def tags(
     Raises `UsageError` if `hops` or `limit` is invalid, or a name is empty or too long, or there are too many;
     `BaseNotFound` if a base is not active.
     """
-    if not 0 <= hops <= MOST_HOPS:
-        raise UsageError(f"hops is {hops}; it must be between 0 and {MOST_HOPS}.")
-    if limit < 1:
-        raise UsageError(f"limit is {limit}; it must be 1 or more.")
+    _check(hops, (), limit)
     if empty := [name for name in names if not key_of(name)]:
         raise UsageError(f"{empty[0]!r} is not a tag.")
     if len(names) > MOST_NAMES:

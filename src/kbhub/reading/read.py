@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 
 from kbhub.documents.markdown import section
@@ -15,8 +16,9 @@ from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError, PartNot
 from kbhub.hub import Hub
 from kbhub.index.engine import DocumentRow
 from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pattern, outdated, split_refs
+from kbhub.reading.links import squashed
 from kbhub.reading.reports import Reading, ReadResult, Unread
-from kbhub.reading.resolver import ResolvedDocument, Resolver, folded, resolver_of
+from kbhub.reading.resolver import ResolvedDocument, Resolver, resolver_of
 from kbhub.types import Base, Document, Query
 from kbhub.values import counted, struct
 from kbhub.workspace.discovery import matching
@@ -57,66 +59,40 @@ NO_LINES = (
 )
 
 
-def make_cursor(query: Query, offset: int) -> str:
-    """Return the cursor of the page of a query that begins after `offset` hits."""
-    return _encoded(offset, _fingerprint(query))
+def make_cursor(asked: Query | str | Sequence[str], offset: int) -> str:
+    """Return the cursor of the page after `offset` hits of a query, or documents of refs."""
+    return base64.urlsafe_b64encode(f"{offset}.{_fingerprint(asked)}".encode()).decode().rstrip("=")
 
 
-def offset_of(cursor: str, query: Query) -> int:
-    """Return the offset of a query's cursor; the query's own offset, limit and trace may differ.
+def offset_of(cursor: str, asked: Query | str | Sequence[str]) -> int:
+    """Return the offset of a cursor of a query, whose own offset, limit and trace may differ, or of refs.
 
-    Raises `UsageError` if the cursor is invalid, or of another query.
+    Raises `UsageError` if the cursor is invalid, or of another query or other refs.
     """
-    offset, fingerprint = _decoded(cursor, "search")
-    if fingerprint != _fingerprint(query):
-        raise UsageError(
-            "`cursor` belongs to another search. Pass it with the same query, queries, bases, mode and options, "
-            "or omit it for the first page."
-        )
-    return offset
-
-
-def reading_cursor(refs: str | Sequence[str], offset: int) -> str:
-    """Return the cursor of a page of refs, starting at a document's number, from 0."""
-    return _encoded(offset, _fingerprint_of_refs(refs))
-
-
-def offset_of_reading(cursor: str, refs: str | Sequence[str]) -> int:
-    """Return the document number of a cursor from `reading_cursor`.
-
-    Raises `UsageError` if the cursor is invalid, or of other refs.
-    """
-    offset, fingerprint = _decoded(cursor, "read")
-    if fingerprint != _fingerprint_of_refs(refs):
-        raise UsageError(
-            "`cursor` belongs to other refs. Pass it with the same refs, or omit it to start from the first."
-        )
-    return offset
-
-
-def _encoded(offset: int, fingerprint: str) -> str:
-    return base64.urlsafe_b64encode(f"{offset}.{fingerprint}".encode()).decode().rstrip("=")
-
-
-def _decoded(cursor: str, call: str) -> tuple[int, str]:
+    is_query = isinstance(asked, Query)
     try:
         text = base64.urlsafe_b64decode(cursor.strip() + "=" * (-len(cursor.strip()) % 4)).decode("ascii")
     except (binascii.Error, ValueError):
         text = ""
-    match = _CURSOR.fullmatch(text)
-    if match is None:
+    if (match := _CURSOR.fullmatch(text)) is None:
+        call = "search" if is_query else "read"
         raise UsageError(f"`cursor` is not one from kbhub. Copy it in full, or {call} without it for the first page.")
-    return int(match[1]), match[2]
+    if match[2] != _fingerprint(asked):
+        raise UsageError(
+            "`cursor` belongs to another search. Pass it with the same query, queries, bases, mode and options, "
+            "or omit it for the first page."
+            if is_query
+            else "`cursor` belongs to other refs. Pass it with the same refs, or omit it to start from the first."
+        )
+    return int(match[1])
 
 
-def _fingerprint_of_refs(refs: str | Sequence[str]) -> str:
-    text = json.dumps(refs if isinstance(refs, str) else list(refs))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_FINGERPRINT]
-
-
-def _fingerprint(query: Query) -> str:
-    request = query.model_dump_json(include=_DECIDING)
-    return hashlib.sha256(request.encode("utf-8")).hexdigest()[:_FINGERPRINT]
+def _fingerprint(asked: Query | str | Sequence[str]) -> str:
+    if isinstance(asked, Query):
+        text = asked.model_dump_json(include=_DECIDING)
+    else:
+        text = json.dumps(asked if isinstance(asked, str) else list(asked))
+    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT]
 
 
 @struct
@@ -170,7 +146,7 @@ class Library:
         refs = refs if isinstance(refs, str) else tuple(refs)
         with self._resolver.opened():
             entries = self._wanted(refs)
-            start = offset_of_reading(options.cursor, refs) if options.cursor else 0
+            start = offset_of(options.cursor, refs) if options.cursor else 0
             readings: list[Reading] = []
             unread: list[Unread] = []
             left, number = options.answer_bytes, start
@@ -193,7 +169,7 @@ class Library:
             readings=tuple(readings),
             unread=tuple(unread),
             total=len(entries),
-            cursor=reading_cursor(refs, number) if number < len(entries) else None,
+            cursor=make_cursor(refs, number) if number < len(entries) else None,
         )
 
     def _wanted(self, refs: str | Sequence[str]) -> list[_Wanted]:
@@ -241,10 +217,7 @@ class Library:
         if entry.place is None or entry.reference is None:
             raise self._resolver.not_found(entry.ref, suggest=missed < SUGGESTED)
         place, name = entry.place, entry.ref
-        try:
-            opened = self._resolver.open(place)
-        except OSError as error:
-            raise DocumentNotFound(name, f"its file cannot be read ({error.strerror})") from error
+        opened = self._resolver.open(place, name)
         document = opened.document
         if not document.lines and document.problems:
             raise PartNotFound(name, f"it has no text. {' '.join(document.problems).rstrip('.')}")
@@ -377,14 +350,8 @@ def open_whole(hub: Hub, ref: str) -> Whole:
     with hub.readers:
         resolver = resolver_of(hub)
         with resolver.opened():
-            match = resolver.find(ref)
-            if match is None:
-                raise resolver.not_found(ref)
-            reference, place = match
-            try:
-                opened = resolver.open(place)
-            except OSError as error:
-                raise DocumentNotFound(ref, f"its file cannot be read ({error.strerror})") from error
+            reference, place = resolver.one(ref)
+            opened = resolver.open(place, ref)
             row, reason = _indexed(hub, place.base, place.path)
             return Whole(
                 ref=resolver.ref(place),
@@ -409,12 +376,10 @@ def commits(whole: Whole) -> list[Commit]:
 def _indexed(hub: Hub, base: Base, path: str) -> tuple[DocumentRow | None, str]:
     """Return a document as the index has it, and why it may no longer hold."""
     index = hub.index(base)
-    try:
-        with index.snapshot():
-            row = index.document(path)
-            return row, outdated(index, [row], hub.options.clock())[0].get(row.id, "") if row else ""
-    except IndexUnavailable:
-        return None, ""
+    with suppress(IndexUnavailable), index.snapshot():
+        row = index.document(path)
+        return row, outdated(index, [row], hub.options.clock())[0].get(row.id, "") if row else ""
+    return None, ""
 
 
 def _asked(document: Document, reference: ParsedRef, ref: str) -> tuple[int, int] | None:
@@ -423,11 +388,6 @@ def _asked(document: Document, reference: ParsedRef, ref: str) -> tuple[int, int
     try:
         return lines_of(document, reference, ref)
     except DocumentNotFound:
-        wanted = _squashed(reference.heading)
-        heading = next((one for one in document.headings if _squashed(one.text) == wanted), None)
+        wanted = squashed(reference.heading)
+        heading = next((one for one in document.headings if squashed(one.text) == wanted), None)
         return section(document, heading.text) if heading else None
-
-
-def _squashed(text: str) -> str:
-    """Return what anchors and headings have in common: their letters and digits."""
-    return "".join(filter(str.isalnum, folded(text)))

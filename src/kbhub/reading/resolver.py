@@ -9,26 +9,16 @@ import os.path
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import open_contained
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
 from kbhub.hub import Hub
+from kbhub.index import references
 from kbhub.index.catalogue import document_names
 from kbhub.index.engine import Index
-from kbhub.index.references import (
-    ParsedRef,
-    below_base,
-    check_length,
-    document_id,
-    is_pattern,
-    named_base,
-    parse_reference,
-    ref_of,
-    short_docid,
-    why_no_base,
-)
+from kbhub.reading.links import folded
 from kbhub.reading.lists import typed_into
 from kbhub.sync.document_access import Opened, Opener
 from kbhub.types import Base
@@ -151,27 +141,27 @@ class Resolver:
             finally:
                 self._opened, self._names, self._unreadable = [], {}, {}
 
-    def find(self, ref: str) -> tuple[ParsedRef, ResolvedDocument] | None:
+    def find(self, ref: str) -> tuple[references.ParsedRef, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
 
         A ref is tried as a path or docid, then as a title, then as a path of the shell, then as BASE/PATH, then as the
         end of a path.
         """
-        check_length(ref)
-        meanings = parse_reference(ref)
+        references.check_length(ref)
+        meanings = references.parse_reference(ref)
         for look in (self._by_path, self._by_name, self._as_typed, self._below_base, self._by_ending):
             for meaning in meanings:
                 if place := look(meaning.target):
                     return meaning, place
         return None
 
-    def matching(self, ref: str) -> tuple[ParsedRef, list[ResolvedDocument]] | None:
+    def matching(self, ref: str) -> tuple[references.ParsedRef, list[ResolvedDocument]] | None:
         """Find the documents whose paths match a ref's pattern, in order; None if there are none.
 
         Patterns are those of `.gitignore`: without a slash they match the file name in any folder.
         """
-        for meaning in parse_reference(ref):
-            if is_pattern(meaning.target):
+        for meaning in references.parse_reference(ref):
+            if references.is_pattern(meaning.target):
                 for bases, pattern in (*self._groups(meaning.target), *self._others(meaning.target)):
                     if places := [place for base in bases for place in self._match(base, pattern)]:
                         return meaning, places
@@ -179,35 +169,50 @@ class Resolver:
 
     def ref(self, place: ResolvedDocument) -> str:
         """Return the ref of a document for answers."""
-        return ref_of(place.base, place.path, self.bases)
+        return references.ref_of(place.base, place.path, self.bases)
 
     def docid(self, place: ResolvedDocument) -> str:
         """Return the short docid of a document."""
         try:
-            return short_docid(place.docid, [index for _, index in self._opened])
+            return references.short_docid(place.docid, [index for _, index in self._opened])
         except IndexUnavailable:  # damaged, so it cannot name other documents either
-            return short_docid(place.docid, ())
+            return references.short_docid(place.docid, ())
 
-    def open(self, place: ResolvedDocument) -> Opened:
-        """Open a document, as it is now; raise `PathNotContained` or `OSError` if it cannot be read."""
+    def one(self, ref: str) -> tuple[references.ParsedRef, ResolvedDocument]:
+        """Do as `find`, and raise `DocumentNotFound` if no base has it."""
+        if match := self.find(ref):
+            return match
+        raise self.not_found(ref)
+
+    def open(self, place: ResolvedDocument, ref: str) -> Opened:
+        """Open a document, as it is now; raise `PathNotContained` or, with its ref, `DocumentNotFound` if it cannot."""
         index = next((index for base, index in self._opened if base is place.base), None)
-        return self._opener.open(place.base, place.path, index)
+        try:
+            return self._opener.open(place.base, place.path, index)
+        except OSError as error:
+            raise DocumentNotFound(ref, f"its file cannot be read ({error.strerror})") from error
 
     def not_found(self, ref: str, *, suggest: bool = True) -> DocumentNotFound:
         """Explain why a ref leads nowhere (a rule, a path outside, an unknown base, a folder) and suggest others.
 
         Looking for suggestions takes some ten milliseconds.
         """
-        meanings = parse_reference(ref)
-        reason, refs = self._why_not(meanings), self._refs()
+        meanings = references.parse_reference(ref)
+        reason = self._why_not(meanings)
+        refs = {
+            references.ref_of(base, path, self.bases): (base, path) for base in self.bases for path in self._paths(base)
+        }
         target = meanings[-1].target
         if not reason and (below := _folder(target)) and any(near.startswith(below) for near in refs):
             return DocumentNotFound(ref, f"it is a folder; to read its documents, use `{below}**`")
         if not suggest:
             return DocumentNotFound(ref, reason)
-        if is_pattern(target):
+        if references.is_pattern(target):
             return DocumentNotFound(ref, reason or "no indexed document matches the pattern")
-        names = {name: list(map(self.ref, places)) for name, places in self._all_names().items()}
+        names: dict[str, list[str]] = {}
+        for base in self.bases:
+            for name, places in self._names_of(base).items():
+                names.setdefault(name, []).extend(map(self.ref, places))
         # Do not suggest documents that are gone or may no longer be opened.
         near = [
             near
@@ -236,7 +241,7 @@ class Resolver:
 
     def _below_base(self, target: str) -> ResolvedDocument | None:
         """Find the document that BASE/PATH or BASE/TITLE names."""
-        if not (below := below_base(target, self.bases)):
+        if not (below := references.below_base(target, self.bases)):
             return None
         base, name = below
         in_it = f"{base.id}@{name}"
@@ -256,7 +261,7 @@ class Resolver:
 
     def _others(self, target: str) -> Iterator[tuple[list[Base], str]]:
         """Yield what a path outside any base may mean: relative to the shell's directory, or BASE/PATH."""
-        below = below_base(target, self.bases)
+        below = references.below_base(target, self.bases)
         for base, path in (*self._typed(target), *([below] if below else [])):
             yield [base], path
 
@@ -275,7 +280,7 @@ class Resolver:
 
     def _groups(self, target: str) -> Iterator[tuple[list[Base], str]]:
         """Yield the bases to look in, by priority, and what to look for there."""
-        if named := named_base(target, self.bases):
+        if named := references.named_base(target, self.bases):
             yield [named], target.partition("@")[2]
         yield [base for base in self.bases if base.id == "project"], target
         yield [base for base in self.bases if base.id != "project"], target
@@ -283,27 +288,23 @@ class Resolver:
     def _in_base(self, base: Base, path: str) -> list[ResolvedDocument]:
         """Find a document in a base by its path, with or without extension, indexed or not yet."""
         for name in _forms(base, path):
-            try:
+            with suppress(PathNotContained):
                 if self._opener.has(base, name):
-                    return [ResolvedDocument(base, name, document_id(base, name))]
-            except PathNotContained:
-                continue
+                    return [ResolvedDocument(base, name, references.document_id(base, name))]
         return []
 
     def _by_docid(self, digits: str) -> list[ResolvedDocument]:
         places = []
         for base, index in self._opened:
-            try:
+            with suppress(IndexUnavailable):
                 places += [ResolvedDocument(base, row.path, row.docid) for row in index.documents_by_docid(digits)]
-            except IndexUnavailable:
-                continue
         return places
 
     def _match(self, base: Base, pattern: str) -> list[ResolvedDocument]:
         escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
         rules = parse_rules([unicodedata.normalize("NFC", escaped.removeprefix("./"))], "ref")
         return [
-            ResolvedDocument(base, path, document_id(base, path))
+            ResolvedDocument(base, path, references.document_id(base, path))
             for path in self._paths(base)
             if any(rule.matches(unicodedata.normalize("NFC", path), directory=False) for rule in rules)
         ]
@@ -329,21 +330,10 @@ class Resolver:
                 for path, name in rows:
                     places = names.setdefault(folded(name), [])
                     if not places or places[-1].path != path:
-                        places.append(ResolvedDocument(base, path, document_id(base, path)))
+                        places.append(ResolvedDocument(base, path, references.document_id(base, path)))
         return self._names[base.id]
 
-    def _all_names(self) -> dict[str, list[ResolvedDocument]]:
-        every: dict[str, list[ResolvedDocument]] = {}
-        for base in self.bases:
-            for name, places in self._names_of(base).items():
-                every.setdefault(name, []).extend(places)
-        return every
-
-    def _refs(self) -> dict[str, tuple[Base, str]]:
-        """Return every indexed document by its ref."""
-        return {ref_of(base, path, self.bases): (base, path) for base in self.bases for path in self._paths(base)}
-
-    def _why_not(self, meanings: Sequence[ParsedRef]) -> str:
+    def _why_not(self, meanings: Sequence[references.ParsedRef]) -> str:
         """Return why a path is no document: a rule excludes it, it leaves all bases, or its base is unknown."""
         for target in dict.fromkeys(meaning.target for meaning in meanings):
             tried = [(base, path) for bases, path in self._groups(target) for base in bases]
@@ -358,7 +348,7 @@ class Resolver:
             for base, path in tried:
                 if not set(_forms(base, path)).isdisjoint(self._paths(base)):
                     return "its file is gone" if is_directory(base.path) else f"the folder {base.path} is gone"
-        return why_no_base(meanings[0].target, self._hub.discovery())
+        return references.why_no_base(meanings[0].target, self._hub.discovery())
 
     def _rule(self, base: Base, path: str) -> str | None:
         for name in _forms(base, path):
@@ -372,11 +362,6 @@ class Resolver:
             if rule := self._opener.excluded_by(base, name):
                 return rule
         return None
-
-
-def folded(name: str) -> str:
-    """Return a title or alias normalised for comparison: case, accent form and outer spaces do not matter."""
-    return unicodedata.normalize("NFC", name).casefold().strip()
 
 
 def _forms(base: Base, path: str) -> Iterator[str]:
