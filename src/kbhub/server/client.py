@@ -15,19 +15,11 @@ from urllib.parse import quote, unquote
 import anyio
 from anyio.from_thread import BlockingPortal
 from anyio.to_thread import run_sync
-from mcp import MCPError
+from mcp import MCPError, types
 from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.message import ServerMessageMetadata
-from mcp.types import (
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitResult,
-    InputRequiredResult,
-    ListRootsRequest,
-    ListRootsResult,
-)
 from pydantic import ValidationError
 
 from kbhub.documents.safe_text import one_line
@@ -40,7 +32,6 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
     from mcp.server.lowlevel.helper_types import ReadResourceContents
-    from mcp.types import CallToolResult, ClientCapabilities, Tool
 
     from kbhub.hub import Hub
 
@@ -53,10 +44,12 @@ def is_stateless(context: Context[Any, Any] | ServerRequestContext[Any, Any]) ->
     return (context.protocol_version or "") >= STATELESS_SINCE
 
 
-def offers_model(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None) -> bool:
-    """Return whether the client offers its model (sampling) and can be asked."""
-    capabilities = _capabilities(context)
-    return capabilities is not None and capabilities.sampling is not None and _can_be_asked(context)
+def offers(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None, capability: str) -> bool:
+    """Return whether the client can be asked for `sampling`, by its model, or `elicitation`, of its user."""
+    if context is None or (isinstance(context, Context) and context.protocol_version is None):
+        return False
+    offered_to_us = getattr(context.session.client_capabilities, capability, None) is not None
+    return offered_to_us and (is_stateless(context) or context.session.can_send_request)
 
 
 def client_name(context: Context[None, Any]) -> str | None:
@@ -65,22 +58,6 @@ def client_name(context: Context[None, Any]) -> str | None:
         return None
     params = context.session.client_params
     return params.client_info.name if params else None
-
-
-def asks_user(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None) -> bool:
-    """Return whether the client can ask its user a question of the server (elicitation)."""
-    capabilities = _capabilities(context)
-    return capabilities is not None and capabilities.elicitation is not None and _can_be_asked(context)
-
-
-def _capabilities(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None) -> ClientCapabilities | None:
-    if isinstance(context, Context):
-        return context.client_capabilities if context.protocol_version is not None else None
-    return context.session.client_capabilities if context is not None else None
-
-
-def _can_be_asked(context: Any) -> bool:
-    return (context.protocol_version or "") >= STATELESS_SINCE or context.session.can_send_request
 
 
 class ServerExtension(Extension):
@@ -93,11 +70,11 @@ class ServerExtension(Extension):
         """Return whether the calling client shows the views of this extension."""
         return False
 
-    def definition(self, tool: Tool) -> Tool:
+    def definition(self, tool: types.Tool) -> types.Tool:
         """Return a tool's definition for a client that shows views."""
         return tool
 
-    def answer(self, answer: CallToolResult, _result: Any) -> CallToolResult:
+    def answer(self, answer: types.CallToolResult, _result: Any) -> types.CallToolResult:
         """Return an answer for a client that shows views; hits have their traces in `_result`."""
         return answer
 
@@ -125,24 +102,26 @@ _CHOICE: dict[str, Any] = {"type": "object", "properties": {}}
 """Nothing to fill in: to accept is yes."""
 
 
-async def confirm(context: Context[Any, Any], key: str, question: str) -> Reply | InputRequiredResult | None:
+async def confirm(context: Context[Any, Any], key: str, question: str) -> Reply | types.InputRequiredResult | None:
     """Ask the user a question of yes or no; `key` tells questions apart, and the SDK seals it.
 
     Returns the reply, `cancel` without one in time; the result for the call to return so that the client asks and calls
     again; or None if the client cannot ask its user.
     """
-    if not asks_user(context):
+    if not offers(context, "elicitation"):
         return None
     if context.request_state == key:
         answer = (context.input_responses or {}).get(key)
-        return answer.action if isinstance(answer, ElicitResult) else "cancel"
-    request = ElicitRequest(params=ElicitRequestFormParams(message=question, requested_schema=_CHOICE))
+        return answer.action if isinstance(answer, types.ElicitResult) else "cancel"
+    request = types.ElicitRequest(params=types.ElicitRequestFormParams(message=question, requested_schema=_CHOICE))
     if is_stateless(context):
-        return InputRequiredResult(input_requests={key: request}, request_state=key)
+        return types.InputRequiredResult(input_requests={key: request}, request_state=key)
     try:
         with anyio.fail_after(ANSWER_SECONDS):
             metadata = ServerMessageMetadata(related_request_id=context.request_id)
-            answered: ElicitResult = await context.session.send_request(request, ElicitResult, metadata=metadata)
+            answered: types.ElicitResult = await context.session.send_request(
+                request, types.ElicitResult, metadata=metadata
+            )
             return answered.action
     except (MCPError, TimeoutError, ValidationError) as error:
         log.info("The user was asked and said nothing: %s", error)
@@ -155,7 +134,9 @@ class TrustQuestion:
     def __init__(self) -> None:
         self._asked: tuple[Path, Path] | None = None
 
-    async def ask(self, context: Context[Any, Any], hub: Hub, wanted: tuple[Path, Path]) -> InputRequiredResult | None:
+    async def ask(
+        self, context: Context[Any, Any], hub: Hub, wanted: tuple[Path, Path]
+    ) -> types.InputRequiredResult | None:
         """Ask whether the pointer may lead to its target, unless that was done, and store the answer.
 
         Returns the result for the call to return, if the client is to call again with the answer.
@@ -172,7 +153,7 @@ class TrustQuestion:
             f"{pointer}, which came with the project, says that the project's knowledge is in {target}, outside "
             "the project. Allow kbhub to read and index that folder? Only allow it if you know the folder.",
         )
-        if isinstance(reply, InputRequiredResult):
+        if isinstance(reply, types.InputRequiredResult):
             return reply
         if reply in ("accept", "decline"):
             await run_sync(_keep, hub, wanted, reply == "accept")
@@ -202,7 +183,7 @@ class RootsQuestion:
         self._asked = False
         self._done = anyio.Event()
 
-    async def ask(self, context: Context[Any, Any]) -> tuple[str, ...] | InputRequiredResult:
+    async def ask(self, context: Context[Any, Any]) -> tuple[str, ...] | types.InputRequiredResult:
         """Get the URIs of the client's roots, or the result with which the client calls again.
 
         The URIs are empty if the client has none or was asked before; after them, `settle` must be called.
@@ -219,7 +200,7 @@ class RootsQuestion:
             return ()
         self._asked = True
         if is_stateless(context):
-            return InputRequiredResult(input_requests={_KEY: ListRootsRequest()}, request_state=_KEY)
+            return types.InputRequiredResult(input_requests={_KEY: types.ListRootsRequest()}, request_state=_KEY)
         return await self._request(context)
 
     def settle(self) -> None:
@@ -233,14 +214,14 @@ class RootsQuestion:
                 return ()
             with anyio.fail_after(ROOTS_SECONDS):
                 # `session.list_roots` does the same, with a deprecation warning.
-                return _uris(await context.session.send_request(ListRootsRequest(), ListRootsResult))
+                return _uris(await context.session.send_request(types.ListRootsRequest(), types.ListRootsResult))
         except (MCPError, TimeoutError, ValidationError) as error:
             log.info("The client gave no roots: %s", error)
             return ()
 
 
 def _uris(answer: Any) -> tuple[str, ...]:
-    return tuple(str(root.uri) for root in answer.roots) if isinstance(answer, ListRootsResult) else ()
+    return tuple(str(root.uri) for root in answer.roots) if isinstance(answer, types.ListRootsResult) else ()
 
 
 TEMPLATE = "kbhub://{base}/{+path}"
@@ -281,11 +262,6 @@ def template_value(path: str) -> str:
     Expansion leaves escaped characters as they are (RFC 6570, section 3.2.3).
     """
     return _ODD.sub(lambda match: quote(match[0], safe=""), path)
-
-
-def from_template_value(value: str) -> str:
-    """Return the path for a value that a person typed, fully or partly, escaped or not."""
-    return unquote(value)
 
 
 @struct
@@ -430,7 +406,7 @@ class Announcer:
                 return
             self._told = now
         tools, resources = (before is None or old != new for old, new in zip(before or now, now, strict=True))
-        uris = _among(self.subscribed, changes, self._names())
+        uris = self._changed(changes)
         portal = self._portal
         try:
             if portal and (tools or resources or uris):
@@ -448,9 +424,11 @@ class Announcer:
             return None
         return tools, [base.model_dump(exclude={"weight", "writable"}) for base in bases]
 
-    def _names(self) -> dict[str, str]:
-        """Return every name of a base → its id."""
-        return {name: base.id for base in self._hub.known_bases() or () for name in (base.id, *base.names)}
+    def _changed(self, changes: Changes) -> list[str]:
+        """Return the subscribed addresses of changed documents, as the client wrote them."""
+        names = {name: base.id for base in self._hub.known_bases() or () for name in (base.id, *base.names)}
+        addresses = ((uri, parse_uri(uri)) for uri in set(self.subscribed) if changes.documents)
+        return sorted(uri for uri, at in addresses if at and (names.get(at[0], at[0]), at[1]) in changes.documents)
 
     async def _listened(self, params: Mapping[str, Any] | None) -> None:
         """Process a subscription of a client of 2026-07-28; the SDK rejects malformed ones."""
@@ -484,7 +462,9 @@ class Announcer:
             await self.bus.publish(ToolsListChanged())
             await self._tell(methodcaller("send_tool_list_changed"))
         if resources:
-            await self._announce_resources()
+            self._list_at = anyio.current_time()
+            await self.bus.publish(ResourcesListChanged())
+            await self._tell(methodcaller("send_resource_list_changed"))
 
     async def _tell(self, send: Callable[[Any], Awaitable[None]]) -> None:
         """Notify the clients of the handshake era."""
@@ -504,20 +484,3 @@ class Announcer:
         await anyio.sleep_until(self._list_due)
         self._list_due = None
         await self._announce(tools=False, resources=True, uris=())
-
-    async def _announce_resources(self) -> None:
-        self._list_at = anyio.current_time()
-        await self.bus.publish(ResourcesListChanged())
-        await self._tell(methodcaller("send_resource_list_changed"))
-
-
-def _among(subscribed: Iterable[str], changes: Changes, names: Mapping[str, str]) -> list[str]:
-    """Return the subscribed addresses of changed documents as the client wrote them; `names` maps bases to ids."""
-    if not changes.documents:
-        return []
-
-    def document(uri: str) -> Address | None:
-        address = parse_uri(uri)
-        return address and (names.get(address[0], address[0]), address[1])
-
-    return sorted(uri for uri in set(subscribed) if document(uri) in changes.documents)

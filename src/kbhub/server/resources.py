@@ -7,23 +7,16 @@ import binascii
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import unquote
 
-from mcp import MCPError
+from mcp import MCPError, types
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.prompts.base import Prompt
-from mcp.types import (
-    INVALID_PARAMS,
-    Annotations,
-    Completion,
-    EmptyResult,
-    InputRequiredResult,
-    ListResourcesResult,
-    Resource,
-)
 from pydantic import Field
 
 from kbhub.documents import markdown, walk
@@ -34,7 +27,7 @@ from kbhub.index import catalogue
 from kbhub.index.catalogue import CatalogueEntry
 from kbhub.index.references import ref_of
 from kbhub.memory import catalog
-from kbhub.server.client import from_template_value, parse_uri, template_value, uri_of
+from kbhub.server.client import parse_uri, template_value, uri_of
 from kbhub.sync.document_access import Opener
 from kbhub.types import Base
 from kbhub.values import struct
@@ -43,13 +36,6 @@ from kbhub.workspace.formats import is_converted, is_markdown, kind_of
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
     from mcp.server.mcpserver import Context
-    from mcp.types import (
-        CompletionArgument,
-        CompletionContext,
-        PaginatedRequestParams,
-        SubscribeRequestParams,
-        UnsubscribeRequestParams,
-    )
 
     from kbhub.server.calls import Calls
 
@@ -87,12 +73,9 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> ResourcePage:
     entries: list[tuple[Base, CatalogueEntry, str]] = []
     for base in bases[start:]:
         index = hub.index(base)
-        try:
-            with index.snapshot():
-                rows = catalogue.documents_after(index, path, PAGE + 1 - len(entries))
-        except IndexUnavailable:
-            rows = []
-        entries += [(base, row, ref_of(base, row.path, bases)) for row in rows]
+        with suppress(IndexUnavailable), index.snapshot():
+            rows = catalogue.documents_after(index, path, PAGE + 1 - len(entries))
+            entries += [(base, row, ref_of(base, row.path, bases)) for row in rows]
         path = ""
         if len(entries) > PAGE:
             base, last, _ = entries[PAGE - 1]
@@ -137,41 +120,24 @@ def complete_path(hub: Hub, start: str, base: str | None = None) -> list[str]:
 
     Without a base all are searched, the project base first. An inactive one has no documents.
     """
-    prefix = from_template_value(start)
+    prefix = unquote(start)
     values: dict[str, None] = {}
-    for active_base in _bases(hub, base):
-        index = hub.index(active_base)
-        try:
-            with index.snapshot():
+    with suppress(BaseNotFound):
+        for index in map(hub.index, hub.select((base,) if base else ())):
+            with suppress(IndexUnavailable), index.snapshot():
                 values |= dict.fromkeys(map(template_value, catalogue.paths_beginning(index, prefix, COMPLETIONS + 1)))
-        except IndexUnavailable:
-            continue
     return list(values)
 
 
 def complete_tag(hub: Hub, start: str) -> list[str]:
     """Return the tags that start with a text, case-insensitively, the most frequent first."""
     counts: Counter[str] = Counter()
-    for base in hub.select():
-        index = hub.index(base)
-        try:
-            with index.snapshot():
-                counts += catalogue.tag_counts_without(index, without="")
-        except IndexUnavailable:
-            continue
+    for index in map(hub.index, hub.select()):
+        with suppress(IndexUnavailable), index.snapshot():
+            counts += catalogue.tag_counts_without(index, without="")
     wanted = start.removeprefix("#").casefold()
-    return [tag for tag, _ in sorted(counts.items(), key=lambda count: (-count[1], count[0])) if _begins(tag, wanted)]
-
-
-def _begins(tag: str, wanted: str) -> bool:
-    return tag.casefold().startswith(wanted)
-
-
-def _bases(hub: Hub, name: str | None) -> Iterable[Base]:
-    try:
-        return hub.select((name,) if name else ())
-    except BaseNotFound:
-        return ()
+    ordered = sorted(counts, key=lambda tag: (-counts[tag], tag))
+    return [tag for tag in ordered if tag.casefold().startswith(wanted)]
 
 
 def _text(hub: Hub, opener: Opener, base: Base, path: str, uri: str) -> str:
@@ -215,21 +181,21 @@ class Resources:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    async def page(self, _context: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def page(self, _context: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """Return a page of documents, and start tracking changes."""
         self._calls.begin()
         try:
             await self._calls.run(self._calls.announcer.follow_documents)
             page = await self._calls.run(page_of_documents, self._calls.hub, params.cursor if params else None)
         except KbhubError as error:
-            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
-        return ListResourcesResult(
+            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
+        return types.ListResourcesResult(
             resources=[_resource(base, entry, ref) for base, entry, ref in page.documents], next_cursor=page.cursor
         )
 
     async def read(
         self, uri: str, context: Context[None, Any] | None
-    ) -> list[ReadResourceContents] | InputRequiredResult:
+    ) -> list[ReadResourceContents] | types.InputRequiredResult:
         """Return a document, or a request for input from the client."""
         self._calls.begin()
         try:
@@ -242,60 +208,67 @@ class Resources:
         except KbhubError as error:
             raise ResourceError(str(error)) from error
 
-    async def subscribe(self, _context: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
+    async def subscribe(
+        self, _context: ServerRequestContext[Any, Any], params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
         """Notify the client of changes to a document from now on; it need not exist yet."""
         if parse_uri(params.uri) is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"Not a kbhub resource: {params.uri}", data={"uri": params.uri})
+            raise MCPError(
+                code=types.INVALID_PARAMS, message=f"Not a kbhub resource: {params.uri}", data={"uri": params.uri}
+            )
         announcer = self._calls.announcer
         if len(announcer.subscribed) >= MAX_SUBSCRIPTIONS:
             raise MCPError(
-                code=INVALID_PARAMS, message=(f"At most {MAX_SUBSCRIPTIONS} resources can be subscribed to at a time.")
+                code=types.INVALID_PARAMS,
+                message=(f"At most {MAX_SUBSCRIPTIONS} resources can be subscribed to at a time."),
             )
         self._calls.begin()
         announcer.subscribed.add(params.uri)
         await self._calls.run(announcer.follow_documents)
-        return EmptyResult()
+        return types.EmptyResult()
 
     async def unsubscribe(
-        self, _context: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
-    ) -> EmptyResult:
+        self, _context: ServerRequestContext[Any, Any], params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
         """Stop notifying the client."""
         self._calls.announcer.subscribed.discard(params.uri)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def complete(self, argument: CompletionArgument, context: CompletionContext | None) -> Completion:
+    async def complete(
+        self, argument: types.CompletionArgument, context: types.CompletionContext | None
+    ) -> types.Completion:
         """Complete an argument of the template."""
         if argument.name == "base":
             return await self.completed(complete_base, argument.value)
         if argument.name != "path":
-            return Completion(values=[])
+            return types.Completion(values=[])
         arguments = (context.arguments if context else None) or {}
         return await self.completed(complete_path, argument.value, arguments.get("base"))
 
-    async def complete_prompt(self, prompt: str, argument: CompletionArgument) -> Completion | None:
+    async def complete_prompt(self, prompt: str, argument: types.CompletionArgument) -> types.Completion | None:
         """Complete an argument of a prompt; None if it has no completions."""
         work = {("write_down", "topic"): complete_tag, ("audit_and_fix", "base"): complete_base}.get(
             (prompt, argument.name)
         )
         return await self.completed(work, argument.value) if work else None
 
-    async def completed(self, work: Callable[..., list[str]], *arguments: Any) -> Completion:
+    async def completed(self, work: Callable[..., list[str]], *arguments: Any) -> types.Completion:
         """Return a function's results within the protocol's limit; empty while the configuration is invalid."""
         try:
             values = await self._calls.run(work, self._calls.hub, *arguments)
         except KbhubError:
             values = []
-        return Completion(values=values[:COMPLETIONS], has_more=len(values) > COMPLETIONS)
+        return types.Completion(values=values[:COMPLETIONS], has_more=len(values) > COMPLETIONS)
 
 
-def _resource(base: Base, entry: CatalogueEntry, ref: str) -> Resource:
-    return Resource(
+def _resource(base: Base, entry: CatalogueEntry, ref: str) -> types.Resource:
+    return types.Resource(
         uri=uri_of(base.id, entry.path),
         name=ref,
         title=one_line(entry.title, TITLE_BYTES),
         mime_type=media_type(base, entry.path),
         size=entry.size,
-        annotations=Annotations(last_modified=_moment(entry.mtime_ns)),
+        annotations=types.Annotations(last_modified=_moment(entry.mtime_ns)),
     )
 
 

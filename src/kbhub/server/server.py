@@ -11,32 +11,9 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
-from mcp import MCPError
+from mcp import MCPError, types
 from mcp.server import MCPServer, NotificationOptions
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp.types import (
-    INVALID_PARAMS,
-    CallToolResult,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    EmptyResult,
-    GetPromptResult,
-    InputRequiredResult,
-    ListResourcesResult,
-    ListToolsResult,
-    NotificationParams,
-    PaginatedRequestParams,
-    PromptReference,
-    ResourceTemplateReference,
-    SubscribeRequestParams,
-    TextContent,
-    ToolAnnotations,
-    UnsubscribeRequestParams,
-)
-from mcp.types import Prompt as PromptDefinition
-from mcp.types import ResourceTemplate as TemplateDefinition
-from mcp.types import Tool as ToolDefinition
 from pydantic import ValidationError
 
 from kbhub import __version__
@@ -44,7 +21,7 @@ from kbhub.documents.safe_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
 from kbhub.server import definitions
-from kbhub.server.client import TEMPLATE, Announcer, RootsQuestion, ServerExtension, offers_model, view_for
+from kbhub.server.client import TEMPLATE, Announcer, RootsQuestion, ServerExtension, offers, view_for
 from kbhub.server.definitions import Arguments, bad_argument, check_names, check_tool, offered, why_not
 from kbhub.types import Base
 from kbhub.workspace.extensions import extensions, imported
@@ -114,17 +91,17 @@ class KbhubServer(MCPServer[None]):
         low = self._lowlevel_server
         announced = NotificationOptions(tools_changed=True, resources_changed=True)
         low.create_initialization_options = partial(low.create_initialization_options, announced)  # type: ignore[method-assign]
-        low.add_notification_handler(ROOTS_CHANGED, NotificationParams, self._ask_roots_again)
-        low.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
-        low.add_request_handler("resources/list", PaginatedRequestParams, self._page)
-        low.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
-        low.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+        low.add_notification_handler(ROOTS_CHANGED, types.NotificationParams, self._ask_roots_again)
+        low.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
+        low.add_request_handler("resources/list", types.PaginatedRequestParams, self._page)
+        low.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
+        low.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
 
-    async def list_tools(self) -> list[ToolDefinition]:
+    async def list_tools(self) -> list[types.Tool]:
         """List the offered tools; the handshake is over then, so indexing may begin."""
         return await self._listed(samples=False)
 
-    async def _listed(self, *, samples: bool) -> list[ToolDefinition]:
+    async def _listed(self, *, samples: bool) -> list[types.Tool]:
         names = await run_sync(partial(self._offered, samples=samples), abandon_on_cancel=True)
         listed = [tool for tool in (await self._definitions(names)).values() if tool.name in names]
         # In the background, while the model processes the list.
@@ -133,13 +110,13 @@ class KbhubServer(MCPServer[None]):
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool. Expected failures become answers for the model, word for word."""
         calls = await self.calls()
         schema: dict[str, Any] = {}
         failure: KbhubError | None = None
         try:
-            ready = partial(self._ready, name, samples=offers_model(context))
+            ready = partial(self._ready, name, samples=offers(context, "sampling"))
             if name in self._registered and self.hub.recent():
                 ready()
             else:
@@ -162,14 +139,14 @@ class KbhubServer(MCPServer[None]):
                 raise
         if failure is not None:
             log.info("%r failed: %s", name, failure)
-            text = TextContent(type="text", text=model.error_answer(str(failure)))
-            result = CallToolResult(content=[text], is_error=True)
-        return await calls.with_warnings(name, result) if isinstance(result, CallToolResult) else result
+            text = types.TextContent(type="text", text=model.error_answer(str(failure)))
+            result = types.CallToolResult(content=[text], is_error=True)
+        return await calls.with_warnings(name, result) if isinstance(result, types.CallToolResult) else result
 
-    async def list_resource_templates(self) -> list[TemplateDefinition]:
+    async def list_resource_templates(self) -> list[types.ResourceTemplate]:
         """List the one template of document addresses."""
         return [
-            TemplateDefinition(
+            types.ResourceTemplate(
                 uri_template=TEMPLATE,
                 name="document",
                 title="Document",
@@ -180,37 +157,37 @@ class KbhubServer(MCPServer[None]):
 
     async def read_resource(
         self, uri: Any, context: Context[None, Any] | None = None
-    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+    ) -> Iterable[ReadResourceContents] | types.InputRequiredResult:
         """Read a document, or what an extension has at an address."""
         for one in self._added:
             if contents := await one.read(str(uri)):
                 return contents
         return await (await self.resources()).read(str(uri), context)
 
-    async def list_prompts(self) -> list[PromptDefinition]:
+    async def list_prompts(self) -> list[types.Prompt]:
         """List the prompts."""
         await run_sync(self._register_prompts, abandon_on_cancel=True)
         return await super().list_prompts()
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
-    ) -> GetPromptResult | InputRequiredResult:
+    ) -> types.GetPromptResult | types.InputRequiredResult:
         """Render a prompt; raise `MCPError` for an unknown one, or for a missing or unknown argument."""
         prompts = {prompt.name: prompt for prompt in await self.list_prompts()}
         if name not in prompts:
             message = f"Unknown prompt {name!r}. Prompts: {', '.join(prompts)}."
-            raise MCPError(code=INVALID_PARAMS, message=message)
+            raise MCPError(code=types.INVALID_PARAMS, message=message)
         takes, values = prompts[name].arguments or (), arguments or {}
         missing = [argument.name for argument in takes if argument.required and argument.name not in values]
         if missing:
-            raise MCPError(code=INVALID_PARAMS, message=f"The prompt {name!r} requires {missing[0]!r}.")
+            raise MCPError(code=types.INVALID_PARAMS, message=f"The prompt {name!r} requires {missing[0]!r}.")
         try:
             check_names(name, {"properties": {argument.name: {} for argument in takes}}, values)
         except UsageError as error:
-            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
         return await super().get_prompt(name, arguments, context)
 
-    async def _definitions(self, names: Collection[str]) -> dict[str, ToolDefinition]:
+    async def _definitions(self, names: Collection[str]) -> dict[str, types.Tool]:
         """Return definitions of at least the named tools: ours from the stored file in list order, then others."""
         ours = definitions.kept(structured=self.structured)
         others = [] if ours.keys() >= set(names) else await super().list_tools()
@@ -276,7 +253,7 @@ class KbhubServer(MCPServer[None]):
                     name=name,
                     title=kind.title,
                     description=" ".join((function.__doc__ or "").split()),
-                    annotations=ToolAnnotations(
+                    annotations=types.ToolAnnotations(
                         title=kind.title,
                         read_only_hint=kind.writes is None,
                         destructive_hint=kind.destructive if kind.writes else None,
@@ -299,18 +276,18 @@ class KbhubServer(MCPServer[None]):
                 self.add_prompt(prompt)
             self._prompted = True
 
-    async def _list_tools(self, context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        tools = await self._listed(samples=offers_model(context))
+    async def _list_tools(self, context: Any, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        tools = await self._listed(samples=offers(context, "sampling"))
         view = view_for(self._added, context)
-        return ListToolsResult(tools=[view.definition(tool) for tool in tools] if view else tools)
+        return types.ListToolsResult(tools=[view.definition(tool) for tool in tools] if view else tools)
 
-    async def _page(self, context: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def _page(self, context: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         return await (await self.resources()).page(context, params)
 
-    async def _subscribe(self, context: Any, params: SubscribeRequestParams) -> EmptyResult:
+    async def _subscribe(self, context: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
         return await (await self.resources()).subscribe(context, params)
 
-    async def _unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def _unsubscribe(self, context: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         return await (await self.resources()).unsubscribe(context, params)
 
     def _offered(self, *, samples: bool = False) -> tuple[str, ...]:
@@ -326,16 +303,16 @@ class KbhubServer(MCPServer[None]):
 
     async def _complete(
         self,
-        ref: PromptReference | ResourceTemplateReference,
-        argument: CompletionArgument,
-        context: CompletionContext | None,
-    ) -> Completion | None:
+        ref: types.PromptReference | types.ResourceTemplateReference,
+        argument: types.CompletionArgument,
+        context: types.CompletionContext | None,
+    ) -> types.Completion | None:
         resources = await self.resources()
-        if isinstance(ref, ResourceTemplateReference):
+        if isinstance(ref, types.ResourceTemplateReference):
             return await resources.complete(argument, context) if ref.uri == TEMPLATE else None
         return await resources.complete_prompt(ref.name, argument)
 
-    async def _ask_roots_again(self, _context: Any, _params: NotificationParams | None) -> None:
+    async def _ask_roots_again(self, _context: Any, _params: types.NotificationParams | None) -> None:
         """Ask a client with changed roots again, during the next call."""
         (await self.calls()).roots = RootsQuestion(again=True)
 

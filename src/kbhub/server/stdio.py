@@ -20,19 +20,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 from anyio.to_thread import run_sync
+from mcp import types
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
-from mcp.types import (
-    INTERNAL_ERROR,
-    METHOD_NOT_FOUND,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-)
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
@@ -242,19 +232,19 @@ class _Calls:
     """The requests of a client that are still to be answered."""
 
     def __init__(self) -> None:
-        self._ids: set[RequestId] = set()
+        self._ids: set[types.RequestId] = set()
         self._answered = anyio.Event()
 
-    def heard(self, message: JSONRPCMessage) -> None:
+    def heard(self, message: types.JSONRPCMessage) -> None:
         """Take note of a message from the client."""
-        if isinstance(message, JSONRPCRequest) and message.method != LISTEN:
+        if isinstance(message, types.JSONRPCRequest) and message.method != LISTEN:
             self._ids.add(message.id)
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             self._ids.discard((message.params or {}).get("requestId"))
 
-    def said(self, message: JSONRPCMessage) -> None:
+    def said(self, message: types.JSONRPCMessage) -> None:
         """Take note of a message to the client."""
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
             self._ids.discard(message.id)
             self._answered.set()
 
@@ -309,12 +299,12 @@ async def _end_if_unheard(client: Transport, conversation: anyio.CancelScope) ->
             conversation.cancel()
 
 
-def _message(message: dict[str, Any]) -> JSONRPCMessage | None:
+def _message(message: dict[str, Any]) -> types.JSONRPCMessage | None:
     """Convert a message to the SDK's type; None for a malformed answer."""
     if "method" in message:
-        kind: type[JSONRPCMessage] = JSONRPCRequest if "id" in message else JSONRPCNotification
+        kind: type[types.JSONRPCMessage] = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
     else:
-        kind = JSONRPCResponse if "result" in message else JSONRPCError
+        kind = types.JSONRPCResponse if "result" in message else types.JSONRPCError
     try:
         return kind.model_validate(message, by_name=False)
     except ValidationError:
@@ -322,15 +312,17 @@ def _message(message: dict[str, Any]) -> JSONRPCMessage | None:
         return None
 
 
-def _line(message: JSONRPCMessage) -> bytes:
+def _line(message: types.JSONRPCMessage) -> bytes:
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
     except (PydanticSerializationError, UnicodeEncodeError):
-        if not isinstance(message, JSONRPCResponse):
+        if not isinstance(message, types.JSONRPCResponse):
             raise
         log.exception("Cannot send an answer.")
-        error = ErrorData(code=INTERNAL_ERROR, message=("The answer cannot be encoded as JSON. The log has the cause."))
-        return _line(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
+        error = types.ErrorData(
+            code=types.INTERNAL_ERROR, message=("The answer cannot be encoded as JSON. The log has the cause.")
+        )
+        return _line(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
 
 
 async def _relay(read: Any, write: Any, relayed: "MemoryObjectSendStream[Any]", loop: Loop, protocol: str) -> None:
@@ -343,7 +335,7 @@ async def _relay(read: Any, write: Any, relayed: "MemoryObjectSendStream[Any]", 
     async with read, relayed:
         async for item in read:
             request = item.message if isinstance(item, SessionMessage) else None
-            if deciding and isinstance(request, JSONRPCRequest):
+            if deciding and isinstance(request, types.JSONRPCRequest):
                 if _is_probe(request):
                     await (_refuse_probe(request, write) if protocol == "legacy" else _answer_probe(item, write, loop))
                     continue
@@ -351,16 +343,16 @@ async def _relay(read: Any, write: Any, relayed: "MemoryObjectSendStream[Any]", 
             await relayed.send(item)
 
 
-def _is_probe(request: JSONRPCRequest) -> bool:
+def _is_probe(request: types.JSONRPCRequest) -> bool:
     meta = (request.params or {}).get("_meta")
     return request.method == PROBE and isinstance(meta, dict) and ENVELOPE in meta
 
 
-async def _refuse_probe(request: JSONRPCRequest, write: Any) -> None:
-    error = ErrorData(
-        code=METHOD_NOT_FOUND, message=("This server is set to serve only the protocol with `initialize`.")
+async def _refuse_probe(request: types.JSONRPCRequest, write: Any) -> None:
+    error = types.ErrorData(
+        code=types.METHOD_NOT_FOUND, message=("This server is set to serve only the protocol with `initialize`.")
     )
-    await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
+    await write.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
 
 
 async def _answer_probe(probe: SessionMessage, write: Any, loop: Loop) -> None:
@@ -372,6 +364,6 @@ async def _answer_probe(probe: SessionMessage, write: Any, loop: Loop) -> None:
         await send.send(probe)
         async for answer in receive:
             await write.send(answer)
-            if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
+            if isinstance(answer.message, types.JSONRPCResponse | types.JSONRPCError):
                 break
         group.cancel_scope.cancel()

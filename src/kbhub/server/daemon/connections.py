@@ -69,6 +69,11 @@ class Greeting(Model, extra="ignore"):
     page: dict[str, Any] | None = None
     hook: HookMessage | None = None
 
+    @property
+    def protocol(self) -> str:
+        """The one of `PROTOCOLS` that the client asks for; it may be none of them."""
+        return self.wanted.protocol or self.env.get("KBHUB_PROTOCOL") or "auto"
+
 
 class Connections:
     """The clients on the wire.
@@ -144,7 +149,7 @@ class Connections:
             peer = Peer(stream, buffered)
             with self._counted(peer):
                 log.info("A client connected; there are %d.", len(self._open))
-                await converse(server, peer, greeting.wanted.protocol or _protocol(greeting))
+                await converse(server, peer, greeting.protocol)
             log.info("A client disconnected; there are %d.", len(self._open))
         elif greeting and greeting.kbhub == "stop":
             self._dismissed(greeting.why)
@@ -193,7 +198,7 @@ class Connections:
         return server, {OURS: "hello", "version": __version__, "note": _note(line, greeting, server.hub)}
 
     def _made(self, greeting: Greeting) -> KbhubServer:
-        protocol = greeting.wanted.protocol or _protocol(greeting)
+        protocol = greeting.protocol
         if protocol not in PROTOCOLS:
             raise UsageError(f"KBHUB_PROTOCOL is {protocol!r}; it must be `auto` or `legacy`.")
         options = self._options(greeting)
@@ -288,10 +293,6 @@ def _note(line: bytes, greeting: Greeting, hub: Hub) -> tuple[str, list[Any]] | 
     if greeting.version != __version__ or seen is None or also is None:
         return None
     return note_name(greeting.version, json.loads(line)), [*seen, *also]
-
-
-def _protocol(greeting: Greeting) -> str:
-    return greeting.env.get("KBHUB_PROTOCOL") or "auto"
 
 
 def _refusal(reason: str, message: str, exit_code: int = 0) -> dict[str, Any]:

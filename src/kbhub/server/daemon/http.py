@@ -9,6 +9,7 @@ import socket
 import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from starlette.responses import JSONResponse, Response
 
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
+from kbhub.server.client import SESSION
+from kbhub.server.daemon.protocol import dial
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
 from kbhub.server.server import KbhubServer, create_server
@@ -134,8 +137,6 @@ MOST_SESSIONS = 200
 MUCH_BYTES = 64 * 1024
 """Size from which a request is parsed on a thread."""
 
-SESSION_HEADER = "mcp-session-id"
-
 
 def mcp_app(server: KbhubServer) -> Starlette:
     """Create the ASGI application of one workspace's server: the SDK's without its host checks, which are done here."""
@@ -196,7 +197,8 @@ class Guarded:
         if refusal := self._foreign(request):
             await refusal.response(scope, receive, _closing(send))
         elif request.url.path == HEALTH_PATH:
-            await self._health(authorised)(scope, receive, send if authorised else _closing(send))
+            alive = JSONResponse({"status": "ok", **(self._status() if authorised else {})})
+            await alive(scope, receive, send if authorised else _closing(send))
         elif not authorised:
             refusal = Refusal(
                 401, "The bearer token is missing or wrong.", ("WWW-Authenticate", 'Bearer realm="kbhub"')
@@ -225,10 +227,6 @@ class Guarded:
             return True
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), self._token.encode())
-
-    def _health(self, known: bool) -> JSONResponse:
-        """Report that the server is alive; with the token, also its status."""
-        return JSONResponse({"status": "ok", **(self._status() if known else {})})
 
     def _refusal(self, request: Request) -> Refusal | None:
         if request.url.path != MCP_PATH:
@@ -264,7 +262,7 @@ class Guarded:
             await TOO_LONG.response(scope, receive, send)
             return
         frame = await run_sync(read, body) if len(body) > MUCH_BYTES else read(body)
-        session, message = request.headers.get(SESSION_HEADER), frame.message or {}
+        session, message = request.headers.get(SESSION), frame.message or {}
         key = (session, str(message["id"])) if session and "method" in message and "id" in message else None
         if key and (key in self._answering or key[1] == STANDING_STREAM):
             frame = refusal_frame("A request with this id is already in progress.", message["id"])
@@ -313,7 +311,7 @@ def bind_path(path: Path) -> socket.socket:
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path.is_socket() and not path.is_symlink():
-            if _answers(path):
+            with suppress(OSError), dial(str(path)):
                 raise UsageError(f"A server already listens on {path}. Use another path.")
             path.unlink()
         mask = os.umask(0o177)  # others can never open it
@@ -329,17 +327,6 @@ def bind_path(path: Path) -> socket.socket:
         bound.close()
         raise
     return bound
-
-
-def _answers(path: Path) -> bool:
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        probe.connect(str(path))
-    except OSError:
-        return False
-    finally:
-        probe.close()
-    return True
 
 
 def _closing(send: Send) -> Send:

@@ -28,18 +28,10 @@ from anyio.to_thread import run_sync
 from kbhub import __version__
 from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions, SharedState
+from kbhub.server.daemon import protocol
 from kbhub.server.daemon.connections import Connections
 from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path, mcp_app
 from kbhub.server.daemon.launch import Http, Start
-from kbhub.server.daemon.protocol import (
-    TOKEN_BYTES,
-    DaemonFolder,
-    DaemonRecord,
-    Lock,
-    process_mark,
-    read_record,
-    read_token,
-)
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
@@ -47,7 +39,7 @@ from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config
 from kbhub.workspace.discovery import parse_base_arguments
-from kbhub.workspace.settings import ServeSettings
+from kbhub.workspace.settings import ServeSettings, Settings
 
 log = logging.getLogger(__name__)
 
@@ -70,16 +62,16 @@ TICK_SECONDS = 5.0
 """Interval of idle checks."""
 
 
-def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
+def write_record(folder: protocol.DaemonFolder, record: protocol.DaemonRecord) -> None:
     """Announce that a daemon is ready."""
     write_atomically(folder.record, json.dumps(asdict(record)))
 
 
-def make_token(folder: DaemonFolder) -> str:
+def make_token(folder: protocol.DaemonFolder) -> str:
     """Return the token, creating a new one unless an existing one was private to the user."""
-    if token := read_token(folder):
+    if token := protocol.read_token(folder):
         return token
-    token = os.urandom(TOKEN_BYTES).hex()
+    token = os.urandom(protocol.TOKEN_BYTES).hex()
     write_atomically(folder.token, f"{token}\n")
     return token
 
@@ -87,9 +79,10 @@ def make_token(folder: DaemonFolder) -> str:
 class Daemon:
     """The one process for many clients; `options` are for HTTP requests that name no workspace."""
 
-    def __init__(self, start: Start, folder: DaemonFolder, options: HubOptions) -> None:
-        self._start, self._folder, self._options = start, folder, options
-        self._settings = _settings(options)
+    def __init__(
+        self, start: Start, folder: protocol.DaemonFolder, options: HubOptions, settings: ServeSettings
+    ) -> None:
+        self._start, self._folder, self._options, self._settings = start, folder, options, settings
         self._shared = SharedState()
         self._token = make_token(folder)
         self._began = time.monotonic()
@@ -117,9 +110,11 @@ class Daemon:
                 group.start_soon(self._accept, listener, group)
                 if bound and self._start.http:
                     self._serve_http(group, bound, self._start.http)
-                mark = await run_sync(process_mark, os.getpid())
+                mark = await run_sync(protocol.process_mark, os.getpid())
                 told = self._start.as_json() if self._start.detached else None
-                write_record(self._folder, DaemonRecord(os.getpid(), mark, __version__, where, self._http, told))
+                write_record(
+                    self._folder, protocol.DaemonRecord(os.getpid(), mark, __version__, where, self._http, told)
+                )
                 ready(self._http)
                 group.start_soon(self._watch, where)
                 await self._ended.wait()
@@ -221,7 +216,7 @@ class Daemon:
 
     def _recorded(self) -> bool:
         """Return whether the record is this daemon's: another one starts if somebody deletes the folder."""
-        record = read_record(self._folder)
+        record = protocol.read_record(self._folder)
         return record is not None and record.pid == os.getpid()
 
     def _clean(self, where: str | int) -> None:
@@ -236,7 +231,10 @@ class Daemon:
 
 
 def run(
-    start: Start, folder: DaemonFolder, lock: Lock, ready: Callable[[str | None], None] = lambda _: None
+    start: Start,
+    folder: protocol.DaemonFolder,
+    lock: protocol.Lock,
+    ready: Callable[[str | None], None] = lambda _: None,
 ) -> NoReturn:
     """Run the daemon until told to end, then end the process.
 
@@ -245,9 +243,16 @@ def run(
     os.umask(0o077)
     env = dict(os.environ)
     options = _options(start.http, env) if start.http else HubOptions(env=env)
-    _log_to(folder, options, detached=start.detached)
+    settings, problem = Settings(), None
+    try:
+        settings = load_config(options.config, options.env, options.home).settings
+    except ConfigError as error:  # every client is told; the daemon uses defaults
+        problem = error
+    _log_to(folder, settings.log.level, detached=start.detached)
+    if problem:
+        log.warning("%s", problem)
     _forget_dead(folder)
-    daemon = Daemon(start, folder, options)
+    daemon = Daemon(start, folder, options, settings.serve)
     gc.collect()
     serve_frugally()
     anyio.run(daemon.run, ready)
@@ -280,19 +285,7 @@ def _bound(http: Http | None, settings: ServeSettings) -> socket.socket | None:
     return bind_port(settings.port if http.port is None else http.port)
 
 
-def _settings(options: HubOptions) -> ServeSettings:
-    try:
-        return load_config(options.config, options.env, options.home).settings.serve
-    except ConfigError as error:  # every client is told; the daemon uses defaults
-        log.warning("%s", error)
-        return ServeSettings()
-
-
-def _log_to(folder: DaemonFolder, options: HubOptions, *, detached: bool) -> None:
-    try:
-        level = load_config(options.config, options.env, options.home).settings.log.level
-    except ConfigError:
-        level = "WARNING"
+def _log_to(folder: protocol.DaemonFolder, level: str, *, detached: bool) -> None:
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if detached:
         handler = RotatingFileHandler(folder.log, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
@@ -300,11 +293,13 @@ def _log_to(folder: DaemonFolder, options: HubOptions, *, detached: bool) -> Non
     logging.getLogger("kbhub.server.daemon").setLevel(min(logging.INFO, logging.getLevelName(level)))
 
 
-def _forget_dead(folder: DaemonFolder) -> None:
+def _forget_dead(folder: protocol.DaemonFolder) -> None:
     """Remove the socket folder of a killed daemon, if it had to be elsewhere."""
-    from_before = folder.dead_socket()
-    if from_before and from_before.parent.parent == Path(tempfile.gettempdir()) and OWN in from_before.parent.name:
-        shutil.rmtree(from_before.parent, ignore_errors=True)
+    record = protocol.read_record(folder)  # a dead daemon's, as the lock is ours
+    if record and isinstance(record.link, str):
+        place = Path(record.link).parent
+        if place.parent == Path(tempfile.gettempdir()) and OWN in place.name:
+            shutil.rmtree(place, ignore_errors=True)
     folder.record.unlink(missing_ok=True)
 
 

@@ -14,6 +14,7 @@ import socket
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -88,11 +89,6 @@ class DaemonFolder:
         private_directory(self.path)
         if os.name != "nt" and stat.S_IMODE(self.path.stat().st_mode) & 0o077:
             self.path.chmod(0o700)
-
-    def dead_socket(self) -> Path | None:
-        """Return the recorded socket; call it while holding the lock, so that the record is a dead daemon's."""
-        record = read_record(self)
-        return Path(record.link) if record and isinstance(record.link, str) else None
 
 
 @struct
@@ -329,11 +325,9 @@ class DaemonLink:
 
     def lines(self) -> Iterator[bytes]:
         """Yield the daemon's lines until it is gone."""
-        try:
+        with suppress(OSError, ValueError):
             while (line := self._file.readline()).endswith(b"\n"):
                 yield line
-        except (OSError, ValueError):
-            return
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Send a line of our own and wait for the answer; `OSError` if it does not come in time."""
@@ -366,10 +360,8 @@ class DaemonLink:
 
     def close(self) -> None:
         """Disconnect; wakes threads that wait for a line."""
-        try:
+        with suppress(OSError):  # the other side has already disconnected
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:  # the other side has already disconnected
-            pass
         self._file.close()
         self._socket.close()
 

@@ -16,21 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from kbhub import __version__
+from kbhub.server.daemon import protocol
 from kbhub.server.daemon.launch import DaemonUnavailable, greeted, own_server, reach
-from kbhub.server.daemon.protocol import (
-    FIRST,
-    OURS,
-    PROTOCOLS,
-    ConnectOptions,
-    DaemonFolder,
-    DaemonLink,
-    Refused,
-    greeting,
-    note_name,
-    other_variables,
-    read_note,
-    write_note,
-)
 from kbhub.server.frames import Frame, frames, refusal
 from kbhub.values import struct
 from kbhub.workspace.files import data_dir, working_directory
@@ -109,15 +96,15 @@ class Proxy:
 
     def __init__(
         self,
-        link: DaemonLink | None,
-        reach: Callable[[], DaemonLink],
+        link: protocol.DaemonLink | None,
+        reach: Callable[[], protocol.DaemonLink],
         sink: BinaryIO,
         notes: Path | None = None,
         told: Sequence[Sequence[Any]] = (),
     ) -> None:
         self._reach, self._sink, self._notes, self._told = reach, sink, notes, told
         self._state = threading.Condition(threading.RLock())
-        self._link: DaemonLink | None = link
+        self._link: protocol.DaemonLink | None = link
         self._writing = threading.Lock()
         self._session: dict[str, dict[str, Any]] = {}
         """What a new daemon must be told of a client of the handshake era, the handshake first."""
@@ -192,7 +179,7 @@ class Proxy:
             message = json.loads(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             return
-        if OURS in message:
+        if protocol.OURS in message:
             with self._state:
                 self._leaving = True
                 leaving = self._link, message.get("why") == "upgrade"
@@ -225,7 +212,7 @@ class Proxy:
         self._write(line)
         if (
             request
-            and request.method in FIRST
+            and request.method in protocol.FIRST
             and "result" in message
             and self._notes
             and (link := self._link)
@@ -233,7 +220,7 @@ class Proxy:
         ):
             name, seen = link.note
             with suppress(OSError):  # such as a full disk
-                write_note(self._notes / name, seen, request.method, request.params, message["result"])
+                protocol.write_note(self._notes / name, seen, request.method, request.params, message["result"])
 
     def _note(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
         """Record what a new daemon must be told."""
@@ -271,7 +258,7 @@ class Proxy:
                 if not self._leaving:
                     self._connected()
 
-    def _finish(self, link: DaemonLink | None, upgraded: bool) -> None:
+    def _finish(self, link: protocol.DaemonLink | None, upgraded: bool) -> None:
         """Let an ending daemon answer what it was asked, then disconnect."""
         with self._state:
             self._state.wait_for(
@@ -282,7 +269,7 @@ class Proxy:
             if upgraded:
                 self._connected()
 
-    def _lost(self, link: DaemonLink) -> None:
+    def _lost(self, link: protocol.DaemonLink) -> None:
         """Answer for a daemon that is gone."""
         if self._link is not link:
             return
@@ -323,7 +310,7 @@ class Proxy:
         self._pending.clear()
         return False
 
-    def _adopt(self, link: DaemonLink) -> None:
+    def _adopt(self, link: protocol.DaemonLink) -> None:
         """Go on with a new daemon, unless it dies at once."""
         self._daemons += 1
         self._leaving = False
@@ -337,7 +324,7 @@ class Proxy:
         for method in CHANGED if self._shaken and self._daemons > 1 else ():
             self._write(_line({"jsonrpc": "2.0", "method": method}))
 
-    def _introduce(self, link: DaemonLink) -> None:
+    def _introduce(self, link: protocol.DaemonLink) -> None:
         """Tell a new daemon of the client."""
         for number, message in enumerate(self._session.values() if self._shaken else ()):
             if "id" in message:
@@ -358,7 +345,10 @@ class Proxy:
 
 
 def run(
-    link: DaemonLink | None, reach: Callable[[], DaemonLink], notes: Path, told: Sequence[Sequence[Any]] = ()
+    link: protocol.DaemonLink | None,
+    reach: Callable[[], protocol.DaemonLink],
+    notes: Path,
+    told: Sequence[Sequence[Any]] = (),
 ) -> NoReturn:
     """Relay standard input and output until the client closes them or a signal comes, then end the process.
 
@@ -385,11 +375,11 @@ def _line(message: dict[str, Any]) -> bytes:
 MODE = "--connect"
 
 
-def wanted(arguments: Sequence[str]) -> ConnectOptions | None:
+def wanted(arguments: Sequence[str]) -> protocol.ConnectOptions | None:
     """Parse arguments after the program's name; None if they are not `serve --connect` with plainly valid options."""
     if arguments[:1] != ["serve"] or MODE not in arguments:
         return None
-    known = {f"--{field.name.replace('_', '-')}": field for field in fields(ConnectOptions)}
+    known = {f"--{field.name.replace('_', '-')}": field for field in fields(protocol.ConnectOptions)}
     options: dict[str, Any] = {}
     rest = iter(arguments[1:])
     for argument in rest:
@@ -408,25 +398,25 @@ def wanted(arguments: Sequence[str]) -> ConnectOptions | None:
         if not value or value.startswith("-") or (unset is None and name in options):
             return None
         options[name] = value if unset is None else (*options.get(name, ()), value)
-    return ConnectOptions(**options) if options.get("protocol", "auto") in PROTOCOLS else None
+    return protocol.ConnectOptions(**options) if options.get("protocol", "auto") in protocol.PROTOCOLS else None
 
 
-def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
+def connect(wanted: protocol.ConnectOptions, env: Mapping[str, str]) -> int | None:
     """Serve the client on standard input and output through the daemon; blocks while that works.
 
     Returns an exit code if this client cannot be served at all, None if it must be served without a daemon.
     """
-    folder = DaemonFolder(data_dir(env))
-    hello = greeting(wanted, env, str(working_directory() or os.sep))
-    said = {**hello, "also": other_variables(env)}
+    folder = protocol.DaemonFolder(data_dir(env))
+    hello = protocol.greeting(wanted, env, str(working_directory() or os.sep))
+    said = {**hello, "also": protocol.other_variables(env)}
     own: list[Popen[bytes]] = []
 
-    def open_link() -> DaemonLink:
+    def open_link() -> protocol.DaemonLink:
         if own:  # its end is that of the window, as without a daemon
             os._exit(own[0].wait())
         try:
             return reach(folder, said, {"ends": True}, env)
-        except (Refused, DaemonUnavailable) as error:
+        except (protocol.Refused, DaemonUnavailable) as error:
             _complain(f"Cannot use the daemon ({error}); serving without it.")
         link, process = own_server(wanted)
         own.append(process)
@@ -434,11 +424,11 @@ def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
 
     try:
         link = greeted(folder, said)
-        told = [] if link else read_note(folder.notes / note_name(__version__, hello))
+        told = [] if link else protocol.read_note(folder.notes / protocol.note_name(__version__, hello))
         if not link and not told:
             link = reach(folder, said, {"ends": True}, env)
         run(link, open_link, folder.notes, told)
-    except Refused as refusal:
+    except protocol.Refused as refusal:
         if refusal.exit_code:
             _complain(refusal.message)
             return refusal.exit_code

@@ -8,20 +8,9 @@ from math import inf
 from typing import Annotated, Any
 
 import anyio
-from mcp import MCPError
+from mcp import MCPError, types
 from mcp.server.mcpserver import Context
 from mcp.shared.message import ServerMessageMetadata
-from mcp.types import (
-    CallToolResult,
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    InputRequiredResult,
-    ModelHint,
-    ModelPreferences,
-    SamplingMessage,
-    TextContent,
-)
 from pydantic import Field, ValidationError
 
 from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, counted, prepare
@@ -32,7 +21,7 @@ from kbhub.documents.safe_text import one_line
 from kbhub.render import model
 from kbhub.render.search import answer_report
 from kbhub.server.calls import Calls
-from kbhub.server.client import client_name, is_stateless, offers_model
+from kbhub.server.client import client_name, is_stateless, offers
 from kbhub.server.definitions import Names, Wordings, brief
 from kbhub.usage.log import USER
 
@@ -47,15 +36,14 @@ REASON_BYTES = 200
 
 SAMPLING = "The client offers its model (sampling)."
 NO_SAMPLING = "The client offers no model (sampling)."
-
 UNWRITTEN = "The client sent no answer from its model."
 NO_WORDINGS = "The client's model found no other words."
 
 _KEY = "answer"
 
-_PREFERENCES = ModelPreferences(
+_PREFERENCES = types.ModelPreferences(
     # Summarising passages needs no large model, and the user waits for it.
-    hints=[ModelHint(name="haiku"), ModelHint(name="mini")],
+    hints=[types.ModelHint(name="haiku"), types.ModelHint(name="mini")],
     cost_priority=0.6,
     speed_priority=0.8,
     intelligence_priority=0.4,
@@ -82,8 +70,8 @@ async def sampled(context: Context[Any, Any], request: WritingRequest, seconds: 
         with anyio.fail_after(seconds):
             # `session.create_message` does the same, with a deprecation warning.
             answer = await context.session.send_request(
-                CreateMessageRequest(params=_params(request)),
-                CreateMessageResult,
+                types.CreateMessageRequest(params=_params(request)),
+                types.CreateMessageResult,
                 metadata=ServerMessageMetadata(related_request_id=context.request_id),
             )
     except TimeoutError:
@@ -95,9 +83,9 @@ async def sampled(context: Context[Any, Any], request: WritingRequest, seconds: 
     return _written(answer)
 
 
-def _params(request: WritingRequest) -> CreateMessageRequestParams:
-    return CreateMessageRequestParams(
-        messages=[SamplingMessage(role="user", content=TextContent(type="text", text=request.prompt))],
+def _params(request: WritingRequest) -> types.CreateMessageRequestParams:
+    return types.CreateMessageRequestParams(
+        messages=[types.SamplingMessage(role="user", content=types.TextContent(type="text", text=request.prompt))],
         system_prompt=request.system,
         max_tokens=request.max_tokens,
         temperature=0.0,
@@ -105,9 +93,9 @@ def _params(request: WritingRequest) -> CreateMessageRequestParams:
     )
 
 
-def _written(answer: CreateMessageResult) -> ModelText | str:
+def _written(answer: types.CreateMessageResult) -> ModelText | str:
     content = answer.content
-    if not isinstance(content, TextContent):
+    if not isinstance(content, types.TextContent):
         return f"The client's model answered with {content.type} instead of text."
     return ModelText(content.text, "sampling", one_line(answer.model, REASON_BYTES) or None)
 
@@ -119,13 +107,13 @@ async def ask(
     queries: Annotated[Wordings, Field(json_schema_extra=brief())] = None,
     bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
     options: AskOptions | None = None,
-) -> Annotated[CallToolResult, Answer] | InputRequiredResult:
+) -> Annotated[types.CallToolResult, Answer] | types.InputRequiredResult:
     """Answer a question from the Markdown knowledge, with sources. Says so if nothing covers it. To write the
     answer yourself, set `options.budget`.
     """
     if before := prepared_before(context):
         answer = (context.input_responses or {}).get(_KEY)
-        written = _written(answer) if isinstance(answer, CreateMessageResult) else UNWRITTEN
+        written = _written(answer) if isinstance(answer, types.CreateMessageResult) else UNWRITTEN
         if before.outcome:
             return await _reworded(calls, context, before, written, tuple(bases or ()))
         return await _finish(calls, before, written, queries or ())
@@ -147,31 +135,21 @@ async def _asked(
     names: tuple[str, ...],
     options: AskOptions | None,
     notes: tuple[str, ...] = (),
-) -> CallToolResult | InputRequiredResult:
-    prepared = await calls.run(
-        partial(
-            prepare,
-            calls.hub,
-            question,
-            queries=queries,
-            bases=names,
-            options=options,
-            asker=client_name(context) or USER,
-            rewords=not offers_model(context),
-        )
-    )
+) -> types.CallToolResult | types.InputRequiredResult:
+    asker, samples = client_name(context) or USER, offers(context, "sampling")
+    chosen: dict[str, Any] = {"queries": queries, "bases": names, "options": options, "asker": asker}
+    prepared = await calls.run(partial(prepare, calls.hub, question, **chosen, rewords=not samples))
     prepared = prepared.model_copy(update={"notes": (*notes, *prepared.notes)})
-    if prepared.options.written_by not in (None, "sampling"):
-        return await _without_client(calls, prepared, queries)
     gives_up = prepared.outcome == "not_covered" and prepared.searched and not queries
-    if prepared.outcome and not (gives_up and offers_model(context)):
+    by_another = prepared.options.written_by not in (None, "sampling")
+    if by_another or (prepared.outcome and not (gives_up and samples)):
         return await _without_client(calls, prepared, queries)
-    if not offers_model(context):
+    if not samples:
         return await _without_client(calls, prepared, queries, [NO_SAMPLING])
     request = wordings_request(question) if gives_up else request_of(prepared)
     if is_stateless(context):
-        requests = {_KEY: CreateMessageRequest(params=_params(request))}
-        return InputRequiredResult(input_requests=requests, request_state=prepared.model_dump_json())
+        requests = {_KEY: types.CreateMessageRequest(params=_params(request))}
+        return types.InputRequiredResult(input_requests=requests, request_state=prepared.model_dump_json())
     if gives_up:
         return await _reworded(calls, context, prepared, await sampled(context, request, WORDINGS_SECONDS), names)
     return await _finish(calls, prepared, await sampled(context, request, SAMPLING_SECONDS), queries)
@@ -179,7 +157,7 @@ async def _asked(
 
 async def _reworded(
     calls: Calls, context: Context[None, Any], prepared: Prepared, written: ModelText | str, names: tuple[str, ...]
-) -> CallToolResult | InputRequiredResult:
+) -> types.CallToolResult | types.InputRequiredResult:
     """Ask again with the wordings of the client's model."""
     queries = wordings_in(written.text) if isinstance(written, ModelText) else ()
     if not queries:
@@ -190,7 +168,9 @@ async def _reworded(
     return await _asked(calls, context, prepared.question, queries, names, prepared.options, notes)
 
 
-async def _finish(calls: Calls, prepared: Prepared, written: ModelText | str, queries: Sequence[str]) -> CallToolResult:
+async def _finish(
+    calls: Calls, prepared: Prepared, written: ModelText | str, queries: Sequence[str]
+) -> types.CallToolResult:
     """Build an answer from what the client's model wrote, or let another model write."""
     if isinstance(written, str):
         return await _without_client(calls, prepared, queries, [written])
@@ -203,10 +183,10 @@ async def _finish(calls: Calls, prepared: Prepared, written: ModelText | str, qu
 
 async def _without_client(
     calls: Calls, prepared: Prepared, queries: Sequence[str], why: Sequence[str] = ()
-) -> CallToolResult:
+) -> types.CallToolResult:
     answer = await calls.run(answer_without_client, calls.hub, prepared, why)
     return calls.result(*model.answer(answer_report(answer, queries), inf))
 
 
-def _told(calls: Calls, answer: Answer, queries: Sequence[str]) -> CallToolResult:
+def _told(calls: Calls, answer: Answer, queries: Sequence[str]) -> types.CallToolResult:
     return calls.result(model.answer(answer_report(counted(calls.hub, answer), queries), inf)[0], answer)

@@ -119,14 +119,12 @@ def _answer(
     record(calls.hub, found, traced, client, took=time.perf_counter() - began)
     if options.full:
         found = with_whole_chunks(calls.hub, found)
-    result = without_traces(found) if view and not asked.explain else found
+    result = found
+    if view and not asked.explain:  # the traces were not asked for
+        plain = tuple(hit.model_copy(update={"trace": None}) for hit in found.hits)
+        result = found.model_copy(update={"hits": plain})
     told = calls.result(*search_answer(result, asked, partial(make_cursor, asked), full=options.full))
     return view.answer(told, found) if view else told
-
-
-def without_traces(result: SearchResult) -> SearchResult:
-    """Drop the traces, which were not requested."""
-    return result.model_copy(update={"hits": tuple(hit.model_copy(update={"trace": None}) for hit in result.hits)})
 
 
 def with_whole_chunks(hub: Hub, result: SearchResult) -> SearchResult:
