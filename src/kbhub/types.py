@@ -124,6 +124,11 @@ class Discovery(Value):
     untrusted: tuple[Path, Path] | None = None
     """A pointer that leads out of the project, and its target, if the user has neither allowed nor refused it."""
 
+    @property
+    def project(self) -> Base | None:
+        """The base of the project, if it has one."""
+        return next((base for base in self.bases if base.id == "project"), None)
+
     def problem_of(self, name: str) -> str:
         """Return the first problem of a base in sentences, or an empty string."""
         return next((problem.message for problem in self.problems if problem.subject == name), "")

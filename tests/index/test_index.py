@@ -9,7 +9,7 @@ import apsw
 import numpy as np
 import pytest
 
-import kbhub.index.sqlite.index
+import kbhub.index.sqlite.schema
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.query.parser import parse_query
@@ -44,7 +44,7 @@ def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch)
     monkeypatch.setattr("kbhub.index.sqlite.schema._vector_extension", lambda: None)
     bare = SqliteIndex(index.path, "project")
     with bare.snapshot():
-        assert not kbhub.index.sqlite.index.has_vector_functions(bare._local.seen.connection)
+        assert not kbhub.index.sqlite.schema.has_vector_functions(bare._local.seen.connection)
         found = bare.semantic(query, 10)
 
     assert [chunk for chunk, _ in found] == [chunk for chunk, _ in expected]

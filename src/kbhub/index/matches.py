@@ -14,19 +14,7 @@ import apsw
 import numpy as np
 
 from kbhub.index.engine import K1, B, Index, Key, Place, Selection, numbers
-from kbhub.index.query.parser import (
-    ANY,
-    Filter,
-    FilterValue,
-    Term,
-    date_of,
-    days_of,
-    fold,
-    is_pattern,
-    number_of,
-    path_prefix,
-    path_test,
-)
+from kbhub.index.query import parser
 from kbhub.index.signatures import Postings
 from kbhub.values import DAY_SECONDS, struct
 
@@ -46,8 +34,8 @@ Condition = tuple[str, list[Any]]
 def select(
     index: Index,
     names: Collection[str],
-    filters: Sequence[Filter],
-    excluded: Sequence[Term],
+    filters: Sequence[parser.Filter],
+    excluded: Sequence[parser.Term],
     now: float,
     elsewhere: Sequence[str] = (),
 ) -> Selection | None:
@@ -63,10 +51,10 @@ def select(
     """
     if not (filters or excluded or elsewhere):
         return None
-    folded = {fold(name) for name in names}
+    folded = {parser.fold(name) for name in names}
     for part in filters:
         if part.key == "base":
-            named = any(value.text == ANY or fold(value.text) in folded for value in part.values)
+            named = any(value.text == parser.ANY or parser.fold(value.text) in folded for value in part.values)
             if named == part.excluded:
                 return Selection(array("q"), 0)
     conditions = [_condition(index, part, now) for part in filters if part.key != "base"]
@@ -122,12 +110,12 @@ def _selected(index: Index, selection: Selection | None) -> tuple[NDArray[np.sig
     return columns.ids[mask], columns.documents[mask]
 
 
-def _condition(index: Index, condition_filter: Filter, now: float) -> Condition:
+def _condition(index: Index, condition_filter: parser.Filter, now: float) -> Condition:
     if condition_filter.key == "path":
         sql, values = _either([_path(index, value.text) for value in condition_filter.values])
     elif condition_filter.key == "kind":
-        kinds = [fold(value.text) for value in condition_filter.values]
-        sql, values = ("true", []) if ANY in kinds else ("kind IN @texts", [kinds])
+        kinds = [parser.fold(value.text) for value in condition_filter.values]
+        sql, values = ("true", []) if parser.ANY in kinds else ("kind IN @texts", [kinds])
     elif condition_filter.key == "age":
         sql, values = _either([_age(value, now) for value in condition_filter.values])
     else:
@@ -146,25 +134,25 @@ def _either(conditions: Sequence[Condition]) -> Condition:
 
 
 def _path(index: Index, value: str) -> Condition:
-    prefix = path_prefix(value)
-    if prefix.isascii() and not is_pattern(prefix):
+    prefix = parser.path_prefix(value)
+    if prefix.isascii() and not parser.is_pattern(prefix):
         return "substr(lower(path), 1, ?) = ?", [len(prefix), prefix]
-    test = path_test(value)
+    test = parser.path_test(value)
     matching = [number for number, path in index.rows("SELECT id, path FROM document") if test(path)]
     return "id IN @ids", [numbers(matching)]
 
 
-def _age(value: FilterValue, now: float) -> Condition:
+def _age(value: parser.FilterValue, now: float) -> Condition:
     age = f"@greatest(0, (? - {DATED}) / {DAY_SECONDS})"
-    return _compared(value, age, [int(now)], days_of)
+    return _compared(value, age, [int(now)], parser.days_of)
 
 
-def _properties(key: str, value: FilterValue) -> list[Condition]:
+def _properties(key: str, value: parser.FilterValue) -> list[Condition]:
     """Return alternative conditions on a row of the table `property` with the right key."""
     if value.operator != "=":
-        return [_compared(value, "@number", [], number_of), _dated(value)]
-    text = fold(value.text)
-    if text == ANY:
+        return [_compared(value, "@number", [], parser.number_of), _dated(value)]
+    text = parser.fold(value.text)
+    if text == parser.ANY:
         return [("true", [])]
     if key == "tag":
         name = " ".join(text.lstrip("#").rstrip("/").split())
@@ -173,26 +161,28 @@ def _properties(key: str, value: FilterValue) -> list[Condition]:
         name = text.strip("/")
         return [("value = ?", [name]), ("value > ? AND value < ?", [f"{name}/", f"{name}0"])]
     same: list[Condition] = [("value IN (?, ?)", [text, _SPELLINGS.get(text, text)])]
-    if (number := number_of(text)) is not None:
+    if (number := parser.number_of(text)) is not None:
         same.append(("@number = ?", [number]))
-    if (date := date_of(text)) is not None:
+    if (date := parser.date_of(text)) is not None:
         same.append((f"@iso_date AND substr(value, 1, {len(date)}) = ?", [date]))
     return same
 
 
-def _compared(value: FilterValue, what: str, before: list[Any], read: Callable[[str], float | None]) -> Condition:
+def _compared(
+    value: parser.FilterValue, what: str, before: list[Any], read: Callable[[str], float | None]
+) -> Condition:
     """Compare a number; false if an end is not a number."""
     return _all([(f"{what} {sign} ?", [*before, read(end)]) for sign, end in _ends(value)])
 
 
-def _dated(value: FilterValue) -> Condition:
+def _dated(value: parser.FilterValue) -> Condition:
     """Compare a date at the precision of the value: `>2024` is after that year, `<=2024-05` includes that May."""
-    ends = [(sign, date_of(end)) for sign, end in _ends(value)]
+    ends = [(sign, parser.date_of(end)) for sign, end in _ends(value)]
     compared = [(f"substr(value, 1, {len(date or '')}) {sign} ?", [date]) for sign, date in ends]
     return _all([("@iso_date", []), *compared])
 
 
-def _ends(value: FilterValue) -> list[tuple[str, str]]:
+def _ends(value: parser.FilterValue) -> list[tuple[str, str]]:
     """Return (comparison, end) for each end of a value; for an empty range, an end that nothing matches."""
     if value.operator != "..":
         return [(value.operator, value.text)]

@@ -43,7 +43,7 @@ class SideFile:
 
     def _write(self, change: Callable[[apsw.Connection], object]) -> bool:
         """Make a change in a transaction; return whether it was written."""
-        try:
+        with suppress(apsw.Error, OSError):
             for _ in range(2):
                 try:
                     with self._writing() as connection:
@@ -51,8 +51,6 @@ class SideFile:
                     return True
                 except (*DAMAGED, apsw.SQLError):  # or with tables that are not ours
                     self._replace_damaged()
-        except (apsw.Error, OSError):
-            pass
         return False
 
     def _replace_damaged(self) -> None:

@@ -99,11 +99,9 @@ def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
     index = hub.index(shelf.base)
     uses = uses_of(hub).all(shelf.place)
     memories: dict[str, MemoryFile] = {}
-    try:
-        with index.snapshot():
-            rows = memory_rows(index, shelf.prefix) if indexed else []
-    except IndexUnavailable:
-        rows = []
+    rows = []
+    with suppress(IndexUnavailable), index.snapshot():
+        rows = memory_rows(index, shelf.prefix) if indexed else []
     for row in rows:
         if row.path in indexed:
             facts = facts_of(row.path, row.front_matter, row.tags)
@@ -127,12 +125,9 @@ def unindexed(hub: Hub, shelf: MemoryFolder) -> Iterator[MemoryFile]:
 
 def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
     """Return the paths of a folder's files, and those of them that its index describes as they are."""
-    index = hub.index(shelf.base)
-    try:
-        with index.snapshot():
-            times = index.files()
-    except IndexUnavailable:
-        times = {}
+    index, times = hub.index(shelf.base), {}
+    with suppress(IndexUnavailable), index.snapshot():
+        times = index.files()
     if shelf.files:
         return set(times), set(times)
     limits = hub.config().settings.limits
@@ -146,10 +141,8 @@ def all_known(hub: Hub, scope: Scope | None = None) -> list[MemoryFile]:
     """Return the memories of all active folders; folders that cannot be listed are skipped."""
     memories = []
     for shelf in active_shelves(hub, scope):
-        try:
+        with suppress(BaseUnavailable):  # reported by `status`
             memories += known(hub, shelf)
-        except BaseUnavailable:  # reported by `status`
-            continue
     return memories
 
 
@@ -424,10 +417,8 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
     document = parse_document(name, text.encode())
     chunks = chunk_document(document)
     texts = [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunks]
-    said, matches = (
-        Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks)),
-        list[tuple[MemoryFile, float, float]](),
-    )
+    said = Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks))
+    matches: list[tuple[MemoryFile, float, float]] = []
     try:
         embedder = hub.embedder()
         if embedder is None or not texts:
@@ -449,9 +440,8 @@ def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[s
     best: dict[str, float] = {}
     try:
         with index.snapshot():
-            if index.meta("embedder") != embedder.fingerprint:
-                return {}
-            for vector in embedder.embed(texts):
+            current = index.meta("embedder") == embedder.fingerprint
+            for vector in embedder.embed(texts) if current else ():
                 near = {
                     chunk: similarity
                     for chunk, similarity in index.semantic(vector, NEIGHBOURS)

@@ -20,21 +20,7 @@ from kbhub.errors import (
     WriteRefused,
 )
 from kbhub.index.catalogue import successors
-from kbhub.memory.catalog import (
-    active_shelves,
-    all_known,
-    check_writable,
-    count_uses,
-    described,
-    hashes_of,
-    located,
-    matching,
-    nearest,
-    ref,
-    shelf_to_write,
-    shortened,
-    unindexed,
-)
+from kbhub.memory import catalog
 from kbhub.memory.files import (
     MemoryFile,
     changed_file,
@@ -153,12 +139,12 @@ def remember(
         WriteRefused: the settings allow no writing, or a file cannot be changed without losing something of it.
         MemoriesUnavailable: it cannot be written.
     """
-    check_writable(hub)
+    catalog.check_writable(hub)
     if id is None and text is None:
         raise UsageError("Nothing to remember. Give a text, or the id of a memory to confirm.")
     if text is not None and not allow_secret:
         refuse_secrets("The memory", text)
-    kept, hashes = checked_text(text) if text is not None else "", hashes_of(hub, about)
+    kept, hashes = checked_text(text) if text is not None else "", catalog.hashes_of(hub, about)
     wanted = {
         "tags": checked_tags(tags),
         "namespace": checked_namespace(namespace) if namespace else "",
@@ -172,13 +158,13 @@ def remember(
         "project": project_text(hub.discovery().workspace),
         "status": None if rejected is None else "rejected" if rejected else "",
     }
-    older = [located(hub, name) for name in dict.fromkeys(supersedes)]
+    older = [catalog.located(hub, name) for name in dict.fromkeys(supersedes)]
     if misleading:
         if id is None or text is not None or tags or about or older or namespace or rejected is not None:
             raise UsageError("Give the id of the memory that misled, and nothing else; or change it with a text.")
-        return doubt(hub, located(hub, id, scope))
+        return doubt(hub, catalog.located(hub, id, scope))
     if id is not None:
-        return change(hub, located(hub, id, scope), kept, wanted, older)
+        return change(hub, catalog.located(hub, id, scope), kept, wanted, older)
     return _new(hub, kept, wanted, older, scope or "project")
 
 
@@ -186,9 +172,9 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
     if not hub.config().settings.memory.enabled:
         raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
     with locked(hub.data, "folders"):
-        shelf = shelf_to_write(hub, scope)
+        shelf = catalog.shelf_to_write(hub, scope)
     # User and shared memories count in every project, but not the other way round.
-    others = active_shelves(hub) if scope == "project" else []
+    others = catalog.active_shelves(hub) if scope == "project" else []
     shelves = [shelf, *(other for other in others if other.place != shelf.place)]
     rejected = bool(wanted["status"])
     if same := filed(shelf, text, rejected=rejected):
@@ -206,7 +192,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         fields["author"] = shelf.files.author()
         if PurePath(wanted["project"]).is_absolute():  # a folder of this machine says nothing to others
             fields["project"] = ""
-    near = nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
+    near = catalog.nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
     if not older and not rejected:  # to reject a way is to say nothing newer about it, and the other way round
         fields["may_supersede"] = tuple(
             one.facts.id for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT and not one.facts.rejected
@@ -216,7 +202,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         if same := filed(other, text, rejected=rejected):
             return strengthen(hub, same, wanted, older)
         indexed = (memory for memory, _, _ in near if memory.shelf.place == other.place)
-        for memory in chain(indexed, unindexed(hub, other)):
+        for memory in chain(indexed, catalog.unindexed(hub, other)):
             if memory.wording == words:
                 return strengthen(hub, memory, wanted, older)
             is_current = not memory.facts.superseded_by and memory.key not in {one.key for one in older}
@@ -238,8 +224,8 @@ def _stored(
     offered = [
         Near(
             id=one.facts.id,
-            ref=ref(hub, one),
-            text=shortened(one.body),
+            ref=catalog.ref(hub, one),
+            text=catalog.shortened(one.body),
             similarity=round(similarity, 3),
             rejected=one.facts.rejected,
         )
@@ -271,7 +257,7 @@ def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping
         rejected = bool(fields["status"])
         if same := next(filter(None, (filed(other, text, rejected=rejected) for other in shelves)), None):
             return same, False
-        taken = taken_ids(hub.data, active_shelves(hub))
+        taken = taken_ids(hub.data, catalog.active_shelves(hub))
         for name in ids_of(text, rejected=rejected):
             if name in taken:
                 continue
@@ -337,7 +323,7 @@ def _confirmed(
 
 def _is_doubted(hub: Hub, memory: MemoryFile) -> bool:
     """Return whether a newer memory may replace one."""
-    for shelf in active_shelves(hub):
+    for shelf in catalog.active_shelves(hub):
         with suppress(IndexUnavailable):  # not indexed yet
             index = hub.index(shelf.base)
             with index.snapshot():
@@ -381,7 +367,7 @@ def _counted(
 ) -> Remembered:
     """Mark superseded memories, count a use and build the result."""
     superseded, unmarked = supersede(hub, older, memory.facts.id)
-    counted = count_uses(hub, [memory])
+    counted = catalog.count_uses(hub, [memory])
     if changed:
         sync_written(hub, memory.shelf.base)
     return Remembered(
@@ -401,7 +387,7 @@ def edit(
         if stored is None:
             return "the file is gone"
         if not stored.problem and (changes := fields(stored)):
-            files_of(shelf).replace(path, changed_file(ref(hub, stored), stored, changes, text))
+            files_of(shelf).replace(path, changed_file(catalog.ref(hub, stored), stored, changes, text))
         return (stored.problem or "").rstrip(".")
 
 
@@ -418,7 +404,7 @@ def rewrite(hub: Hub, one: MemoryFile, fields: Callable[[Facts], Mapping[str, An
                 hashes = changes["about_hash"] = {}
                 for subject in stored.facts.about:
                     with suppress(KbhubError):  # the subject is gone
-                        hashes |= hashes_of(hub, [subject])
+                        hashes |= catalog.hashes_of(hub, [subject])
         misled = {"misleading": None} if stored.facts.misleading else {}
         return {**changes, **misled, "updated": timestamp(hub.options.clock())}
 
@@ -447,7 +433,7 @@ def as_it_is(hub: Hub, shelf: MemoryFolder, path: str) -> Memory:
     stored = read(shelf, path, uses_of(hub).all(shelf.place))
     if stored is None:
         raise MemoriesUnavailable(shelf.base.path / path, "it was deleted just now")
-    return described(hub, stored, text=stored.body)
+    return catalog.described(hub, stored, text=stored.body)
 
 
 def _joined(old: Sequence[str], new: Iterable[str]) -> tuple[str, ...]:
@@ -498,21 +484,21 @@ def to_forget(
     everything: bool = False,
 ) -> list[MemoryFile]:
     """Return the memories that `forget` would forget; arguments and errors are the same."""
-    check_writable(hub)
+    catalog.check_writable(hub)
     names, tags = list(dict.fromkeys(ids)), list(tags)
     filtered = bool(tags or namespace or older_than is not None)
     if names:
         if filtered or everything:
             raise UsageError("Give memory ids or filters, not both. Nothing was forgotten.")
-        every = all_known(hub, scope)
-        named = [located(hub, name, scope, every) for name in names]
+        every = catalog.all_known(hub, scope)
+        named = [catalog.located(hub, name, scope, every) for name in names]
         return list({memory.key: memory for memory in named}.values())
     if older_than is not None and older_than < 0:
         raise UsageError(f"{older_than} is not a valid number of days. Nothing was forgotten.")
-    every = all_known(hub, scope or "project")
+    every = catalog.all_known(hub, scope or "project")
     before = None if older_than is None else hub.options.clock() - older_than * DAY_SECONDS
     inside = checked_namespace(namespace) if namespace else None
-    chosen = matching(every, tags=tags, namespace=inside, before=before)
+    chosen = catalog.matching(every, tags=tags, namespace=inside, before=before)
     if not everything and not filtered:
         raise UsageError(f"Name the memories to forget, or give a filter. To forget a whole scope, use {_ALL}.")
     if not everything and chosen and len(chosen) == len(every) > 1:
@@ -533,7 +519,7 @@ def _discarded(hub: Hub, chosen: Sequence[MemoryFile]) -> Forgotten:
             stored = read(memory.shelf, memory.path, uses_of(hub).all(memory.shelf.place))
             if stored is None:
                 continue  # another process was faster
-            forgotten.append(described(hub, stored, text=shortened(stored.body)))
+            forgotten.append(catalog.described(hub, stored, text=catalog.shortened(stored.body)))
             trash = discard(stored, data, now)
     unreleased = _release(hub, chosen)
     for place in {memory.shelf.place for memory in chosen}:
@@ -555,7 +541,7 @@ def _release(hub: Hub, forgotten: Iterable[MemoryFile]) -> list[str]:
     def fields(stored: MemoryFile) -> dict[str, Any]:
         return {"superseded_by": tuple(name for name in stored.facts.superseded_by if name not in lost)}
 
-    for memory in all_known(hub) if older else ():
+    for memory in catalog.all_known(hub) if older else ():
         if memory.facts.id in older and lost & set(memory.facts.superseded_by):
             try:
                 edit(hub, memory.shelf, memory.path, fields)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import MemoryNotFound, UsageError
 from kbhub.index.side_files import Use
-from kbhub.memory.catalog import (
-    active_shelves,
-    all_known,
-    check_writable,
-    described,
-    matching,
-    shelf_to_write,
-    shortened,
-)
+from kbhub.memory import catalog
 from kbhub.memory.changes import as_it_is
 from kbhub.memory.files import (
     checked_namespace,
@@ -89,7 +82,7 @@ def memories(
         page = _described_hits(hub, hits[offset : offset + limit], whole=whole)
         return MemoryList(memories=tuple(page), total=len(hits), notes=former(hub))
     now = hub.options.clock()
-    every = matching(all_known(hub, scope), tags=tags, namespace=inside)
+    every = catalog.matching(catalog.all_known(hub, scope), tags=tags, namespace=inside)
     every.sort(
         key=lambda memory: (bool(memory.facts.superseded_by), -memory.strength(now), -memory.last_use(), memory.path)
     )
@@ -97,7 +90,7 @@ def memories(
     for memory in every[offset : offset + limit]:
         stored = read(memory.shelf, memory.path)
         text = stored.body if stored else ""
-        page.append(described(hub, memory, text=text if whole else shortened(text)))
+        page.append(catalog.described(hub, memory, text=text if whole else catalog.shortened(text)))
     return MemoryList(memories=tuple(page), total=len(every), notes=former(hub))
 
 
@@ -120,7 +113,7 @@ def _matching_hits(
     hub: Hub, query: str, scope: Scope | None, tags: tuple[str, ...], namespace: str | None
 ) -> list[tuple[MemoryFolder, Hit]]:
     """Return the hits in memory folders; filters apply before the page is cut."""
-    shelves = active_shelves(hub, scope)
+    shelves = catalog.active_shelves(hub, scope)
     for shelf in shelves:
         sync_written(hub, shelf.base, max_age=None)
     return [
@@ -129,7 +122,7 @@ def _matching_hits(
         for shelf in shelves
         if hit.base == shelf.base.id and hit.path.startswith(shelf.prefix)
         if not (tags or namespace is not None)
-        or ((stored := read(shelf, hit.path)) and matching([stored], tags=tags, namespace=namespace))
+        or ((stored := read(shelf, hit.path)) and catalog.matching([stored], tags=tags, namespace=namespace))
     ]
 
 
@@ -150,8 +143,8 @@ def _described_hits(hub: Hub, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole
         if shelf.place not in uses:
             uses[shelf.place] = uses_of(hub).all(shelf.place)
         if stored := read(shelf, hit.path, uses[shelf.place]):
-            text = stored.body if whole else shortened(stored.body)
-            described_hits.append(described(hub, stored, text=text, score=hit.score))
+            text = stored.body if whole else catalog.shortened(stored.body)
+            described_hits.append(catalog.described(hub, stored, text=text, score=hit.score))
     return described_hits
 
 
@@ -166,7 +159,7 @@ def trashed(hub: Hub) -> tuple[Trashed, ...]:
                     id=forgotten.facts.id,
                     scope=scope,
                     title=forgotten.title,
-                    text=shortened(forgotten.body),
+                    text=catalog.shortened(forgotten.body),
                     forgotten=timestamp(forgotten.written),
                 )
             )
@@ -178,14 +171,14 @@ def restore(hub: Hub, name: str) -> Memory:
 
     Raises `UsageError` if a memory with its id exists again.
     """
-    check_writable(hub)
+    catalog.check_writable(hub)
     chosen = next((one for one in trashed(hub) if name in (one.name, one.id)), None)
     if chosen is None:
         raise MemoryNotFound(name, [])
     file = _files(hub)[chosen.name][1]
     data = hub.data
     with locked(data, "folders"):
-        shelf = shelf_to_write(hub, chosen.scope)
+        shelf = catalog.shelf_to_write(hub, chosen.scope)
     with locked(data, shelf.place):
         if with_id(shelf, chosen.id):
             raise UsageError(f"The memory {chosen.id} exists again. Forget it first to restore the older one.")
@@ -200,11 +193,9 @@ def _created(shelf: MemoryFolder, file: Path) -> str:
     stem = former_stem(file)
     for number in range(1, 100):
         path = f"{shelf.prefix}{stem}{f'-{number}' if number > 1 else ''}{MARKDOWN_SUFFIX}"
-        try:
+        with suppress(FileExistsError):
             files_of(shelf).create(path, file.read_bytes())
             return path
-        except FileExistsError:
-            continue
     raise FileExistsError(file.name)
 
 
@@ -214,5 +205,5 @@ def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
     identity = identify(hub.discovery().workspace)
     if identity and (folder := project_folder(hub.data, identity)):
         labels[folder.name] = "project"
-    labels |= {label_of(shelf): shelf.scope for shelf in active_shelves(hub)}
+    labels |= {label_of(shelf): shelf.scope for shelf in catalog.active_shelves(hub)}
     return {f"{label}/{file.name}": (scope, file) for label, scope in labels.items() for file in trash.memories(label)}

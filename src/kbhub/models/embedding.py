@@ -37,9 +37,6 @@ PACKAGED_SHA256 = "78923d161c89228e15f54b3043453af555e60a529aaa382b206fdd4c40597
 NO_EMBEDDER = "none"
 """Value of the setting `embedder.model` that disables semantic search."""
 
-HASH_CHUNK = 1 << 20
-"""Bytes read at a time when a model file is hashed."""
-
 
 class Embedder(Protocol):
     """Turns texts into vectors."""
@@ -188,8 +185,5 @@ def own_model(model: str | None) -> str | None:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file as hex digits."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(HASH_CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

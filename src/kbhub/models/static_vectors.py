@@ -15,20 +15,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from kbhub.models.static_model import (
-    CONTINUED,
-    INFORMATIVE_NORM,
-    WORD_OR_MARK,
-    Lexicon,
-    StaticModel,
-    is_foreign_letter,
-    known_marks,
-    load_model,
-    mean_of,
-    norms,
-    speaks_of_something,
-    unit,
-)
+from kbhub.models import static_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +51,7 @@ class WordTokens:
     If the tokenizer follows BERT's rules, each word is looked up only once; a lexicon needs one that does.
     """
 
-    def __init__(self, tokenizer: Tokenizer, lexicon: Lexicon | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, lexicon: static_model.Lexicon | None = None) -> None:
         self._tokenizer, self._lexicon = tokenizer, lexicon
         self._words = word_pattern(tokenizer)
         self._uncased = self._words is not None and tokenizer.normalizer.lowercase
@@ -228,7 +215,7 @@ def word_pattern(tokenizer: Tokenizer) -> re.Pattern[str] | None:
     names = sorted((token.content for token in special), key=len, reverse=True)
     if not all(name[0] in string.punctuation and _BAR not in name for name in names):
         return None
-    return re.compile("|".join([*map(re.escape, names), WORD_OR_MARK]))
+    return re.compile("|".join([*map(re.escape, names), static_model.WORD_OR_MARK]))
 
 
 BLOCK = 2048
@@ -239,7 +226,7 @@ class StaticVectors:
     """A loaded model, from a folder in model2vec's layout or by its id on the model hub."""
 
     def __init__(self, source: str) -> None:
-        self.model = load_model(source)
+        self.model = static_model.load_model(source)
         self._tokens = WordTokens(self.model.tokenizer, self.model.lexicon)
         self.dimensions = int(self.model.embedding.shape[1])
         self._meaning, self._known = _classify_tokens(self.model)
@@ -250,10 +237,10 @@ class StaticVectors:
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]  # lone surrogates are no UTF-8
         if self.model.lexicon:
-            valid = list(map(known_marks, valid))
+            valid = list(map(static_model.known_marks, valid))
         for row, tokens in enumerate(chain.from_iterable(self._tokens.blocks(valid))):
             if (mean := self._mean(tokens)) is not None:
-                vectors[row] = unit(mean)
+                vectors[row] = static_model.unit(mean)
         return vectors
 
     def _mean(self, tokens: NDArray[np.int64]) -> NDArray[np.float32] | None:
@@ -265,16 +252,16 @@ class StaticVectors:
             # The letters of a word that neither tokenizer nor lexicon has become one unknown token.
             if model.unk_token_id is not None and np.count_nonzero(later):  # any() takes five times as long
                 tokens = np.where(np.append(later[1:], False), model.unk_token_id, tokens)[~later]
-        if not speaks_of_something(self._known[tokens], self._meaning[tokens], len(words)):
+        if not static_model.speaks_of_something(self._known[tokens], self._meaning[tokens], len(words)):
             return None
         if model.unk_token_id is not None:
             tokens = tokens[tokens != model.unk_token_id]
         rows = tokens if model.token_mapping is None else model.token_mapping[tokens]
-        mean = mean_of(model.embedding, rows, None if model.weights is None else model.weights[tokens])
+        mean = static_model.mean_of(model.embedding, rows, None if model.weights is None else model.weights[tokens])
         return mean + model.lexicon.vectors(words).sum(0) if model.lexicon and len(words) else mean
 
 
-def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _classify_tokens(model: static_model.StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which tokens carry meaning, and which of those the model knows."""
     lengths = _all_norms(model.embedding)
     if model.token_mapping is not None:
@@ -282,27 +269,31 @@ def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.
     # A single letter of a script without words in the vocabulary is as good as unknown.
     vocabulary = model.tokenizer.get_vocab()
     unknown = np.zeros(len(vocabulary), np.bool_)
-    unknown[[number for token, number in vocabulary.items() if is_foreign_letter(token)]] = True
+    unknown[[number for token, number in vocabulary.items() if static_model.is_foreign_letter(token)]] = True
     if model.unk_token_id is not None:
         unknown[model.unk_token_id] = True
-    informative = lengths > INFORMATIVE_NORM * _median(lengths)
+    informative = lengths > static_model.INFORMATIVE_NORM * _median(lengths)
     return informative | unknown, informative & ~unknown
 
 
-def _later_letters(model: StaticModel) -> NDArray[np.bool_]:
+def _later_letters(model: static_model.StaticModel) -> NDArray[np.bool_]:
     """Return which tokens are letters or vowel signs after the first of a word that the tokenizer can only spell."""
     vocabulary = model.tokenizer.get_vocab()
     continued = {
-        name.removeprefix(CONTINUED): number for name, number in vocabulary.items() if name.startswith(CONTINUED)
+        name.removeprefix(static_model.CONTINUED): number
+        for name, number in vocabulary.items()
+        if name.startswith(static_model.CONTINUED)
     }
     signs = [number for sign, number in continued.items() if len(sign) == 1 and category(sign) in {"Mc", "Mn"}]
     later = np.zeros(len(vocabulary), np.bool_)
-    later[[*signs, *[number for letter, number in continued.items() if is_foreign_letter(letter)]]] = True
+    later[[*signs, *[number for letter, number in continued.items() if static_model.is_foreign_letter(letter)]]] = True
     return later
 
 
 def _all_norms(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    return np.concatenate([norms(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK)])
+    return np.concatenate(
+        [static_model.norms(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK)]
+    )
 
 
 def _median(numbers: NDArray[np.float32]) -> float:

@@ -23,33 +23,9 @@ from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
 from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.models.embedding import Embedder
-from kbhub.search import conversations, dates, evidence, memory_boost, names, retrieval
+from kbhub.search import conversations, dates, evidence, judge, memory_boost, names, retrieval
 from kbhub.search.hits import Remaining, described, grouped
-from kbhub.search.judge import (
-    ABSENT_NAME,
-    ENDS_WITH_BOTH,
-    ENDS_WITH_NEAREST,
-    PACKAGED,
-    STRONG,
-    WEAK,
-    judge,
-    notes_on,
-    unfinished,
-    verdict,
-)
 from kbhub.search.plan import Candidate, OpenBase, OpenBases, Plan, RankingSignal, TermWeights, WeightedTerm
-from kbhub.search.retrieval import (
-    EACH,
-    SIGNALS,
-    KeywordRanking,
-    SemanticRanking,
-    distinct,
-    fuse,
-    keyword_ranking,
-    looked_up,
-    places_in,
-    semantic_ranking,
-)
 from kbhub.sync.base_suggestions import outside
 from kbhub.sync.freshness import Freshness, is_in_progress
 from kbhub.types import Base, Correction, Mode, Query, SearchResult, Skipped
@@ -97,12 +73,12 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> 
         if weights:
             terms = parse_query(weights.text).terms
             try:
-                weights.terms = looked_up(bases.indexes, terms)[1]
+                weights.terms = retrieval.looked_up(bases.indexes, terms)[1]
             except IndexUnavailable:  # damaged since it was searched
-                weights.terms = looked_up([], terms)[1]
+                weights.terms = retrieval.looked_up([], terms)[1]
     state = hub.state(Freshness)
     # Copies, because syncs on other threads change them.
-    late = unfinished(bases, dict(state.progress), dict(state.behind), dict(state.failed), result.hits)
+    late = judge.unfinished(bases, dict(state.progress), dict(state.behind), dict(state.failed), result.hits)
     if not query.bases and result.verdict != "strong":
         late += [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
         late += outside(hub) if result.verdict == "none" else ()
@@ -202,7 +178,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     if not plan.parsed.terms and (plan.parsed.filters or plan.parsed.excluded):
         return _listing(plan, bases)
 
-    words, fixes = KeywordRanking(Ranking.joined(()), ()), tuple[Respelling, ...]()
+    words, fixes = retrieval.KeywordRanking(Ranking.joined(()), ()), tuple[Respelling, ...]()
     if query.mode != "semantic":
         words, fixes = _by_words(plan, bases)
     plan.question = corrected(plan.parsed.text, fixes) if fixes else plan.parsed.text
@@ -212,22 +188,24 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     vector = _vector(plan, bases) if query.mode != "keyword" and plan.text.strip() else None
     if vector is None and query.mode == "semantic":
         words, fixes = _by_words(plan, bases)
-    rankings, near = {"keyword": words.ranking}, SemanticRanking(Ranking.joined(()), NO_CHUNKS, np.zeros(0))
+    rankings, near = {"keyword": words.ranking}, retrieval.SemanticRanking(Ranking.joined(()), NO_CHUNKS, np.zeros(0))
     if vector is not None:
         if query.mode == "semantic":
             del rankings["keyword"]
         if not rankings or "semantic" not in query.without:
             comparable = [base.index if base.comparable else None for base in bases.open]
             others = words.ranking.chunks if rankings else NO_CHUNKS
-            near = semantic_ranking(comparable, vector, plan.selections, others, EACH if plan.by_document else None)
+            each = retrieval.EACH if plan.by_document else None
+            near = retrieval.semantic_ranking(comparable, vector, plan.selections, others, each)
             rankings["semantic"] = near.ranking
             if "keyword" in query.without:
                 rankings.pop("keyword", None)
 
-    sought = distinct((*plan.terms, *[term for other in plan.others for term in other.terms]))
+    sought = retrieval.distinct((*plan.terms, *[term for other in plan.others for term in other.terms]))
     plan.weighted = words.terms or tuple([WeightedTerm(term.text, term.tokens, 1.0) for term in sought])
-    plan.coverage, plan.both, places = words.coverage, len(rankings) == len(SIGNALS), places_in(bases.indexes)
-    hits = fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)
+    plan.coverage, plan.both = words.coverage, len(rankings) == len(retrieval.SIGNALS)
+    places = retrieval.places_in(bases.indexes)
+    hits = retrieval.fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)
     for signal in RANKING_SIGNALS:
         if signal.applies(plan):
             signal.add(plan, bases, hits)
@@ -235,17 +213,17 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
 
     replaced, complete = {fix.typed for fix in fixes}, bases.complete
     texts = dict.fromkeys([term.text for term in plan.weighted])
-    model = (bases.hub.config().settings.embedder.model or PACKAGED) if vector is not None else None
+    model = (bases.hub.config().settings.embedder.model or judge.PACKAGED) if vector is not None else None
     # Each searched term is one of the query's own, not a substitute.
-    literal = WEAK if texts.keys() <= {term.text for term in sought} else 0.0
+    literal = judge.WEAK if texts.keys() <= {term.text for term in sought} else 0.0
     if literal and all(names.is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in texts):
-        literal = STRONG
+        literal = judge.STRONG
     unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
     # Other wordings are there to say with other words what the question's own do not find.
     absent = 0.0 if plan.others else evidence.share(unmatched, [term.text for term in plan.terms])
-    trust = judge(hits, bases, len(texts), evidence.cohesion(texts), model, absent, literal)
+    trust = judge.judge(hits, bases, len(texts), evidence.cohesion(texts), model, absent, literal)
     if any(names.is_name(word) or word.isdecimal() for word in unmatched):
-        trust = min(trust, ABSENT_NAME)
+        trust = min(trust, judge.ABSENT_NAME)
 
     kept = hits
     if query.min_signals > 1:
@@ -269,12 +247,12 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         unmatched=tuple(unmatched),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         filters=plan.filters,
-        verdict=verdict(trust if kept else 0.0) if complete else None,
+        verdict=judge.verdict(trust if kept else 0.0) if complete else None,
         terms=(*[term.text for term in sought], *[fix.used for fix in fixes]),
     )
     near_only = complete and bool(words.terms) and not any(term.found for term in words.terms)
     nothing = complete and all(selection and not selection.documents for selection in plan.selections)
-    notes = notes_on(result, plan, bases, near_only=near_only, filtered_out=nothing, ends=ends)
+    notes = judge.notes_on(result, plan, bases, near_only=near_only, filtered_out=nothing, ends=ends)
     return result.model_copy(update={"notes": tuple(notes)})
 
 
@@ -314,11 +292,11 @@ def plan_of(query: Query, bases: OpenBases) -> Plan:
     )
 
 
-def _by_words(plan: Plan, bases: OpenBases) -> tuple[KeywordRanking, tuple[Respelling, ...]]:
+def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, tuple[Respelling, ...]]:
     """Rank by words, replacing misspelt ones that occur nowhere."""
-    others, each = [other.terms for other in plan.others], EACH if plan.by_document else None
+    others, each = [other.terms for other in plan.others], retrieval.EACH if plan.by_document else None
     terms, fixes = plan.terms, tuple[Respelling, ...]()
-    ranking = keyword_ranking(bases.indexes, terms, plan.selections, each, others, plan.passage.terms)
+    ranking = retrieval.keyword_ranking(bases.indexes, terms, plan.selections, each, others, plan.passage.terms)
     if ranking.missing and (fixes := corrections(bases.indexes, ranking.missing)):
         replacements = {fix.typed: fix.term for fix in fixes}
         terms = tuple(
@@ -327,7 +305,7 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[KeywordRanking, tuple[Respe
                 for term in terms
             ]
         )
-        ranking = keyword_ranking(bases.indexes, terms, plan.selections, each, others, plan.passage.terms)
+        ranking = retrieval.keyword_ranking(bases.indexes, terms, plan.selections, each, others, plan.passage.terms)
     return ranking, fixes
 
 
@@ -347,12 +325,12 @@ def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
     return None
 
 
-def _ends(plan: Plan, words: KeywordRanking, near: SemanticRanking, mode: Mode) -> str:
+def _ends(plan: Plan, words: retrieval.KeywordRanking, near: retrieval.SemanticRanking, mode: Mode) -> str:
     """Return a note on where an incomplete list ends; empty if it is complete."""
     if plan.query.min_signals > 1 and plan.both:
         every = near.complete and sum([len(match.positions) for match in words.matches]) == len(words.ranking)
-        return "" if every else ENDS_WITH_BOTH
-    return ENDS_WITH_NEAREST if mode == "semantic" and not near.complete else ""
+        return "" if every else judge.ENDS_WITH_BOTH
+    return judge.ENDS_WITH_NEAREST if mode == "semantic" and not near.complete else ""
 
 
 def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
@@ -364,7 +342,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
         for number, (base, selection) in enumerate(selected)
         for chunk, day in newest(base.index, selection, end)
     ]
-    places = places_in(bases.indexes)([row[1:] for row in rows])
+    places = retrieval.places_in(bases.indexes)([row[1:] for row in rows])
     ordered = sorted(rows, key=lambda row: (row[0], places[row[1:]][0], row[1]))[query.offset : end]
     read = bases.chunks([row[1:] for row in ordered])
     hits = [Candidate((number, chunk), read[number, chunk].document_id) for _, number, chunk in ordered]
@@ -377,5 +355,5 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
         filters=plan.filters,
     )
     nothing = bases.complete and not result.total
-    notes = notes_on(result, plan, bases, near_only=False, filtered_out=nothing, ends="")
+    notes = judge.notes_on(result, plan, bases, near_only=False, filtered_out=nothing, ends="")
     return result.model_copy(update={"notes": tuple(notes)})

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from itertools import islice
 from pathlib import Path
@@ -87,7 +88,7 @@ def outside(hub: Hub) -> tuple[str, ...]:
     root, discovery = _root(hub), hub.discovery()
     if root is None:
         return ()
-    markdown, project = look(root, discovery.bases, _steps(root, discovery)), _project(discovery)
+    markdown, project = look(root, discovery.bases, _steps(root, discovery)), discovery.project
     has_none = project is None or is_empty(hub, project)
     # A model reads it where nobody has typed a command.
     ask = (ASK,) if has_none and hub.options.typed_in is None else ()
@@ -113,7 +114,7 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
     if it has other Markdown, and a new folder. If the project has no Markdown, there is nothing to choose.
     """
     root, discovery = _root(hub), hub.discovery()
-    project = _project(discovery)
+    project = discovery.project
     chosen = project if project and project.origin != "docs" else None
     if root is None or (chosen and not is_empty(hub, chosen)):
         return ()
@@ -164,24 +165,21 @@ def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> N
                     likely.add(folder)
                 if filters.folder_reason(path, entry.name, layers) is None:
                     pending.append((path, layers))
-                    if _is_likely(folder, entry.name.lower(), steps):
+                    name, above = entry.name.lower(), folder.rpartition("/")[2].lower()
+                    if (folder in steps and name in LIKELY_NAMES) or (name in DECISIONS and above in ABOVE_DECISIONS):
                         likely.add(path)
             elif (
                 is_markdown(entry.name)
                 and entry.is_file(follow_symlinks=False)
                 and filters.file_reason(path, entry.name, layers) is None
             ):
-                places[_place(path)] += 1
+                name, slash, _ = path.partition("/")
+                places[name + slash] += 1
                 files.append(path)
         if left <= 0:
             break
     inside = (_outermost(path, likely) for path in files)
     return NotesFolder(places, left > 0, Counter(above for above in inside if above is not None))
-
-
-def _is_likely(folder: str, name: str, steps: Collection[str]) -> bool:
-    above = folder.rpartition("/")[2].lower()
-    return (folder in steps and name in LIKELY_NAMES) or (name in DECISIONS and above in ABOVE_DECISIONS)
 
 
 def _outermost(path: str, folders: Collection[str]) -> str | None:
@@ -204,21 +202,14 @@ def _root(hub: Hub) -> Path | None:
     return root
 
 
-def _project(discovery: Discovery) -> Base | None:
-    return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
-
-
 def is_empty(hub: Hub, base: Base) -> bool:
     """Return whether a project base has no document but the one that `kbhub init` creates."""
     if has_documents(base.path):
         return False
     index = hub.index(base)
-    try:
-        with index.snapshot():
-            if index.meta("synced") is not None:
-                return index.paths() in ([], [STARTER_NAME])
-    except (IndexUnavailable, FileNotFoundError):
-        pass
+    with suppress(IndexUnavailable, FileNotFoundError), index.snapshot():
+        if index.meta("synced") is not None:
+            return index.paths() in ([], [STARTER_NAME])
     return not base.include
 
 
@@ -273,12 +264,6 @@ def _entries(folder: Path, most: int) -> list[os.DirEntry[str]]:
         return []
 
 
-def _place(path: str) -> str:
-    """Return the first component of a path, with a slash if it is a folder."""
-    name, slash, _ = path.partition("/")
-    return name + slash
-
-
 def _named(places: Mapping[str, int]) -> str:
     """Name the places with the most files, folders first."""
     ordered = sorted(places, key=lambda name: (not name.endswith("/"), -places[name], name))
@@ -295,7 +280,7 @@ def _remedy(hub: Hub, root: Path, target: Path) -> str:
     here = directory == discovery.workspace.directory and (typed is None or Path(os.path.realpath(typed)) == directory)
     relative = Path(os.path.relpath(target, directory)).as_posix()
     folder, place = (relative, ".") if here else (str(target), str(directory))
-    project = _project(discovery)
+    project = discovery.project
     if project and not project.path.is_relative_to(root):
         return f"`{shlex.join(['kbhub', 'bases', 'add', folder, '--for', place])}`"
     if project and project.origin == "pointer":

@@ -50,13 +50,10 @@ def is_being_indexed(path: Path) -> bool:
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
     """Hold the write lock of an index; raise `Timeout` if it is held elsewhere."""
-    lock = FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600)
     with _TRYING:
-        lock.acquire()
-    try:
+        held = FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600).acquire()
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager
@@ -64,19 +61,16 @@ def writing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
     """Hold the write lock of a base; raise `WriteRefused`, which names the document, if it cannot be had."""
     name = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     folder = hub.data / "locks"
-    lock = FileLock(folder / f"{name}.lock", timeout=FOLDER_LOCK_SECONDS, mode=0o600)
     try:
         private_directory(folder)
-        lock.acquire()
+        held = FileLock(folder / f"{name}.lock", timeout=FOLDER_LOCK_SECONDS, mode=0o600).acquire()
     except Timeout as error:
         reason = f"another kbhub process has been writing to {base.id!r} for {FOLDER_LOCK_SECONDS:g} s; try again"
         raise WriteRefused(ref, reason) from error
     except OSError as error:
         raise WriteRefused(ref, f"no lock can be created in {folder} ({error.strerror})") from error
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 SYNCED = "synced"

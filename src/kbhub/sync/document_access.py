@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from typing import BinaryIO
@@ -21,9 +22,6 @@ from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.formats import KINDS_OF_PARTS, byte_limit, is_converted, kind_of, why_unreadable
-
-_BLOCK = 1 << 20
-"""Bytes hashed at a time."""
 
 
 @struct
@@ -101,23 +99,19 @@ class Opener:
         kind = kind_of(base, path)
         if index is not None and is_converted(kind):
             status = os.fstat(file.fileno())
-            try:
-                level = PART_LEVEL if kind in KINDS_OF_PARTS else None
+            level = PART_LEVEL if kind in KINDS_OF_PARTS else None
+            with suppress(IndexUnavailable):  # then the file is read
                 if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, level):
                     document, digest = indexed
                     if not document.lines:
                         problems = tuple(message for name, message in index.problems() if name == path)
                         document = replace(document, problems=problems)
                     return Opened(structured(document) if level is None else document, digest)
-            except IndexUnavailable:
-                pass  # read the file instead
         return self._parsed(base, path, file)
 
     def _parsed(self, base: Base, path: str, file: BinaryIO) -> Opened:
         kind = kind_of(base, path)
-        digest = hashlib.sha256()
-        while block := file.read(_BLOCK):
-            digest.update(block)
+        digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type] # a raw file will do
         file.seek(0)
         document, _ = read_source(base, path, file, byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes))
-        return Opened(document, digest.digest())
+        return Opened(document, digest)

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,16 +16,7 @@ from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import noted_damage
-from kbhub.sync.comparison import (
-    PASSED_OVER,
-    PROGRESS,
-    SYNCED,
-    Difference,
-    SyncReport,
-    compare,
-    compare_some,
-    is_being_indexed,
-)
+from kbhub.sync import comparison
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.extensions import load
@@ -136,7 +128,7 @@ class Freshness:
 
     def is_elsewhere(self, index: Path) -> bool:
         """Return whether another process is writing an index; if so, the next comparison starts from scratch."""
-        if is_being_indexed(index):
+        if comparison.is_being_indexed(index):
             self.elsewhere.add(index)
             self.forget(index)
             return True
@@ -154,7 +146,7 @@ class Freshness:
         limits: Limits,
         paths: Collection[str] | None = None,
         due: Callable[[], bool] = lambda: True,
-    ) -> Difference | None:
+    ) -> comparison.Difference | None:
         """Compare a base with its files, or only with `paths` if that is enough; one thread at a time.
 
         `paths` are those that may have changed since the last comparison; None if any may. Before a full comparison,
@@ -166,13 +158,13 @@ class Freshness:
                 return None
             last = self.last.get(index.path)
             if last and paths is not None and len(paths) <= MOST_PATHS:
-                partial = compare_some(base, index, paths, last.frame, limits)
+                partial = comparison.compare_some(base, index, paths, last.frame, limits)
                 if partial is not None:
                     return partial
             began, started = time.perf_counter(), time.thread_time()
             self.comparing[index.path] = began
             try:
-                difference = compare(base, index.path, limits, last.in_step if last else None, index)
+                difference = comparison.compare(base, index.path, limits, last.in_step if last else None, index)
             finally:
                 self.comparing.pop(index.path, None)
             cost, scan = time.thread_time() - started, difference.scan
@@ -189,7 +181,7 @@ def sync(
     full: bool = False,
     check: bool = False,
     progress: Progress | None = None,
-) -> tuple[SyncReport, ...]:
+) -> tuple[comparison.SyncReport, ...]:
     """Sync the indexes of bases, all if none are named, with their files.
 
     `full` reads every file and computes every vector again; `check` reads all of the indexes, too, and rebuilds a
@@ -301,11 +293,9 @@ def passed_over(hub: Hub, base: Base) -> dict[str, int]:
     index = hub.index(base)
     if compared := hub.state(Freshness).last.get(index.path):
         return dict(compared.passed_over)
-    try:
-        with index.snapshot():
-            counts = index.meta(PASSED_OVER)
-    except (IndexUnavailable, FileNotFoundError):
-        return {}
+    counts = None
+    with suppress(IndexUnavailable, FileNotFoundError), index.snapshot():
+        counts = index.meta(comparison.PASSED_OVER)
     return json.loads(counts) if isinstance(counts, str) else {}
 
 
@@ -316,8 +306,13 @@ def comparing_for(hub: Hub, base: Base) -> float:
 
 
 def _sync(
-    hub: Hub, base: Base, *, progress: Progress | None = None, difference: Difference | None = None, **how: bool
-) -> SyncReport:
+    hub: Hub,
+    base: Base,
+    *,
+    progress: Progress | None = None,
+    difference: comparison.Difference | None = None,
+    **how: bool,
+) -> comparison.SyncReport:
     # It and the parsers take 60 ms to load, and most searches find their bases unchanged.
     from kbhub.sync.sync import sync_base  # noqa: PLC0415
 
@@ -401,11 +396,9 @@ def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, i
         if base.engine:
             continue
         index = hub.index(base)
-        try:
-            with index.snapshot():
-                files = _progress(index)
-        except IndexUnavailable:
-            files = (0, 0)
+        files: tuple[int, int] | None = (0, 0)
+        with suppress(IndexUnavailable), index.snapshot():
+            files = _progress(index)
         if files and is_in_progress(hub, base):
             found[base.id] = files[0], files[1] or hub.state(Freshness).behind.get(base.id, 0)
     return found
@@ -413,9 +406,9 @@ def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, i
 
 def _progress(index: Index) -> tuple[int, int] | None:
     """Return (files done, files to do) as noted in a first index, or zeros; None if it is complete."""
-    if index.meta(SYNCED) is not None:
+    if index.meta(comparison.SYNCED) is not None:
         return None
-    done, _, todo = str(index.meta(PROGRESS) or "").partition(" ")
+    done, _, todo = str(index.meta(comparison.PROGRESS) or "").partition(" ")
     return (int(done), int(todo)) if done.isdecimal() and todo.isdecimal() else (0, 0)
 
 

@@ -113,13 +113,11 @@ class DocumentReader:
 
     def can_read(self, entry: FileEntry) -> bool:
         """Return whether a file that was unreadable before can be opened now."""
-        if entry.size < 0 or why_unreadable(self.base, entry.path) is not None:
-            return False
-        try:
-            open_contained(self.base, entry.path).close()
-        except (OSError, PathNotContained):
-            return False
-        return True
+        if entry.size >= 0 and why_unreadable(self.base, entry.path) is None:
+            with suppress(OSError, PathNotContained):
+                open_contained(self.base, entry.path).close()
+                return True
+        return False
 
     def read(self, entry: FileEntry, known: bytes | None, folder: KeptFolder | None = None) -> NewDocument | None:
         """Read a file, or the kept text of a deleted one; None if its hash is the known one or it cannot be read.

@@ -34,14 +34,7 @@ from kbhub.sync.comparison import (
     scan_base,
 )
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.sync.indexer import (
-    NOTHING,
-    DocumentReader,
-    Read,
-    keyed_texts,
-    stored_vectors,
-    trusted_time,
-)
+from kbhub.sync.indexer import NOTHING, DocumentReader, Read, keyed_texts, stored_vectors, trusted_time
 from kbhub.types import Base, FileEntry, Problem
 from kbhub.values import struct
 from kbhub.workspace.files import private_directory

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 from watchfiles import watch
 from watchfiles._rust_notify import WatchfilesRustInternalError
@@ -26,6 +27,14 @@ log = logging.getLogger(__name__)
 STEP_MS, DEBOUNCE_MS = 100, 1000
 """Events less than a step apart are one change, up to the second length: a branch switch is handled at once or in two
 parts, and a saved file is searchable well within a second."""
+
+_EVENTS: dict[str, Any] = {
+    "watch_filter": None,
+    "debounce": DEBOUNCE_MS,
+    "step": STEP_MS,
+    "yield_on_timeout": True,
+    "ignore_permission_denied": True,
+}
 
 TICK_MS = 500
 """How often the files that decide which bases are active are checked; some hundred `stat` calls."""
@@ -150,35 +159,16 @@ class Watcher:
             while not self._stop.wait(TICK_MS / 1000):
                 yield ()
             return
-        events = watch(
-            *plan.roots,
-            watch_filter=None,
-            debounce=DEBOUNCE_MS,
-            step=STEP_MS,
-            rust_timeout=TICK_MS,
-            yield_on_timeout=True,
-            stop_event=self._stop,
-            raise_interrupt=False,
-            ignore_permission_denied=True,
-        )
-        for changes in events:
+        for changes in watch(
+            *plan.roots, **_EVENTS, rust_timeout=TICK_MS, stop_event=self._stop, raise_interrupt=False
+        ):
             yield {path for _, path in changes}
 
 
 def until_changed(base: Base, seconds: float) -> None:
     """Wait until something happens in the folder of a base, or for some seconds."""
     folders = [path for path in watched_folders(base) if path.is_dir()]
-    events = watch(
-        *folders,
-        watch_filter=None,
-        debounce=DEBOUNCE_MS,
-        step=STEP_MS,
-        rust_timeout=round(seconds * 1000),
-        yield_on_timeout=True,
-        raise_interrupt=True,
-        ignore_permission_denied=True,
-    )
-    next(events, None)
+    next(watch(*folders, **_EVENTS, rust_timeout=round(seconds * 1000), raise_interrupt=True), None)
 
 
 def changes_of(paths: Iterable[str], roots: Mapping[str, Base]) -> Changes:

@@ -18,18 +18,8 @@ from kbhub.memory.catalog import active_shelves, known
 from kbhub.memory.changes import forget, remember, rewrite
 from kbhub.memory.files import MemoryFile, read
 from kbhub.sync.freshness import sync_written
+from kbhub.usage import questions
 from kbhub.usage.log import key_of
-from kbhub.usage.questions import (
-    TimeLimit,
-    Topics,
-    answer_in_documents,
-    digest,
-    is_known,
-    target_of,
-    text_at,
-    topic_id,
-    topic_key,
-)
 
 if TYPE_CHECKING:
     from kbhub.usage.clusters import Cluster
@@ -58,7 +48,9 @@ def promoted_text(question: str, target: str) -> str:
     return f"{question}\n\nThe answer is in `{target}`."
 
 
-def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topics, deadline: TimeLimit) -> list[str]:
+def promote(
+    hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: questions.Topics, deadline: questions.TimeLimit
+) -> list[str]:
     """Remember where recurring questions are answered, if most answers were strong and still are; return the questions.
 
     The clusters come most frequent first.
@@ -73,8 +65,8 @@ def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topic
         question = " ".join("".join(c if c.isprintable() else " " for c in cluster.center.subject).split())
         if not cluster.mostly("strong") or len(question) > QUESTION_CHARACTERS or (before and before.state in _COVERED):
             continue
-        answer = answer_in_documents(hub, question)
-        target = target_of(hub, answer.hit) if answer.strong and answer.hit else None
+        answer = questions.answer_in_documents(hub, question)
+        target = questions.target_of(hub, answer.hit) if answer.strong and answer.hit else None
         if target is None:
             continue
         try:
@@ -82,15 +74,18 @@ def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topic
             memory = remember(hub, text, scope="project", client=CLIENT, source="promoted", refers=target).memory
         except UsageError:  # a question that cannot be a memory's text
             continue
-        key = before.key if before else topic_key(cluster.center.key)
-        topic = Topic(topic_id("promotion", key), "promotion", key, question, "promoted", hub.options.clock())
+        key = before.key if before else questions.topic_key(cluster.center.key)
+        topic = Topic(questions.topic_id("promotion", key), "promotion", key, question, "promoted", hub.options.clock())
         topic = replace(topic, count=cluster.count, last=cluster.last, ref=target, memory=memory.id)
-        log.put(replace(topic, digest=digest(text_at(hub, target) or "")), before=before.state if before else None)
+        log.put(
+            replace(topic, digest=questions.digest(questions.text_at(hub, target) or "")),
+            before=before.state if before else None,
+        )
         promoted.append(question)
     return promoted
 
 
-def follow(hub: Hub, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], list[str]]:
+def follow(hub: Hub, log: QueryLog, deadline: questions.TimeLimit) -> tuple[list[str], list[str]]:
     """Update the refs of promoted memories, and withdraw those without an answer; return the questions of both."""
     try:
         memories = {memory.facts.id: memory for shelf in active_shelves(hub, "project") for memory in known(hub, shelf)}
@@ -108,7 +103,7 @@ def follow(hub: Hub, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], lis
         if not memory or not stored or stored.body != promoted_text(topic.question, memory.facts.refers):
             state: State = "forgotten" if memory is None else "own"
             log.put(replace(topic, state=state, since=hub.options.clock()), before="promoted")
-        elif is_known(hub, memory.facts.refers):
+        elif questions.is_known(hub, memory.facts.refers):
             target = _target_now(hub, topic, memory.facts.refers)
             if target is None:
                 # Recorded first: after a crash in between, the memory would look as if the user had forgotten it.
@@ -124,7 +119,7 @@ def follow(hub: Hub, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], lis
                     log.put(replace(topic, state="own", since=hub.options.clock()), before="promoted")
                     continue
                 followed.append(topic.question)
-            now = digest(text_at(hub, target) or "")
+            now = questions.digest(questions.text_at(hub, target) or "")
             if (target, now) != (topic.ref, topic.digest):
                 log.put(replace(topic, ref=target, digest=now), before="promoted")
     return followed, withdrawn
@@ -139,21 +134,23 @@ def _adopt(hub: Hub, log: QueryLog, memories: Mapping[str, MemoryFile]) -> None:
             continue
         stored = read(memory.shelf, memory.path)
         question = stored.body.partition("\n")[0] if stored else ""
-        now, key = hub.options.clock(), topic.key if topic else topic_key(key_of(question))
+        now, key = hub.options.clock(), topic.key if topic else questions.topic_key(key_of(question))
         if question:
-            kept = Topic(topic_id("promotion", key), "promotion", key, question, "promoted", now, last=now, memory=name)
+            kept = Topic(
+                questions.topic_id("promotion", key), "promotion", key, question, "promoted", now, last=now, memory=name
+            )
             log.put(replace(kept, ref=memory.facts.refers), before=topic.state if topic else None)
 
 
 def _target_now(hub: Hub, topic: Topic, target: str) -> str | None:
     """Return the current target of the answer, or None if there is none any more."""
-    text = text_at(hub, target)
-    if text is not None and digest(text) == topic.digest:
+    text = questions.text_at(hub, target)
+    if text is not None and questions.digest(text) == topic.digest:
         return target
-    answer = answer_in_documents(hub, topic.question)
+    answer = questions.answer_in_documents(hub, topic.question)
     if not answer.complete:
         return target
-    successor = target_of(hub, answer.hit) if answer.strong and answer.hit else None
+    successor = questions.target_of(hub, answer.hit) if answer.strong and answer.hit else None
     if text is None or (successor and successor.partition("#")[0] == target.partition("#")[0]):
         return successor
     return None if answer.verdict == "none" else target

@@ -248,15 +248,13 @@ def alone(folder: Path) -> Iterator[None]:
     lock = filelock.FileLock(locks / LOCK_NAME, timeout=LOCK_SECONDS, mode=0o600)
     try:
         private_directory(locks)
-        lock.acquire()
+        held = lock.acquire()
     except filelock.Timeout as error:
         raise ConfigError(lock.lock_file, f"another process has held it for {LOCK_SECONDS:g} s; try again") from error
     except OSError as error:
         raise ConfigError(lock.lock_file, f"cannot be created: {error.strerror or error}") from error
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], object]) -> bool:

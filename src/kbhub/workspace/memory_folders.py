@@ -374,7 +374,7 @@ def shelves(discovery: Discovery, settings: Settings) -> list[MemoryFolder]:
     """Return the active folders of memories, the project's first."""
     scopes: dict[str, Scope] = {MEMORY_ID: "project", USER_ID: "user"}
     active = [MemoryFolder(scopes[base.id], base) for base in discovery.bases if base.origin == "memory"]
-    project = _project(discovery)
+    project = discovery.project
     if settings.memory.shared and project and (project.path / SHARED_FOLDER).is_dir():
         active.insert(min(1, len(active)), MemoryFolder("shared", project, f"{SHARED_FOLDER}/"))
     return active
@@ -392,7 +392,7 @@ def _shared_shelf(discovery: Discovery, settings: Settings) -> MemoryFolder:
             'Shared memories are off, because they are written into the project. To allow them, set `"memory": '
             '{"shared": true}` in ~/.kbhub.json.'
         )
-    project = _project(discovery)
+    project = discovery.project
     if project is None:
         raise UsageError("No project base to share memories in. Create one with `kbhub init`.")
     if not project.writable:
@@ -401,10 +401,6 @@ def _shared_shelf(discovery: Discovery, settings: Settings) -> MemoryFolder:
     if os.path.realpath(folder) != str(folder):
         raise UsageError(f"{folder} is a link. Shared memories are only written to a real folder of the project base.")
     return MemoryFolder("shared", project, f"{SHARED_FOLDER}/")
-
-
-def _project(discovery: Discovery) -> Base | None:
-    return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
 
 
 def _memory_base(id_: str, folder: Path) -> Base:

@@ -128,19 +128,16 @@ class TrustStore:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        lock = filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS, mode=0o600)
         try:
             private_directory(self.path.parent)
-            lock.acquire()
+            held = filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS, mode=0o600).acquire()
         except filelock.Timeout as error:
             reason = f"another process has held {self.path}.lock for {_LOCK_SECONDS:g} s"
             raise self._unusable(reason) from error
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
     def _unusable(self, reason: str) -> ConfigError:
         return ConfigError(self.path, f"the trust store cannot be used: {reason}; fix it or move it away")

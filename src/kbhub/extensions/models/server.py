@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -194,24 +194,16 @@ class StoredAnswers:
 
     def save(self, answer: BaseModel, asked: Sequence[str]) -> None:
         """Cache an answer to what `load` is asked; write errors are ignored."""
-        text = answer.model_dump_json()
-        try:
-            write_atomically(private_directory(self.folder) / self._file(asked).name, text)
-            self._prune()
-        except OSError:
-            return
+        with suppress(OSError):
+            write_atomically(private_directory(self.folder) / self._file(asked).name, answer.model_dump_json())
+            if len(files := list(self.folder.glob("*.json"))) > MOST_FILES:
+                ages = sorted((path.lstat().st_mtime_ns, path) for path in files)
+                for _, path in ages[: len(files) - KEPT_FILES]:
+                    path.unlink(missing_ok=True)
 
     def _file(self, asked: Sequence[str]) -> Path:
         digest = hashlib.sha256(json.dumps(list(asked)).encode()).hexdigest()
         return self.folder / f"{digest[:40]}.json"
-
-    def _prune(self) -> None:
-        files = list(self.folder.glob("*.json"))
-        if len(files) <= MOST_FILES:
-            return
-        ages = sorted((path.lstat().st_mtime_ns, path) for path in files)
-        for _, path in ages[: len(files) - KEPT_FILES]:
-            path.unlink(missing_ok=True)
 
 
 class Ollama:

@@ -10,6 +10,7 @@ import mimetypes
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -76,10 +77,8 @@ def read_skill_file(uri: str, bases: Iterable[Base]) -> bytes:
     """Return the content of a skill's file; raise `DocumentNotFound` if there is none, or it belongs to no skill."""
     base, path = _located(uri, bases)
     if any(path in _paths(base, folder) for folder in _skill_folders(base, path)):
-        try:
+        with suppress(OSError, PathNotContained):
             return _content(base, path)
-        except (OSError, PathNotContained):
-            pass
     raise DocumentNotFound(uri, "no skill has this file")
 
 

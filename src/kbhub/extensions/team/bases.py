@@ -14,17 +14,7 @@ from psycopg import errors
 from psycopg.sql import Identifier
 
 from kbhub.errors import EngineUnavailable, UsageError
-from kbhub.extensions.team.schema import (
-    CLOSED,
-    CLOSING,
-    EVERY_BASE,
-    RIGHTS,
-    VERSION,
-    Member,
-    Rights,
-    SharedBase,
-    upgrade_sql,
-)
+from kbhub.extensions.team import schema
 from kbhub.extensions.team.server import Server, schema_version
 from kbhub.values import struct
 
@@ -34,7 +24,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 3_000
 """How long a publisher waits, in ms: the server may take a moment to notice that another one was killed."""
 
-_RIGHT_NAMES = {number: name for name, number in RIGHTS.items()}
+_RIGHT_NAMES = {number: name for name, number in schema.RIGHTS.items()}
 
 WAIT_MS = 10_000
 """How long to wait for another writer of a base before a memory is refused, in ms."""
@@ -48,17 +38,17 @@ def init(server: Server) -> tuple[int, bool]:
     """
     with _connected(server) as connection:
         version = schema_version(connection)
-        if version > VERSION:
-            reason = f"the database has schema {version}, but this version of kbhub uses {VERSION}"
+        if version > schema.VERSION:
+            reason = f"the database has schema {version}, but this version of kbhub uses {schema.VERSION}"
             raise EngineUnavailable(server.name, reason, "Upgrade kbhub.")
         try:
             with connection.transaction():
-                connection.execute(upgrade_sql(version) if version < VERSION else CLOSING)
+                connection.execute(schema.upgrade_sql(version) if version < schema.VERSION else schema.CLOSING)
         except psycopg.Error:
-            if schema_version(connection) != VERSION:  # else another one did it at the same time
+            if schema_version(connection) != schema.VERSION:  # else another one did it at the same time
                 raise
-            version = VERSION
-        return version, bool(connection.execute(CLOSED).fetchone()[0])  # type: ignore[index]
+            version = schema.VERSION
+        return version, bool(connection.execute(schema.CLOSED).fetchone()[0])  # type: ignore[index]
 
 
 def init_sql(server: Server | None = None, admin: str | None = None) -> str:
@@ -70,15 +60,17 @@ def init_sql(server: Server | None = None, admin: str | None = None) -> str:
     if server:
         with _connected(server) as connection:
             version = schema_version(connection)
-    return f"BEGIN;\n{upgrade_sql(version, admin)}COMMIT;\n" if version < VERSION else "-- Nothing to do.\n"
+    return (
+        f"BEGIN;\n{schema.upgrade_sql(version, admin)}COMMIT;\n" if version < schema.VERSION else "-- Nothing to do.\n"
+    )
 
 
-def shared_bases(server: Server) -> list[SharedBase]:
+def shared_bases(server: Server) -> list[schema.SharedBase]:
     """Return the bases that the role may read, by name."""
     with server.reading() as connection, server.deadline(connection):
         rows = connection.execute("SELECT * FROM kbhub.bases() ORDER BY name").fetchall()
     return [
-        SharedBase(
+        schema.SharedBase(
             name=name,
             description=description,
             memories=memories,
@@ -192,7 +184,7 @@ def describe(server: Server, name: str, *, description: str | None = None, memor
         connection.execute("SELECT kbhub.describe(%s, %s, %s)", (number, description, memories))
 
 
-def grant(server: Server, role: str, rights: Rights, name: str | None = None) -> None:
+def grant(server: Server, role: str, rights: schema.Rights, name: str | None = None) -> None:
     """Grant a role rights (of `RIGHTS`) on a base, or without a name the right to create bases.
 
     Without a name, any right but `admin` raises UsageError.
@@ -204,7 +196,7 @@ def grant(server: Server, role: str, rights: Rights, name: str | None = None) ->
         )
     with _ruling(server, name) as (connection, number):
         try:
-            connection.execute("SELECT kbhub.grant_rights(%s, %s, %s)", (number, role, RIGHTS[rights]))
+            connection.execute("SELECT kbhub.grant_rights(%s, %s, %s)", (number, role, schema.RIGHTS[rights]))
         except errors.UndefinedObject as error:
             quoted = Identifier(role).as_string()
             remedy = (
@@ -221,17 +213,17 @@ def revoke(server: Server, role: str, name: str | None = None) -> bool:
         return bool(row and row[0])
 
 
-def members(server: Server, name: str | None = None) -> list[Member]:
+def members(server: Server, name: str | None = None) -> list[schema.Member]:
     """Return the roles with rights on a base, or that may create bases. Raises as `grant` does."""
     with _ruling(server, name) as (connection, number):
         rows = connection.execute("SELECT role, rights FROM kbhub.members(%s)", (number,)).fetchall()
-    return [Member(role=role, rights=_RIGHT_NAMES[rights]) for role, rights in rows]
+    return [schema.Member(role=role, rights=_RIGHT_NAMES[rights]) for role, rights in rows]
 
 
 @contextmanager
 def _ruling(server: Server, name: str | None) -> Iterator[tuple[Connection[Any], int]]:
     with server.writing("kbhub team") as connection, connection.transaction():
-        number = EVERY_BASE
+        number = schema.EVERY_BASE
         if name is not None:
             found = opened(connection, name)
             if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, cast
@@ -75,16 +75,13 @@ class TeamFiles:
 
     def _vectors(self, writer: PostgresWriter, document: NewDocument) -> dict[int, bytes | None]:
         """Return a document's vectors by the base's model; without them it is found by words only."""
-        try:
-            embedder = self._hub.embedder()
-            if embedder is None:
+        with suppress(EmbedderError):
+            if (embedder := self._hub.embedder()) is None:
                 return {}
             if writer.meta("embedder") is None:
                 writer.set_meta({"embedder": embedder.fingerprint, "dimensions": embedder.dimensions})
             if writer.meta("embedder") == embedder.fingerprint:
                 return stored_vectors(embedder, dict(keyed_texts(document)))
-        except EmbedderError:
-            pass
         return {}
 
     @contextmanager

@@ -28,19 +28,7 @@ from kbhub.index.engine import (
     title_above,
 )
 from kbhub.index.query.parser import Term
-from kbhub.index.sqlite.schema import (
-    ANOTHERS,
-    NAME,
-    PACKED_SUM,
-    faults,
-    has_vector_functions,
-    note_damage,
-    open_again,
-    open_reader,
-    open_writer,
-    packed_sum,
-    stored_vectors,
-)
+from kbhub.index.sqlite import schema
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,8 +83,8 @@ class SqliteIndex(Index):
 
     def _read_meta(self) -> dict[str, Any]:
         values = dict(self.rows("SELECT key, value FROM meta"))
-        if values.get(NAME) != self.path.name:
-            raise self.damaged(ANOTHERS)
+        if values.get(schema.NAME) != self.path.name:
+            raise self.damaged(schema.ANOTHERS)
         return values
 
     def _read_columns(self, before: Columns | None) -> Columns:
@@ -104,7 +92,7 @@ class SqliteIndex(Index):
         return found
 
     def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
-        found: Signatures = _arrays().signatures(before, columns, self.rows, partial(stored_vectors, self.rows))
+        found: Signatures = _arrays().signatures(before, columns, self.rows, partial(schema.stored_vectors, self.rows))
         return found
 
     def _read_postings(self, term: Term, columns: Columns) -> Postings:
@@ -130,10 +118,10 @@ class SqliteIndex(Index):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """See `Index`."""
         if self._compares is None:
-            self._compares = has_vector_functions(self._local.seen.connection)
+            self._compares = schema.has_vector_functions(self._local.seen.connection)
         pairs: tuple[NDArray[np.int64], NDArray[np.float64]]
         if not self._compares:
-            pairs = _arrays().compared(stored_vectors(self.rows, chunks), vector)
+            pairs = _arrays().compared(schema.stored_vectors(self.rows, chunks), vector)
             return pairs
         pairs = _arrays().paired(
             self.rows(
@@ -147,7 +135,7 @@ class SqliteIndex(Index):
 
     def faults(self) -> list[str]:
         """Return the faults of the file and its tables, and record them for the next writer; reads everything."""
-        if problems := faults(self.rows):
+        if problems := schema.faults(self.rows):
             self._note_damage("; ".join(problems))
         return problems
 
@@ -172,7 +160,7 @@ class SqliteIndex(Index):
     def _note_damage(self, what: str) -> None:
         with suppress(OSError):
             if self._identity() == self._local.seen.file:  # unless it was rebuilt meanwhile
-                note_damage(self.path, what)
+                schema.note_damage(self.path, what)
 
     def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
         """Return a connection for one snapshot and the identity of its file.
@@ -187,7 +175,7 @@ class SqliteIndex(Index):
                     if file == identity:
                         return file, connection
                     connection.close(force=True)
-            opened = open_reader(self.path)
+            opened = schema.open_reader(self.path)
             opened.register_fts5_function("occurrences", _occurrences)
         except FileNotFoundError:
             raise self._unavailable(NOT_THERE) from None
@@ -276,7 +264,7 @@ class Packing:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._reader, self._thread = open_again(connection), ThreadPoolExecutor(1)
+        self._reader, self._thread = schema.open_again(connection), ThreadPoolExecutor(1)
         self._state = self._thread.submit(_state, _rows_of(self._reader))
 
     def __enter__(self) -> Self:
@@ -294,13 +282,15 @@ class Packing:
         for table in ("packed", "posting", "gone"):
             connection.execute(f"DELETE FROM {table}")
         connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
-        connection.execute("DELETE FROM meta WHERE key IN ('packed_to', ?)", (PACKED_SUM,))
+        connection.execute("DELETE FROM meta WHERE key IN ('packed_to', ?)", (schema.PACKED_SUM,))
         if known.chunks < PACKED_FROM:
             return
         connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
         connection.executemany("INSERT INTO packed VALUES (?, ?)", columns.packed(known, made, embedder))
         connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", self._postings(known))
-        connection.execute("INSERT INTO meta VALUES (?, ?)", (PACKED_SUM, packed_sum(_rows_of(connection))))
+        connection.execute(
+            "INSERT INTO meta VALUES (?, ?)", (schema.PACKED_SUM, schema.packed_sum(_rows_of(connection)))
+        )
 
     def _postings(self, known: Columns) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield the postings of common terms; the second thread finds those of every other one."""
@@ -321,7 +311,7 @@ def _state(rows: Rows) -> tuple[str | None, Columns, Signatures | None]:
         known = columns.existing(rows)
         if embedder is None or known.chunks < PACKED_FROM:
             return embedder, known, None
-        return embedder, known, columns.sign(None, known.ids, lambda ids: stored_vectors(rows, ids))
+        return embedder, known, columns.sign(None, known.ids, lambda ids: schema.stored_vectors(rows, ids))
     except ValueError as error:  # tables differ, or vectors in length, as no sync of ours leaves them
         raise apsw.CorruptError(str(error)) from error
 
@@ -344,7 +334,7 @@ class IndexWriter:
     """Writer of one base's index file, created if missing; a context manager. Raises as `schema.open_writer` does."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = open_writer(path)
+        self._connection = schema.open_writer(path)
 
     def __enter__(self) -> IndexWriter:
         return self
@@ -359,7 +349,7 @@ class IndexWriter:
     def check(self) -> str | None:
         """Return the faults of the file and its tables, or None if it is sound; reads everything."""
         try:
-            return "; ".join(faults(self._rows)) or None
+            return "; ".join(schema.faults(self._rows)) or None
         except UnicodeDecodeError:
             return "a text in it is none"
         except (apsw.CorruptError, apsw.SQLError) as error:
