@@ -2,7 +2,8 @@
 
 ROOT is that of lexicon_sources.py, with the LibreOffice help of Debian (libreoffice-help-{en-us,de,es,vi,ru,zh-cn,hi,el}) and
 debian-handbook, each unpacked in a folder of that name. OUT gets folders for `kbhub eval`, SET-LANGUAGE: questions in
-that language, English documents; and same-LANGUAGE: headings, and the sections below them in the same language.
+that language, English documents; and same-LANGUAGE (FastAPI) and course-LANGUAGE (the lessons of edgeai and security101):
+headings, and the sections below them in the same language.
 
 | set | documents | questions |
 |---|---|---|
@@ -19,6 +20,7 @@ import html
 import json
 import random
 import re
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -104,6 +106,27 @@ def fastapi(root: Path, out: Path) -> None:
             )
 
 
+def courses(root: Path, out: Path) -> None:
+    for language in LANGUAGES:
+        documents: list[str] = []
+        asked: Questions = []
+        folders = [root / course / "translations" / language for course in ("security101", "edgeai")]
+        for file in (file for folder in folders for file in sorted(folder.rglob("*.md"))):
+            text = re.sub(r"```.*?```|<!--.*?-->", "", file.read_text("utf-8"), flags=re.DOTALL)
+            _, *parts = re.split(r"^#{1,4} (.+)$", text, flags=re.MULTILINE)
+            for heading, body in zip(parts[::2], parts[1::2], strict=True):
+                section = plain(re.sub(r"\]\([^)]*\)", "]", body))
+                if len(section) >= 200:
+                    asked.append((re.sub(r"[*`_#]", "", heading).strip(), len(documents)))
+                    documents.append(section[:2500])
+        once = {heading for heading, count in Counter(heading for heading, _ in asked).items() if count == 1}
+        own = [
+            (heading, at) for heading, at in asked if heading in once and len(re.sub(r"[\x00-\x7f]", "", heading)) > 7
+        ]
+        if own:
+            write(out / f"course-{language}", documents, sample(own))
+
+
 def lohelp(root: Path, out: Path) -> None:
     def pages(name: str, locale: str) -> dict[str, dict[str, str]]:
         folder = root / f"libreoffice-help-{name}/usr/share/libreoffice/help/{locale}/text"
@@ -180,7 +203,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--distractors", type=Path)
     arguments = parser.parse_args()
-    for make in (fastapi, lohelp, handbook):
+    for make in (fastapi, courses, lohelp, handbook):
         make(arguments.root, arguments.out)
     if arguments.distractors:
         general(arguments.out, arguments.distractors)

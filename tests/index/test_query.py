@@ -13,7 +13,8 @@ from kbhub.index.query.parser import MAX_TERMS, TOKENIZER, parse_query, searchab
 def matches(text: str, query: str) -> list[bool]:
     """For each term of a query, whether SQLite's own FTS5 finds it in a text."""
     connection = apsw.Connection(":memory:")
-    connection.execute(f"CREATE VIRTUAL TABLE t USING fts5(body, tokenize='{' '.join(TOKENIZER)}')")
+    tokenizer = " ".join(f"'{part}'" for part in TOKENIZER)
+    connection.execute(f'CREATE VIRTUAL TABLE t USING fts5(body, tokenize="{tokenizer}")')
     connection.execute("INSERT INTO t VALUES (?)", (searchable(text),))
     return [
         bool(connection.execute("SELECT count(*) FROM t WHERE t MATCH ?", (term.match,)).get)
@@ -68,6 +69,10 @@ def test_a_query_finds_what_it_names():
         ("重启服务器的方法", "服务器"),
         ("서버를 다시 시작하는 방법", "방법"),
         ("Ｆｕｌｌ ｗｉｄｔｈ", "full width"),
+        ("ระบบบันทึกไฟล์Dockerในเครื่อง", "ไฟล์", "บันทึก ไฟล์", "docker", '"ไฟล์docker"'),
+        ("والملفات المضغوطة في الخادم", "ملف", "الملفات مضغوط", "للخادم"),
+        ("المَلَفّ", "ملف"),
+        ("שָׁלוֹם", "שלום"),
         ("the café is open", "cafe"),
         ("policies were rolled back", "policy rolling"),
         ('he said "exactly this phrase" twice', '"exactly this phrase"'),
@@ -178,6 +183,20 @@ def test_spans_mark_inflections_and_other_scripts():
     text = "Rolled back; 日本語検索"
 
     assert [text[start:end] for start, end in spans(text, parse_query("rolling 日本").terms)] == ["Rolled", "日本"]
+
+
+def test_spans_mark_words_of_thai_and_arabic_as_they_stand():
+    for text, query, marked in (
+        ("เขาทำงานกับไฟล์ใหม่", "ไฟล์ทำ", ["ทำ", "ไฟล์"]),
+        ("حفظ والملفات", "الملفّ", ["والملفات"]),
+    ):
+        assert [text[start:end] for start, end in spans(text, parse_query(query).terms)] == marked
+
+
+def test_letters_of_another_word_are_no_match():
+    """A word of Thai is more than its letters, and one of Arabic is more than its beginning."""
+    assert not any(matches("الملفات", "مل"))
+    assert not any(matches("การตลาดใหม่", "ตา"))
 
 
 @given(st.text(), st.text(max_size=30))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
-from kbhub.index.query.parser import RUN, cased_words, normalise, paired, stems, tokens
+from kbhub.index.query.parser import cased_words, normalise, paired, stems, tokens
+from kbhub.index.query.scripts import RUN
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.search.names import is_identifier, words_of
 from kbhub.search.plan import (

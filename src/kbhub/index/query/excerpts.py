@@ -13,7 +13,16 @@ from operator import mul
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kbhub.index.query.parser import MAX_CASED, RUN, cased_parts, cased_words, normalise, searchable, stems, tokens
+from kbhub.index.query.parser import (
+    MAX_CASED,
+    cased_parts,
+    cased_words,
+    normalise,
+    searchable,
+    stems,
+    tokens,
+)
+from kbhub.index.query.scripts import UNSPACED, words_apart
 
 if TYPE_CHECKING:
     from kbhub.index.query.parser import Term
@@ -123,12 +132,13 @@ def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
     if not stems_wanted:
         return []
     matches: list[tuple[int, int]] = []
-    # The tokenizer sees Han and Kana terms only as part of a run.
-    for pair in () if text.isascii() else filter(RUN.fullmatch, stems_wanted):
-        matches += [match.span() for match in re.finditer(re.escape(pair), text)]
+    # The tokenizer sees terms of Han, Kana and Thai only as part of a run. `normalise` takes a vowel of Thai apart.
+    for part in () if text.isascii() else filter(UNSPACED.fullmatch, stems_wanted):
+        pattern = part.replace("\u0e4d\u0e32", "(?:\u0e4d\u0e32|\u0e33)")
+        matches += [match.span() for match in re.finditer(pattern, text)]
     apart = {term.apart.tokens for term in terms if term.apart}
     raw = text.encode("utf-8", "replace")
-    all_tokens = tokens(raw)
+    all_tokens = [(start, end, words_apart(token)) for start, end, token in tokens(raw)]
     first, counted = 0, 0
     for start, end in _wanted(raw, all_tokens, stems_wanted, apart):
         first, counted = first + len(raw[counted:start].decode("utf-8", "replace")), start

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
 from kbhub.index.engine import Index
-from kbhub.index.query.parser import RUN, Term, fold, parse_query, searchable, stems
+from kbhub.index.query.parser import Term, fold, normalise, paired, parse_query, searchable, stems
+from kbhub.index.query.scripts import UNSPACED
 from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
 from kbhub.values import struct
 
@@ -120,7 +121,7 @@ def corrected(text: str, made: Sequence[Respelling]) -> str:
 def correctable(term: Term) -> str:
     """Return the normalised word of a term, or an empty string if it is never corrected."""
     words = _WORD.findall(term.text)
-    if term.quoted or term.apart or len(term.tokens) != 1 or len(words) != 1 or RUN.search(term.text):
+    if term.quoted or term.apart or len(term.tokens) != 1 or len(words) != 1 or UNSPACED.search(term.text):
         return ""
     word = words[0]
     bare = term.text.strip(PUNCTUATION)
@@ -331,12 +332,13 @@ def _likely_slips(word: str, stem: str, term: str, most: int) -> float | None:
 
 def _written(text: str, term: str) -> Iterator[str]:
     """Yield the words of a text with a given stem, in lower case."""
-    beginning, text = term[: min(INTACT, len(term) - 1)], searchable(text)
+    beginning = term[: min(INTACT, len(term) - 1)]
+    text = searchable(text) if text.isascii() else f"{normalise(text)} {searchable(text)}"
     # A search for the beginning takes a tenth of the time of folding every word.
     plain = text.isascii()
     found = re.findall(rf"(?<![a-z]){re.escape(beginning)}[a-z]*", text.lower()) if plain else _WORD.findall(text)
     for word in set(found) if plain else set(map(fold, set(found))):
-        if _bare(word).startswith(beginning) and stems(word) == (term,):
+        if _bare(word).startswith(beginning) and stems(paired(word)) == (term,):
             yield word
 
 

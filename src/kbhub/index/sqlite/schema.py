@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x6B626875
 """Marks a SQLite file as an index of kbhub ("kbhu")."""
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Increased whenever tables, tokens, chunks or vectors change; another version means a rebuild."""
 
 NAME = "name"
@@ -105,7 +105,7 @@ CREATE TABLE vector(chunk_id INTEGER PRIMARY KEY, key INTEGER NOT NULL, embeddin
 CREATE INDEX vector_key ON vector(key);
 CREATE TABLE problem(path TEXT PRIMARY KEY, message TEXT NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE fts USING fts5(
-  {", ".join(FTS_COLUMNS)}, content='', contentless_delete=1, tokenize='{" ".join(TOKENIZER)}'
+  {", ".join(FTS_COLUMNS)}, content='', contentless_delete=1, tokenize="{" ".join(f"'{part}'" for part in TOKENIZER)}"
 );
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fts, row);
 CREATE VIRTUAL TABLE occurrence USING fts5vocab(fts, instance);
