@@ -125,13 +125,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 255,
-    "lines": 65735,
-    "code lines": 45394,
+    "files": 256,
+    "lines": 65862,
+    "code lines": 45480,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48834,
+    "test lines": 48929,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

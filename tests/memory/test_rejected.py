@@ -156,7 +156,7 @@ def test_it_is_not_offered_for_merging_with_a_fact(hub):
 
 
 def test_hooks_warn_with_a_prompt_and_with_a_file(shop, environment):
-    remember(shop, "charge() takes an order.", about=["src/pay.py"], tags=["pitfall"])
+    remember(shop, "charge() takes an order.", about=["src/pay.py"])
     one = remember(
         shop, f"{TRIED} Moving charge() to a thread failed, too.", rejected=True, about=["src/pay.py"]
     ).memory

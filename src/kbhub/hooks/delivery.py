@@ -28,6 +28,7 @@ from kbhub.hooks.events import (
     words_like_files,
 )
 from kbhub.hooks.inbox import propose, waiting
+from kbhub.hooks.names import Names, found_in, names_in
 from kbhub.hooks.sessions import (
     COMPACT,
     HooksState,
@@ -66,6 +67,8 @@ class Concerned:
     """Whether it names a symbol that the tool works on."""
     weight: float
     """Strength of a memory; 0 for a document."""
+    pitfall: bool
+    """Whether it is tagged as one."""
     memory: MemoryFile | None = None
 
 
@@ -85,7 +88,7 @@ def may_be_delivered(hub: Hub, memory: MemoryFile, *, own_only: bool) -> bool:
 
 
 def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
-    """Return what concerns the files of an event: named symbols, rejected ways, memories by strength, documents."""
+    """Return what concerns the files: pitfalls, named symbols, rejected ways, memories by strength, documents."""
     root = project_root(hub.discovery().workspace)
     names = set(_file_names(hub, event, root))
     if not names:
@@ -100,8 +103,9 @@ def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
         for subject in memory.facts.about:
             path, symbol = _parts(subject)
             if path in names and (not symbol or _names_symbol(symbol, event.text)):
+                pitfall = _is_pitfall(memory.facts.tags)
                 one = Concerned(
-                    ref(hub, memory), memory.title, subject, bool(symbol), memory.strength(now), memory=memory
+                    ref(hub, memory), memory.title, subject, bool(symbol), memory.strength(now), pitfall, memory
                 )
                 found[one.ref] = max(one, found.get(one.ref, one), key=lambda one: one.symbol)
     for base in () if own_only else hub.discovery().bases:
@@ -112,6 +116,7 @@ def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
     return sorted(
         (one for one in found.values() if one.ref not in own),
         key=lambda one: (
+            not one.pitfall,
             not (one.symbol and event.text),
             not (one.memory and one.memory.facts.rejected),
             -one.weight,
@@ -158,17 +163,26 @@ def _documents(hub: Hub, base: Base, names: Iterable[str], text: str) -> list[Co
                 for entry in entries if isinstance(entries, list) else [entries]:
                     file, symbol = _parts(str(entry))
                     if file in names and (not symbol or _names_symbol(symbol, text)):
-                        title = str(front.get("title") or path)
-                        found.append(Concerned(ref_of(base, path, bases), title, str(entry), bool(symbol), 0.0))
+                        title, tags = str(front.get("title") or path), front.get("tags")
+                        pitfall = _is_pitfall(tags if isinstance(tags, list) else str(tags).split())
+                        found.append(
+                            Concerned(ref_of(base, path, bases), title, str(entry), bool(symbol), 0.0, pitfall)
+                        )
             for name in names:
                 filed = f"/{name}.md"
                 for path in paths_beginning(index, filed[1:], MOST_DOCUMENTS):
                     if not f"/{path}".endswith(filed):
                         continue
-                    found.append(Concerned(ref_of(base, path, bases), path, name, symbol=False, weight=0.0))
+                    found.append(
+                        Concerned(ref_of(base, path, bases), path, name, symbol=False, weight=0.0, pitfall=False)
+                    )
     except IndexUnavailable:
         return []
     return found
+
+
+def _is_pitfall(tags: Iterable[object]) -> bool:
+    return any(str(tag).casefold().strip("#, ") in ("pitfall", "pitfalls") for tag in tags)
 
 
 def _parts(subject: str) -> tuple[str, str]:
@@ -195,8 +209,15 @@ KEPT_TOKENS = 250
 MOST_PASSAGES = 3
 """Passages per prompt. Same source."""
 
+EXAMINED = 8
+"""Hits among which those are looked for that name what a prompt is about."""
+
 LEAST_SHARE = 0.75
-"""Minimum score of a further passage, as a share of the best one's; weaker ones only fill the budget."""
+"""Minimum score of a passage, as a share of the best hit's."""
+
+NEAR_SHARE, NEXT_SHARE = 0.9, 0.95
+"""Shares of the best passage's score: from the first, one with a name in its title goes before; from the second, one is
+said as well."""
 
 MOST_SUBJECTS = 3
 """Maximum of memories and documents per tool call; the rest come with the next call on the file."""
@@ -366,20 +387,37 @@ def _prompt(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> li
     own = tuple(base.id for base in hub.discovery().bases if base.origin == "memory")
     if own_only and not own:
         return []
-    result = search(hub, Query(text=wording, limit=MOST_PASSAGES, bases=own if own_only else ()))
+    result = search(hub, Query(text=wording, limit=EXAMINED, bases=own if own_only else ()))
     certain = [hit for hit in result.hits if result.verdict == "strong" or _is_named(wording, hit)]
     found = all_known(hub) if any(hit.kind == "memory" for hit in certain) else []
     memories = {ref(hub, memory): memory for memory in found}
     said = known.union(part.ref for part in parts)
-    for hit in certain:
+    asked = [base for base in hub.discovery().bases if not own_only or base.origin == "memory"]
+    names = names_in(hub, " ".join(_CODE.sub(" ", event.prompt).split()[:PROMPT_WORDS]), asked) if certain else ()
+    for hit in _naming_hits(hub, wording, certain, names):
         address = _address(hit)
         memory = memories.get(hit.ref)
-        if hit.score < LEAST_SHARE * certain[0].score or hit.outdated or {address, hit.ref} & said:
+        if hit.outdated or {address, hit.ref} & said:
             continue
         if memory is not None and not may_be_delivered(hub, memory, own_only=own_only):
             continue
         parts.append(_passage(hit, hit.ref if memory else address))
     return [_Part(HEAD), *parts]
+
+
+def _naming_hits(hub: Hub, wording: str, certain: Sequence[Hit], names: Names) -> list[Hit]:
+    """Return the hits that have what names the subject of a prompt, those first that have it in their titles."""
+    found: list[tuple[Hit, bool]] = []
+    for hit in certain:
+        if hit.score < LEAST_SHARE * certain[0].score or (found and hit.score < NEAR_SHARE * found[0][0].score):
+            break
+        if _is_named(wording, hit):
+            found.append((hit, True))
+        elif (where := found_in(hub, hit, names)) != "nowhere":
+            found.append((hit, where == "title"))
+    ranked = sorted(found, key=lambda one: not one[1])[:MOST_PASSAGES]
+    least = NEXT_SHARE * found[0][0].score if found else 0.0
+    return [hit for number, (hit, titled) in enumerate(ranked) if number == 0 or (titled and hit.score >= least)]
 
 
 def _is_named(wording: str, hit: Hit) -> bool:
