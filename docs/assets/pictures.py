@@ -74,7 +74,7 @@ def take(address: str) -> None:
             page.screenshot(path=TARGET / f"{name}.png")
             return page
 
-        shown("search", "/?q=how+do+we+roll+back+a+release", ".hit")
+        shown("search", "/?q=how+do+we+roll+back+a+release", "#preview .body")
         page.locator(".why summary").first.click()
         page.locator(".hit").first.screenshot(path=TARGET / "trace.png")
         shown("compare", "/compare?q=how+do+we+roll+back+a+release&hit=1&hit=2", ".trace.compare")
@@ -84,7 +84,7 @@ def take(address: str) -> None:
         shown("gaps", "/gaps", ".columns")
         shown("ask", "/?mode=ask&q=how+do+we+roll+back+a+release", "#answer[aria-busy=false]")
         page.emulate_media(color_scheme="dark")
-        shown("dark", "/?q=how+do+we+roll+back+a+release", ".hit")
+        shown("dark", "/?q=how+do+we+roll+back+a+release", "#preview .body")
         browser.close()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -111,7 +113,8 @@ def documents_page(request: Request) -> Response:
         )
     (base,) = site.hub.select([name])
     prefix = f"{folder}/" if folder else ""
-    below = [one for one in list_documents(site.hub, base.id).documents if one.path.startswith(prefix)]
+    listed = list_documents(site.hub, base.id).documents
+    below = [one for one in listed if one.path.startswith(prefix)]
     entries = _entries(base.id, prefix, below)
     if not entries:
         raise DocumentNotFound(f"{base.id}@{folder}", "it has no documents")
@@ -121,6 +124,7 @@ def documents_page(request: Request) -> Response:
         title=base.id,
         base=base,
         trail=_trail(base.id, folder),
+        tree=_tree(base.id, listed),
         entries=entries[:LISTED],
         left=max(0, len(entries) - LISTED),
     )
@@ -149,6 +153,7 @@ def document_page(request: Request) -> Response:
         body=document_html(whole.document, part, _addresses(site, whole), found),
         part=part,
         titled=_begins_with_title(whole, part),
+        trail=_trail(whole.base.id, posixpath.dirname(whole.path)),
         outline=[(heading, slug(heading.text)) for heading in whole.document.headings],
         properties=_properties(whole),
         neighbours=[(title, _of_kind(neighbours, kind)) for kind, title in KINDS],
@@ -229,6 +234,17 @@ def _entries(base: str, prefix: str, below: Sequence[Listed]) -> list[Entry]:
     ]
 
 
+def _tree(base: str, listed: Sequence[Listed]) -> list[tuple[int, Entry]]:
+    """Return the folders of a base with their depth, each above those in it."""
+    counts = Counter(
+        "/".join(one.path.split("/")[:depth]) for one in listed for depth in range(1, one.path.count("/") + 1)
+    )
+    return [
+        (folder.count("/") + 1, replace(_trail(base, folder)[-1], count=counts[folder]))
+        for folder in sorted(counts, key=lambda folder: folder.split("/"))[:LISTED]
+    ]
+
+
 def _trail(base: str, folder: str) -> list[Entry]:
     parts = folder.split("/") if folder else []
     trail = [Entry(base, f"/documents?{urlencode({'base': base})}")]
@@ -296,12 +312,17 @@ def _memories_about(site: Site, whole: Whole) -> list[Memory]:
 
 
 def _properties(whole: Whole) -> list[tuple[str, str]]:
-    """Return the front matter, except for what is shown elsewhere."""
-    return [
-        (key, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    """Return the front matter, except for what is shown elsewhere, its status first."""
+    shown = [
+        (key, ", ".join(map(_said, value)) if isinstance(value, list) else _said(value))
         for key, value in whole.document.front_matter.items()
-        if key.lower() not in ("title", "tags", "tag")
+        if key.lower() not in ("title", "tags", "tag") and value not in (None, "", [], {})
     ]
+    return sorted(shown, key=lambda pair: pair[0].lower() != "status")
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False).strip('"')
 
 
 def _age(site: Site, whole: Whole) -> int | None:

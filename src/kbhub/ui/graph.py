@@ -90,6 +90,8 @@ class Chosen:
     """`folder` or `tag`."""
     near: bool
     """Whether documents near in meaning are joined, too."""
+    orphans: bool
+    """Whether documents without links are drawn; the others are nearer then."""
 
 
 def graph_page(request: Request) -> Response:
@@ -129,7 +131,11 @@ def graph_data(request: Request) -> Response:
     """Return the nodes and the edges, for the browser to place and draw."""
     site, chosen = site_of(request), _chosen(request)
     graph = graph_of(site.hub)
-    nodes = _most_linked(graph, _nodes(site, graph, chosen))
+    nodes = [
+        node
+        for node in _most_linked(graph, _nodes(site, graph, chosen))
+        if chosen.orphans or chosen.near or chosen.around or graph.leaving.get(node) or graph.coming.get(node)
+    ]
     number = {node: at for at, node in enumerate(nodes)}
     links = sorted(
         {
@@ -165,7 +171,9 @@ def _chosen(request: Request) -> Chosen:
     color = values.get("color", "folder")
     if color not in ("folder", "tag"):
         raise UsageError(f"Cannot color documents by {color!r}; use folder or tag.")
-    return Chosen(values.get("base", ""), values.get("around", ""), color, values.get("near") == "1")
+    return Chosen(
+        values.get("base", ""), values.get("around", ""), color, values.get("near") == "1", values.get("orphans") == "1"
+    )
 
 
 def _nodes(site: Site, graph: Graph, chosen: Chosen) -> list[Node]:

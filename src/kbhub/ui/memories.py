@@ -136,13 +136,13 @@ def merge_page(request: Request) -> Response:
     """Show the memory that would replace some others, to be edited and written."""
     site, ids = site_of(request), request.query_params.getlist("id")
     chosen = _to_merge(site.hub, ids)
-    texts = dict.fromkeys(stored.body for memory in chosen if (stored := read(memory.shelf, memory.path)))
+    bodies = [stored.body if (stored := read(memory.shelf, memory.path)) else "" for memory in chosen]
     return site.page(
         request,
         "merge.html",
         title=f"Merge {len(chosen)} memories",
-        memories=[described(site.hub, memory) for memory in chosen],
-        text="\n\n".join(texts),
+        memories=[described(site.hub, memory, text=body) for memory, body in zip(chosen, bodies, strict=True)],
+        text="\n\n".join(filter(None, dict.fromkeys(bodies))),
         tags=_joined(memory.facts.tags for memory in chosen),
         about=_joined(memory.facts.about for memory in chosen),
     )
@@ -316,7 +316,7 @@ def gaps_page(request: Request) -> Response:
     return site.page(
         request,
         "gaps.html",
-        title="Gaps and use",
+        title="Asked, not answered",
         found=found,
         log=log,
         recent=log.queries[:SHOWN],

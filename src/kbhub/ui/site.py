@@ -86,7 +86,7 @@ PAGES = (
     ("/documents", "Documents", "d"),
     ("/graph", "Graph", "g"),
     ("/memories", "Memories", "m"),
-    ("/gaps", "Gaps", "u"),
+    ("/gaps", "Not answered", "u"),
     ("/health", "Health", "h"),
 )
 """Address, name and key after `g` of each page."""

@@ -38,7 +38,7 @@ async function draw(place) {
   const sigma = new Sigma(graph, place, {
     labelColor: { color: style.color },
     labelFont: style.fontFamily,
-    labelRenderedSizeThreshold: data.nodes.length < 60 ? 0 : 7,
+    labelRenderedSizeThreshold: data.nodes.length < 60 ? 0 : 5,
     defaultEdgeColor: line,
     hideEdgesOnMove: data.links.length + data.near.length > MANY_EDGES,
     nodeReducer: (at, node) =>

@@ -55,6 +55,24 @@ document.addEventListener("change", (event) => {
   if (event.target.value === "ask" && event.target.form.q.value.trim()) event.target.form.requestSubmit();
 });
 
+document.addEventListener("DOMContentLoaded", () =>
+  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" }),
+);
+
+// A document that was opened from results knows the way back, and the next one.
+addEventListener("pagehide", () => {
+  const hits = [...document.querySelectorAll(".hit h2 [data-open]")].map((link) => link.href);
+  if (hits.length) sessionStorage.setItem("hits", JSON.stringify({ back: location.href, hits }));
+});
+document.addEventListener("DOMContentLoaded", () => {
+  const { back, hits } = JSON.parse(sessionStorage.getItem("hits") ?? '{"hits": []}');
+  const at = hits.indexOf(location.href);
+  for (const [name, href] of [["#back", back], ["#next-hit", hits[at + 1]]]) {
+    const link = document.querySelector(name);
+    if (link && at >= 0 && href) Object.assign(link, { href, hidden: false });
+  }
+});
+
 function openPalette() {
   const palette = document.querySelector("#palette");
   if (palette.open) return;
@@ -97,6 +115,7 @@ function pressed(event) {
   else if (event.key === "k") move(-1);
   else if (event.key === "g") waitingForGo = true;
   else if (event.key === "x") document.querySelector(".current input[type=checkbox]")?.click();
+  else if (event.key === "n") document.querySelector("#next-hit:not([hidden])")?.click();
   else if (event.key === "?") document.querySelector("#keys").showModal();
 }
 
