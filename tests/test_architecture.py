@@ -126,12 +126,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 256,
-    "lines": 65891,
-    "code lines": 45503,
+    "lines": 65909,
+    "code lines": 45517,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48968,
+    "test lines": 48987,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -1,5 +1,7 @@
 """Memories of two machines become the same through a git remote."""
 
+import json
+import os
 import random
 import shutil
 import subprocess
@@ -214,6 +216,19 @@ def test_a_file_deleted_by_hand_is_deleted_everywhere(two):
     assert [entry.id for entry in trashed(other.hub)] == [name]
 
 
+def test_an_edit_by_hand_counts_from_when_its_file_was_written(two):
+    one, other = two
+    name = on_both(two)
+    forget(other.hub, [name])
+    file = file_of(one, name)
+    file.write_text(file.read_text().replace("30 s", "90 s"))
+    os.utime(file, (Clock.now, Clock.now + 1))
+
+    meet(one, other)
+
+    assert [memory.text for memory in memories(other.hub).memories] == ["The timeout is 90 s."]
+
+
 def test_a_new_remote_an_emptied_one_and_a_lost_folder_take_nothing_away(two, tmp_path, remote):
     one, other = two
     on_both(two)
@@ -282,7 +297,7 @@ def tree_of(remote, entries):
     for mode, name, content in entries:
         oid = empty if content is None else git(remote, "hash-object", "-w", "--stdin", data=content.encode())
         lines.append(f"{mode} {'tree' if content is None else 'blob'} {oid}\t{name}\0")
-    tree = git(remote, "mktree", "-z", data="".join(lines).encode())
+    tree = git(remote, "mktree", "-z", data="".join(lines).encode("utf-8", "surrogateescape"))
     git(remote, "update-ref", REF, git(remote, "commit-tree", "-m", "x", tree))
 
 
@@ -292,11 +307,12 @@ NOTE = "---\nid: {}\n---\n\nA note.\n"
 def test_what_kbhub_did_not_write_is_left_out(two, remote):
     one, other = two
     file = "100644"
-    index = '{"version": 1, "gone": {"../../x": 5, "aaaaaaaa": 99999999999999}}'
+    far = 9_000_000_000_000_000
+    index = {"version": 1, "gone": {"../../x": 5, "aaaaaaaa": far}, "memories": {"k7f3a9c2": {"uses": 3, "last": far}}}
     tree_of(
         remote,
         [
-            (file, "index.json", index),
+            (file, "index.json", json.dumps(index)),
             (file, "good-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
             ("120000", "link-aaaaaaa1.md", "/etc/passwd"),
             ("100755", "run-aaaaaaa2.md", NOTE.format("aaaaaaa2")),
@@ -311,13 +327,16 @@ def test_what_kbhub_did_not_write_is_left_out(two, remote):
             (file, "path-aaaaaaa6.md", NOTE.format("../../aaaaaaa6")),
             (file, "broken-aaaaaaa7.md", "---\ntags: [a\n---\n\nBroken.\n"),
             (file, "twin-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
+            (file, "surrogate.md", NOTE.format('"\\uD800"')),
+            (file, "latin-\udce9.md", "x"),
         ],
     )
 
     done = one.sync()
 
     assert sorted(one.files()) == ["good-k7f3a9c2.md"]
-    assert len(done.left_out) == 13
+    assert (len(done.left_out), len(done.model_dump_json()) > 100) == (15, True)
+    assert memories(one.hub).memories[0].uses == 3
     assert {entry.name for entry in one.folder.iterdir()} == {"good-k7f3a9c2.md", ".project.json", ".synced"}
     one.remember("More.")
     assert (one.sync().there.added, other.sync().here.added) == (1, 2)

@@ -6,6 +6,7 @@ run goes on from what the folder and the ref are.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -33,7 +34,7 @@ from kbhub.memory.files import (
     read,
 )
 from kbhub.memory.git_ref import MemoryIndex, MemoryNote, RemoteRef, Tree, is_memory_name, remote_ref
-from kbhub.memory.transfer import MOST_USES
+from kbhub.memory.transfer import MOST_PROBLEMS, MOST_USES
 from kbhub.memory.versions import Gone, State, Version, joined_use, linked, merged, only_linked, same
 from kbhub.search.memory_boost import uses_of
 from kbhub.sync.freshness import sync_written
@@ -42,7 +43,7 @@ from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.memory_folders import MemoryFolder
+from kbhub.workspace.memory_folders import SYNCED_NAME, MemoryFolder
 from kbhub.workspace.trash import Trash, former_stem
 
 if TYPE_CHECKING:
@@ -50,10 +51,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 5
 """Pushes tried while other machines push, too."""
-
-SYNCED_NAME = ".synced"
-"""File of a memory folder: commits that it was synced with, latest first, each with the ids that were held. They are of
-several remotes, or from several clones of a project, which share the folder."""
 
 MOST_SYNCED, MOST_SYNCED_BYTES = 8, 1 << 20
 
@@ -103,6 +100,12 @@ class Side:
     def use(self, key: str) -> Use | None:
         """Return the uses of a memory, or None if it is not there."""
         return self.uses.get(key, Use(0, 0)) if isinstance(self.states.get(key), Version) else None
+
+    def refusal(self, key: str) -> str:
+        """Return why a file with an id is not taken, or nothing."""
+        if not _ID.fullmatch(key):
+            return "its id has characters that not every system allows"
+        return f"another file has the id {key}" if key in self.states else ""
 
     def leave(self, name: str, reason: str) -> None:
         """Leave a file as it is."""
@@ -172,7 +175,7 @@ class Exchange:
             synced = self._synced()
             last = next((one for one in synced if commit and self.ref.has(commit, one)), None)
             there = self._side(tree)
-            base = self._side(tree if last == commit else self.ref.tree(last))
+            base = Side({**there.states}, there.uses) if last == commit else self._side(self.ref.tree(last))
             for key in synced.get(last or "", ()):
                 base.states.pop(key, None)
             here = self._folder(base, known=last is not None)
@@ -198,19 +201,16 @@ class Exchange:
             memories=len(after.versions()),
             here=_difference(here, after),
             there=_difference(there, after),
-            left_out=(*here.problems, *there.problems),
+            left_out=(*here.problems, *there.problems)[:MOST_PROBLEMS],
         )
         kept = {name: state for name in held if (state := there.states.get(name))}
         whole = Side(
             {**after.states, **kept}, {**uses, **{name: there.uses[name] for name in kept if name in there.uses}}
         )
-        new = {version.memory.path: version.memory.data for version in whole.versions().values()}
-        files = {name: tree.oids[name] if tree.files.get(name) == data else data for name, data in new.items()}
-        index = _index(whole)
-        nothing = (new, index) == (tree.files, tree.index) and not tree.foreign
-        if self.dry_run or nothing:
+        files, index = {one.memory.path: one.memory.data for one in whole.versions().values()}, _index(whole)
+        if self.dry_run or ((files, index) == (tree.files, tree.index) and not tree.foreign):
             return done, None
-        return done, self.ref.committed(files, index, commit)
+        return done, self.ref.committed(files, index, commit, tree)
 
     def note(self, commit: str, before: str | None) -> None:
         """Note that the folder was synced with a commit, as with the one before."""
@@ -242,8 +242,8 @@ class Exchange:
                 continue
             if memory is None:
                 side.leave(name, "it cannot be read")
-            elif (key := memory.facts.id) in side.states:
-                side.leave(name, f"another file has the id {key}")
+            elif reason := side.refusal(key := memory.facts.id):
+                side.leave(name, reason)
             else:
                 old = base.states.get(key)
                 time = max(_said(memory), memory.written) if known and old else _said(memory) or memory.written
@@ -278,15 +278,15 @@ class Exchange:
             side.problems.append(Problem(subject=name, message="it is no file that kbhub wrote"))
         for name, data in tree.files.items():
             memory = parse_memory(self.shelf, name, data, 0)
-            if (key := memory.facts.id) in side.states:
-                side.problems.append(Problem(subject=name, message=f"another file has the id {key}"))
+            if reason := side.refusal(key := memory.facts.id):
+                side.problems.append(Problem(subject=name, message=reason))
                 continue
             note = notes.get(key)
             side.states[key] = Version(memory, self._moment(note.time if note and note.time else _said(memory)))
         for key, time in tree.index.gone.items():
             if _ID.fullmatch(key):
                 side.states.setdefault(key, Gone(self._moment(time)))
-        uses = {key: Use(note.uses, note.last) for key, note in notes.items() if note.uses}
+        uses = {key: Use(note.uses, self._moment(note.last)) for key, note in notes.items() if note.uses}
         return replace(side, uses=uses)
 
     def _moment(self, seconds: float) -> int:
@@ -300,10 +300,10 @@ class Exchange:
             if same(version, other.states.get(key)):
                 continue
             try:
-                if not (_ID.fullmatch(key) and is_memory_name(memory.path)):
-                    raise KbhubError("Its name or id has characters that not every system allows.")
+                if not is_memory_name(memory.path):
+                    raise KbhubError("its name has characters that not every system allows")
                 if len(memory.data) > MAX_FILE_BYTES or memory.problem:
-                    raise KbhubError(memory.problem or "It is too long.")
+                    raise KbhubError(memory.problem or "it is too long")
                 checked_text(memory.body)
                 if not self.allow_secret:
                     refuse_secrets("It", memory.body)
@@ -324,6 +324,8 @@ class Exchange:
                 if not isinstance(old, Version) or old.memory.path != path:
                     files.create(path, state.memory.data)
                 else:
+                    if (stored := files.read(path, -1)) is None or stored[0] != old.memory.data:
+                        raise OSError(errno.EAGAIN, "another program has just changed it", path)
                     if not same(old, base.states.get(name)):
                         Trash(data).keep_memory(label_of(self.shelf), PurePath(path), old.memory.data, now)
                     files.replace(path, state.memory.data)

@@ -84,7 +84,8 @@ class RemoteRef:
         listed = self._done(
             "fetch from", self.git.run("ls-remote", "--end-of-options", self.remote, self.ref, seconds=FETCH_SECONDS)
         )
-        if not any(line.endswith(f"\t{self.ref}") for line in listed.split("\n")):
+        commits = [line.partition("\t")[0] for line in listed.split("\n") if line.endswith(f"\t{self.ref}")]
+        if not commits:
             return None
         options = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-filter", "--no-write-fetch-head")
         spec = f"+{self.ref}:{self.ref}"
@@ -92,7 +93,8 @@ class RemoteRef:
             "fetch from",
             self.git.run("fetch", *options, "--end-of-options", self.remote, spec, seconds=FETCH_SECONDS),
         )
-        return self._done("read", self.git.run("rev-parse", "--verify", f"{self.ref}^{{commit}}")).strip()
+        # The local ref may be another run's by now.
+        return self._done("read", self.git.run("rev-parse", "--verify", f"{commits[0]}^{{commit}}")).strip()
 
     def has(self, commit: str, ancestor: str) -> bool:
         """Return whether a commit comes after another, which need not exist."""
@@ -109,14 +111,10 @@ class RemoteRef:
             mode, _, oid, length, name = match.groups() if match else ("", "", "", "", line)
             fits = length.isdecimal() and int(length) <= (MOST_INDEX_BYTES if name == INDEX else MAX_FILE_BYTES)
             if mode != "100644" or not fits or not (name == INDEX or is_memory_name(name)):
-                foreign.append(name)
+                foreign.append(name.encode("utf-8", "backslashreplace").decode())
                 continue
             oids[name], size = oid, size + int(length)
-        if len(oids) > MOST_ENTRIES or size > MOST_BYTES:
-            raise KbhubError(
-                f"{self._place} holds {len(oids):,} memories of {size:,} bytes; {MOST_ENTRIES:,} and {MOST_BYTES:,} "
-                "are the limit. Forget some where they were written."
-            )
+        self._limit(len(oids), size)
         files = dict(zip(oids, self._contents(list(oids.values())), strict=True))
         try:
             index = MemoryIndex.model_validate_json(files.pop(INDEX, b""))
@@ -126,6 +124,13 @@ class RemoteRef:
                 "not of kbhub."
             ) from error
         return Tree(index, files, oids, tuple(foreign))
+
+    def _limit(self, count: int, size: int) -> None:
+        if count > MOST_ENTRIES or size > MOST_BYTES:
+            raise KbhubError(
+                f"{self._place} would hold {count:,} memories of {size:,} bytes; {MOST_ENTRIES:,} and {MOST_BYTES:,} "
+                "are the limit. Forget some."
+            )
 
     def _contents(self, oids: list[str]) -> list[bytes]:
         out = self._done("read", self.git.run("cat-file", "--batch", data="".join(f"{oid}\n" for oid in oids).encode()))
@@ -139,21 +144,24 @@ class RemoteRef:
             at = start + int(head[2]) + 1
         return contents
 
-    def committed(self, files: Mapping[str, bytes | str], index: MemoryIndex, parent: str | None) -> str:
-        """Make a commit of files, name → bytes or an object; return its name."""
+    def committed(self, files: Mapping[str, bytes], index: MemoryIndex, parent: str | None, old: Tree) -> str:
+        """Make a commit of files, which follows the one of the old tree; return its name."""
+        self._limit(len(files), sum(map(len, files.values())))
         written = {**files, INDEX: f"{index.model_dump_json(indent=1, exclude_defaults=True)}\n".encode()}
-        stream = [f"reset {self.ref}\n\ncommit {self.ref}\ncommitter kbhub <kbhub> now\ndata 13\nSync memories\n"]
-        stream += [f"from {parent}\n"] if parent else []
-        stream.append("deleteall\n")
-        whole = bytearray("".join(stream).encode())
-        for name, content in sorted(written.items()):
-            if isinstance(content, str):
-                whole += f"M 100644 {content} {name}\n".encode()
+        stream = (
+            f"reset {self.ref}\n\ncommit {self.ref}\nmark :1\ncommitter kbhub <kbhub> now\ndata 13\nSync memories\n"
+        )
+        stream += f"from {parent}\ndeleteall\n" if parent else "deleteall\n"
+        whole = bytearray(stream.encode())
+        for name, data in sorted(written.items()):
+            if old.files.get(name) == data:
+                whole += f"M 100644 {old.oids[name]} {name}\n".encode()
             else:
-                whole += f"M 100644 inline {name}\ndata {len(content)}\n".encode() + content + b"\n"
+                whole += f"M 100644 inline {name}\ndata {len(data)}\n".encode() + data + b"\n"
         options = ("--quiet", "--force", "--date-format=now")
-        self._done("write to", self.git.run("fast-import", *options, data=bytes(whole)))
-        return self._done("read", self.git.run("rev-parse", "--verify", f"{self.ref}^{{commit}}")).strip()
+        return self._done(
+            "write to", self.git.run("fast-import", *options, data=bytes(whole) + b"get-mark :1\n")
+        ).strip()
 
     def pushed(self, commit: str, before: str | None) -> Done:
         """Push a commit if the remote still has the one of before; no other ref goes along."""

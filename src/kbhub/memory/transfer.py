@@ -48,6 +48,7 @@ from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import (
     ABOUT_NAME,
+    SYNCED_NAME,
     MemoryFolder,
     Scope,
     described,
@@ -445,8 +446,9 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
         files.append((target, f"{target.prefix}{free}"))
     uses.forget(source.place, counted)
     follow(hub, files, names)
-    if {entry.name for entry in source.folder.iterdir()} <= {ABOUT_NAME}:
-        (source.folder / ABOUT_NAME).unlink(missing_ok=True)
+    if (left := {entry.name for entry in source.folder.iterdir()}) <= {ABOUT_NAME, SYNCED_NAME}:
+        for name in left:
+            (source.folder / name).unlink()
         source.folder.rmdir()
     return Moved(moved=len(files), known=duplicates, renamed=renamed, source=source.folder, target=target.folder)
 

@@ -253,6 +253,10 @@ NO_TEAM = (
 ABOUT_NAME = ".project.json"
 """File that identifies a folder's project, for people and `kbhub memories move`; hidden, so that it is not indexed."""
 
+SYNCED_NAME = ".synced"
+"""File of a memory folder: commits that it was synced with, latest first, each with the ids that were held. They are of
+several remotes, or from several clones of a project, which share the folder."""
+
 MAX_ABOUT_BYTES = 16_384
 NAME_CHARACTERS = 40
 """Characters of a project's name in its folder's name; file names may have 255 bytes."""
