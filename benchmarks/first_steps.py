@@ -110,14 +110,14 @@ def walk(folder: Path, wheel: Path, document: Path | None, question: str, *, cac
     one.step("first search", kbhub, "search", QUESTION, said="refunds.md")
     one.step("first answer", kbhub, "ask", QUESTION, said="the bank confirms them")
     one.step("kbhub setup of a client, with hooks", kbhub, "setup", "--yes", "--hooks", "--client", "claude-code")
-    one.step("kbhub trust --documents", kbhub, "trust", "--documents")
+    one.step("kbhub base trust --documents", kbhub, "trust", "--documents")
     hook = (kbhub, "hook", "prompt", "--client", "claude-code")
     for tries in range(1, 11):  # the first event finds no daemon, starts it, and may stay silent
         if "the bank confirms them" in one.step(f"hook, event {tries}", *hook, typed=prompt(one)):
             break
     else:
         sys.exit("No hook said anything.")
-    one.step("kbhub stop", kbhub, "stop")
+    one.step("kbhub admin stop", kbhub, "stop")
     if document is None:
         document = folder / "chargebacks.txt"
         document.write_text(OTHER, "utf-8")

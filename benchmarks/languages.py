@@ -1,7 +1,7 @@
 """Sets to measure questions in other languages with: `python benchmarks/languages.py ROOT OUT [--distractors CORPUS.jsonl]`.
 
 ROOT is that of lexicon_sources.py, with the LibreOffice help of Debian (libreoffice-help-{en-us,de,es,vi,ru,zh-cn,hi,el}) and
-debian-handbook, each unpacked in a folder of that name. OUT gets folders for `kbhub eval`, SET-LANGUAGE: questions in
+debian-handbook, each unpacked in a folder of that name. OUT gets folders for `kbhub dev eval`, SET-LANGUAGE: questions in
 that language, English documents; and same-LANGUAGE (FastAPI) and course-LANGUAGE (the lessons of edgeai and security101):
 headings, and the sections below them in the same language.
 

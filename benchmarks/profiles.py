@@ -3,7 +3,7 @@
     python benchmarks/profiles.py VAULT DATASET…
 
 VAULT is a folder of Markdown, which is indexed from nothing and searched by a cold process; each DATASET a folder that
-`kbhub eval` reads, whose queries are asked. Needs py-spy on the path (`pip install py-spy`).
+`kbhub dev eval` reads, whose queries are asked. Needs py-spy on the path (`pip install py-spy`).
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def main() -> int:
         bases = {f"b{number}": str(folder.resolve()) for number, folder in enumerate(options.folders)}
         (home / ".kbhub.json").write_text(json.dumps({"bases": bases, "repos": {"*": list(bases)}}), "utf-8")
         env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(options.source)}
-        subprocess.run([sys.executable, "-m", "kbhub", "index"], cwd=home, env=env, check=True)
+        subprocess.run([sys.executable, "-m", "kbhub", "admin", "index"], cwd=home, env=env, check=True)
 
         three = [Searcher(home, env), Server(home, env), Floor(home, env)]
         for query in queries[:WARM_UP]:
@@ -227,7 +227,9 @@ def main() -> int:
         for name, kind in (("the search itself", Searcher), ("over MCP", Server), ("over MCP, shared daemon", Window)):
             rates[name] = at_once(kind, options.clients, home, env, some)
             print(f"{name:32}  {rates[name]:7.1f}  {rates[name] / rates['the search itself']:.2f}")
-        subprocess.run([sys.executable, "-m", "kbhub", "stop"], cwd=home, env=env, check=False, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "kbhub", "admin", "stop"], cwd=home, env=env, check=False, capture_output=True
+        )
 
         server = Server(home, env)
         for query in queries[:WARM_UP]:

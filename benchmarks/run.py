@@ -220,7 +220,7 @@ def _arguments() -> Any:
         nargs="*",
         type=Path,
         default=[],
-        help="folders as `kbhub eval` reads them, to judge other tools by",
+        help="folders as `kbhub dev eval` reads them, to judge other tools by",
     )
     reading.add_argument("--work", type=Path, help="folder for data, indexes and results; a temporary one by default")
     reading.add_argument("--install", action="store_true", help="install the other tools (PyPI, npm) into --work")

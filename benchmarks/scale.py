@@ -236,7 +236,7 @@ def _memory(pid: int, what: str) -> float:
 
 
 def build(work: Path, names: list[str]) -> dict[str, Any]:
-    """Make an index as `kbhub index` does, and note when which phase began."""
+    """Make an index as `kbhub admin index` does, and note when which phase began."""
     from kbhub.index.sqlite import index
 
     hub = _hub(work, names)

@@ -182,8 +182,8 @@ def command_line():
             "An option with `…` after it may be repeated. `[OPTIONS]` is left out of the usage.",
             f"## Options of every command\n\n{shared}",
             "Those that choose a format (`--csv`, `--md`, `--xml`, `--files`) and `--no-pager` belong to commands that "
-            "list things, `--files` to those that list files. `kbhub serve` and `kbhub stop` have no `--json` where "
-            "they give no result.",
+            "list things, `--files` to those that list files. `kbhub serve` and `kbhub admin stop` have no `--json` "
+            "where they give no result.",
             "Commands with a database also have `--timeout` SECONDS, "
             f"{defaults(('team', 'list'))['--timeout']:g} by default.",
             *(command_section(page, database) for page in every),
@@ -206,7 +206,7 @@ ERRORS = {
     ),
     "BaseNotFound": (
         errors.BaseNotFound("opps", ["project", "ops"]),
-        "Name one of the active bases. `kbhub bases list` shows the other bases, and where they are active.",
+        "Name one of the active bases. `kbhub base list` shows the other bases, and where they are active.",
     ),
     "DocumentNotFound": (
         errors.DocumentNotFound("runbook/rollback.md", near=["runbooks/rollback.md"]),
@@ -222,7 +222,7 @@ ERRORS = {
     ),
     "PathNotContained": (
         errors.PathNotContained("../secrets.md", "project"),
-        "Add the folder as a base (`kbhub bases add PATH`), or move the file into one.",
+        "Add the folder as a base (`kbhub base add PATH`), or move the file into one.",
     ),
     "WriteRefused": (
         errors.WriteRefused(
@@ -252,10 +252,12 @@ ERRORS = {
     ),
     "BaseUnavailable": (
         errors.BaseUnavailable("ops", "its folder /mnt/team/ops is gone"),
-        "Restore the folder (is the drive mounted?), or remove the base: `kbhub bases remove ops`.",
+        "Restore the folder (is the drive mounted?), or remove the base: `kbhub base remove ops`.",
     ),
     "IndexUnavailable": (
-        errors.IndexUnavailable("ops", "database disk image is malformed", "Rebuild it with `kbhub index ops --full`."),
+        errors.IndexUnavailable(
+            "ops", "database disk image is malformed", "Rebuild it with `kbhub admin index ops --full`."
+        ),
         "An index can always be rebuilt from the files. If the error names the disk or permissions, first free "
         "space or fix the permissions of the cache folder.",
     ),
@@ -279,7 +281,7 @@ ERRORS = {
     ),
     "DaemonFault": (
         errors.DaemonFault("The daemon was not ready within 10 s; its log has more."),
-        "Run `kbhub stop` and try again. Clients are served without the daemon meanwhile.",
+        "Run `kbhub admin stop` and try again. Clients are served without the daemon meanwhile.",
     ),
 }
 """Error → one as it is seen, and what to do about it."""

@@ -125,13 +125,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 256,
-    "lines": 65909,
-    "code lines": 45517,
+    "files": 257,
+    "lines": 66061,
+    "code lines": 45637,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48987,
+    "test lines": 49112,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -185,11 +185,11 @@ def test_what_cannot_be_read_is_a_problem_of_its_base(environment, kbhub):
     environment.write("knowledge/bad.docx", b"PK\x03\x04 no zip")
     told = "It cannot be read (it is no such file, or broken); left out."
     assert f"it has no text. {told}" in environment.hub().read("bad.docx").unread[0].message
-    kbhub("index", code=0)
+    kbhub("admin", "index", code=0)
 
     assert f"bad.docx: {told}" in kbhub("status").out
     assert "good.docx" in kbhub("search", "pump", "--mode", "keyword").out
-    assert kbhub("index", "--json").json["reports"][0]["changed"] == 0
+    assert kbhub("admin", "index", "--json").json["reports"][0]["changed"] == 0
     assert f"it has no text. {told}" in environment.hub().read("bad.docx").unread[0].message
 
 

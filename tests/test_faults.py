@@ -127,7 +127,7 @@ INDEX = """
 import faults, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests themselves run in the background
 faults.tell_of_transactions()
-from kbhub.__main__ import main; sys.exit(main(['index']))
+from kbhub.__main__ import main; sys.exit(main(['admin', 'index']))
 """
 
 

@@ -121,7 +121,9 @@ def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_
 
     result = shop.hub().search(Query(text="platypus"))
     assert "notes@vim.md" in {hit.ref for hit in result.hits}
-    assert [(one.base, "`kbhub index project --full`" in one.reason) for one in result.skipped] == [("project", True)]
+    assert [(one.base, "`kbhub admin index project --full`" in one.reason) for one in result.skipped] == [
+        ("project", True)
+    ]
     shop.hub().sync()
     shop.hub().sync(full=True)
     assert faults.content(path) == good
@@ -273,7 +275,11 @@ def test_an_index_in_anothers_place_answers_nothing(shop, in_place):
     assert faults.content(ours) == good
 
 
-ANYWHERE = ("search", "index", *(pytest.param(one, marks=pytest.mark.slow) for one in ("read", "status", "doctor")))
+ANYWHERE = (
+    "search",
+    "admin index",
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ("read", "status", "doctor")),
+)
 
 
 @pytest.mark.parametrize("command", ANYWHERE)
@@ -283,9 +289,9 @@ def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub,
     hub = synced(shop)
     path, good = index_of(hub), faults.content(index_of(hub))
     change(hub, TURNED[how])
-    words = {"search": ("platypus",), "read": ("deploy.md",), "index": ("project",)}.get(command, ())
+    words = {"search": ("platypus",), "read": ("deploy.md",), "admin index": ("project",)}.get(command, ())
 
-    done = kbhub(command, *words)
+    done = kbhub(*command.split(), *words)
     after = kbhub("search", "platypus")
 
     assert "Traceback" not in done.err + after.err

@@ -141,7 +141,7 @@ def test_an_unindexed_base_is_skipped_with_the_command(two):
     result = hub.search(Query(text="vim"))
 
     assert ["notes@vim.md"] == refs(result)
-    assert "kbhub index project" in result.skipped[0].reason
+    assert "kbhub admin index project" in result.skipped[0].reason
 
 
 def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):

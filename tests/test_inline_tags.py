@@ -25,7 +25,7 @@ def paths(kbhub, *query: str) -> set[str]:
 
 
 def tags_of(kbhub) -> dict[str, tuple[int, int]]:
-    return {one["tag"]: (one["count"], one["own"]) for one in kbhub("tags", "--json").json["tags"]}
+    return {one["tag"]: (one["count"], one["own"]) for one in kbhub("ls", "--tags", "--json").json["tags"]}
 
 
 def test_in_a_vault_they_filter_count_and_relate(vault, kbhub):

@@ -184,18 +184,18 @@ def test_own_files_are_private_whatever_the_umask(environment, kbhub):
     environment.write(".kbhub.json", '{"knowledge": "~/wiki", "cacheDir": "~/own/cache"}')
     before = os.umask(0)
     try:
-        kbhub("index", code=1)
-        kbhub("trust", code=0)
-        kbhub("index", code=0)
+        kbhub("admin", "index", code=1)
+        kbhub("base", "trust", code=0)
+        kbhub("admin", "index", code=0)
         hub = environment.hub()
         (base,) = hub.select()
         with IndexWriter(hub.index(base).path), hub.index(base).snapshot():
             kbhub("search", "key", code=0)
             open_modes = modes(environment.home / "own")
         hub.index(base).path.write_bytes(b"noise" * 1000)
-        kbhub("index", code=0)
-        kbhub("trust", "--revoke", str(environment.project), code=0)
-        kbhub("index")
+        kbhub("admin", "index", code=0)
+        kbhub("base", "trust", "--revoke", str(environment.project), code=0)
+        kbhub("admin", "index")
         environment.write(".kbhub.json", "{}")
         environment.write("knowledge/b.md", "# B\n")
         kbhub("search", "key", code=0)
@@ -498,7 +498,7 @@ def test_nothing_is_asked_of_the_network(environment):
         "        os.write(2, f'asked: {event} {arguments}'.encode()); os._exit(3)\n"
         "sys.addaudithook(refuse)\n"
         "from kbhub.__main__ import main\n"
-        "for line in (['index'], ['search', 'where is the key'], ['ask', 'where is the key']):\n"
+        "for line in (['admin', 'index'], ['search', 'where is the key'], ['ask', 'where is the key']):\n"
         "    if main(line): sys.exit(1)\n"
         "from mcp import Client\n"
         "from kbhub.hub import Hub, HubOptions\n"

@@ -115,7 +115,7 @@ def test_an_empty_base_is_as_good_as_none(project, kbhub, pointer):
     (project.project / "knowledge").mkdir()
     if pointer:
         project.write(".kbhub.json", pointer)
-    kbhub("index", code=0)
+    kbhub("admin", "index", code=0)
 
     remedy = '`"knowledge": "Wiki"` in its .kbhub.json' if pointer else "`kbhub init --knowledge Wiki`"
     told = f"Wiki/ (2 documents) looks like this project's knowledge; use it with {remedy}."

@@ -1,6 +1,6 @@
 """One piece of indexing work in a fresh process: `python index_work.py WHAT FOLDER [--cores N]`; prints JSON.
 
-`build` makes an index as `kbhub index` does; the other kinds do one part of it alone: `parse` reads, parses and cuts
+`build` makes an index as `kbhub admin index` does; the other kinds do one part of it alone: `parse` reads, parses and cuts
 the files, `embed` gives the chunks' texts to model2vec, `vectors` to kbhub's embedder. `read` parses and embeds in a
 process a core, each its share of the files: what is left of a first build if writing took no time.
 """

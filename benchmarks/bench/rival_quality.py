@@ -1,4 +1,4 @@
-"""How good what comes back is: questions with known answers, asked of everybody's server, judged as `kbhub eval` does."""
+"""How good what comes back is: questions with known answers, asked of everybody's server, judged as `kbhub dev eval` does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def measure_quality(
     Args:
         work: folder of all tools.
         places: who is asked, with the vaults.
-        datasets: folders in the format of `kbhub eval`.
+        datasets: folders in the format of `kbhub dev eval`.
         patience: seconds for a first index.
     """
     found = []

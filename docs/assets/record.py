@@ -122,7 +122,7 @@ def call(folder: Path) -> list[tuple[Turn, str]]:
             # As on the next day: what was just written is indexed again, and a first index takes its time.
             for memory in Path(env["HOME"]).rglob("*.md"):
                 os.utime(memory, (0, memory.stat().st_mtime - DAY_SECONDS))
-            _printed("kbhub index", project, env)
+            _printed("kbhub admin index", project, env)
             async with Client(server) as client:
                 result = await client.call_tool(turn.tool, turn.arguments)
             found.append((turn, result.content[0].text))

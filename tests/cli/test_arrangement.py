@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import fields
 
 import pytest
 
-from kbhub.cli import ALONE, FLAGS, GROUPS, VALUES, arranged, subcommands
-from kbhub.cli.app import app
+from kbhub.cli import ALONE, FLAGS, GROUPS, OLD, TOP, VALUES, arranged, subcommands
+from kbhub.cli.app import COMMANDS, app
 from kbhub.cli.options import Formats
+
+SCREEN = 40
+"""Lines of a terminal that people keep open beside an editor."""
 
 COMMON = {one.name for one in fields(Formats)}
 
@@ -17,30 +21,38 @@ LINES = {
     "--root /x search a b": "search --root /x a b",
     "--root=/x --json search a": "search --root=/x --json a",
     "--verbose --base a=1 --base b=2 search -- -a": "search --verbose --base a=1 --base b=2 -- -a",
-    "--json bases list": "bases list --json",
-    "bases --root /x list": "bases list --root /x",
-    "--json bases --root /x show a": "bases show --json --root /x a",
+    "--json base list": "base list --json",
+    "base --root /x list": "base list --root /x",
+    "--json base --root /x show a": "base show --json --root /x a",
     "--root /x serve --connect": "serve --root /x --connect",
     "memories --json export": "memories export --json",
     "memories --json deploy": "memories --json deploy",
-    "bases": "bases list",
-    "bases --csv": "bases list --csv",
-    "--csv bases": "bases list --csv",
-    "context": "context list",
-    "log -n 3": "dev log show -n 3",
+    "base": "base list",
+    "base --csv": "base list --csv",
+    "--csv base": "base list --csv",
+    "base context": "base context list",
     "dev log": "dev log show",
     "--json schema config": "dev schema --json config",
+    "--root /x tags ops": "ls --root /x --tags ops",
+    "context rm a": "base context rm a",
+    "--json roll back": "search --json roll back",
+    "'how do we serch?' -n 3": "search 'how do we serch?' -n 3",
+    "serch crates": "search serch crates",
+    "task": "search task",
+    "version control": "search version control",
     "--root /x --help": "--help",
     "--json --version": "--version",
     "help": "--help",
-    "help bases add": "bases add --help",
+    "help base add": "base add --help",
+    "help bases": "base --help",
     "version": "--version",
     "-V": "--version",
 }
 
 AS_THEY_ARE = [
-    "", "search --root /x a", "search a", "serve", "--help", "bases --help", "bases lst", "bases list --json",
-    "memories", "--root", "--root --json search a", "--root /x", "--nope search a", "-h",
+    "", "search --root /x a", "search a", "serve", "--help", "base --help", "base lst", "base list --json",
+    "memories", "help options", "serch", "statsu --json", "--root", "--root --json search a", "--root /x",
+    "--nope search a", "-h",
 ]  # fmt: skip
 
 
@@ -62,24 +74,79 @@ def test_the_groups_are_those_of_the_application():
         for word in words.split():
             group = group[word]
         found[words] = {one for one in group if not one.startswith("-")}
-        alone = group.default_command is None and words not in ("dev", "team")
+        alone = group.default_command is None and words not in ("admin", "dev", "doc", "team")
         assert (words in ALONE) == alone
 
     assert {name: set(subcommands(name)) for name in found} == found
+    assert {one for names in TOP.values() for one in names} == {one for one in app if not one.startswith("-")}
+    assert sum(map(len, TOP.values())) <= 26
     assert all(meant in GROUPS[name] for name, meant in ALONE.items())
 
 
-@pytest.mark.parametrize("name", ["log", "schema"])
-def test_a_command_that_moved_says_where_to(kbhub, name):
-    old, new = kbhub(name, code=0), kbhub("dev", name, code=0)
-    assert old.out == new.out
-    assert f"kbhub: `kbhub {name}` is deprecated; use `kbhub dev {name}`." in old.err
+@pytest.mark.parametrize("old", OLD)
+def test_an_old_name_does_the_same_and_says_the_new_one(kbhub, old):
+    new = OLD[old].split()
+    for more in ("--help", "--no-such-option"):
+        before, after = kbhub(old, more), kbhub(*new, more)
+        assert (before.code, before.out) == (after.code, after.out)
+        assert before.err == f"{after.err}kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.\n"
+
+
+def test_old_names_find_and_do_what_the_new_ones_do(environment, kbhub):
+    environment.write("knowledge/crates.md", "---\ntags: [ops]\n---\n# Crates\n")
+    kbhub("admin", "index", code=0)
+    for old in (
+        "bases list",
+        "bases",
+        "context list",
+        "tags",
+        "tags ops --hops 0",
+        "trust --list",
+        "restore --list",
+        "hooks",
+        "log",
+    ):
+        first, *rest = old.split()
+        before, after = kbhub(first, *rest), kbhub(*OLD[first].split(), *rest)
+        assert (before.code, before.out) == (after.code, after.out)
+        assert f"use `kbhub {OLD[first]}`" in before.err
+
+
+def test_words_that_name_no_command_are_searched_for(environment, kbhub):
+    environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
+    assert kbhub("bottles", "in", "a", "crate").out == kbhub("search", "bottles in a crate").out != ""
+    for line, meant in (("serch", "search"), ("statsu --json", "status"), ("memory", None), ("memorie", "memories")):
+        done = kbhub(*line.split())
+        said = f'Unknown command "{line.split()[0]}". Did you mean "{meant}"? To search for it: `kbhub search '
+        assert (done.code, said in done.err) == ((2, True) if meant else (0, False))
+
+
+def test_every_help_fits_a_screen(kbhub):
+    longest = {}
+    for name in ("", *COMMANDS):
+        shown = kbhub(*name.split(), "--help", code=0).out
+        whole = kbhub(*name.split(), "--help-all", code=0).out
+        assert all(
+            line in whole for line in shown.splitlines() if not line.endswith(("`kbhub help options`", "`--help-all`"))
+        )
+        longest[name] = shown.count("\n")
+    assert {name: lines for name, lines in longest.items() if lines > SCREEN} == {}
+
+
+def test_a_search_shows_nine_options_and_all_when_asked(kbhub):
+    def options(*line):
+        return re.findall(r"^  (-\S*)", kbhub(*line, code=0).out, re.MULTILINE)
+
+    common, every = options("help", "options"), options("search", "--help-all")
+    assert len(options("search", "--help")) == 9
+    assert len(set(every)) == len(every) == 9 + 9 + len(common)
+    assert {f"--{one.name.replace('_', '-')}" for one in fields(Formats)} == set(common)
 
 
 def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
     environment.write("../other/knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
     environment.write("../other/.git/HEAD", "")
-    for command in ("search crate", "ls", "bases list"):
+    for command in ("search crate", "ls", "base list"):
         words, other = command.split(), str(environment.project.parent / "other")
         before = kbhub("--root", other, "--json", *words, code=0).json
         assert before == kbhub(*words, "--root", other, "--json", code=0).json
@@ -105,9 +172,9 @@ def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, gro
 
 def test_wrong_usage_is_told_in_words_of_the_help(kbhub):
     for line, said in (
-        ("bases lst", 'Unknown command "lst". Did you mean "list"?'),
+        ("base lst", 'Unknown command "lst". Did you mean "list"?'),
         ("related", "`kbhub related` requires REF."),
-        ("bases show", "`kbhub bases show` requires ID."),
+        ("base show", "`kbhub base show` requires ID."),
         ("dev rerank", "`kbhub dev rerank` requires QUERY."),
         ("search x --root", "--root requires a value."),
         ("search x --limit many", 'Invalid value "many" for --limit. Expected a whole number.'),
@@ -120,7 +187,7 @@ def test_wrong_usage_is_told_in_words_of_the_help(kbhub):
 
 def test_a_base_that_was_never_indexed_has_no_number_of_documents(environment, kbhub):
     environment.write("knowledge/crates.md", "# Crates\n")
-    before = kbhub("bases").out
-    kbhub("index")
+    before = kbhub("base").out
+    kbhub("admin", "index")
     assert " document" not in before
-    assert "1 document" in kbhub("bases").out
+    assert "1 document" in kbhub("base").out

@@ -99,7 +99,7 @@ def test_search_takes_in_what_changed(shop, environment):
 
 
 def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypatch):
-    shop("index")
+    shop("admin", "index")
     for number in range(70):
         environment.write(f"knowledge/more/{number}.md", f"# Crate {number}\n")
     monkeypatch.setenv("KBHUB_LIMITS__FRESHEN_FILES", "69")
@@ -107,7 +107,7 @@ def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypat
     command = ("search", "crate", "--mode", "keyword", "--json")
     behind = shop(*command)
 
-    said = "project: 70 files changed since the last sync; run `kbhub index project` to index them."
+    said = "project: 70 files changed since the last sync; run `kbhub admin index project` to index them."
     assert behind.err == f"kbhub: {said}\n"
     assert behind.json["total"] == 1
     monkeypatch.setenv("KBHUB_LIMITS__FRESHEN_FILES", "70")
@@ -157,7 +157,7 @@ def test_a_long_audit_shows_its_progress_in_a_terminal_only(shop, streams, monke
     monkeypatch.setattr(console, "PATIENCE_SECONDS", 0)
     assert "checking documents" in streams("audit", "--check", "secrets")
     assert shop("audit", "--check", "secrets").err == ""
-    assert shop("index").err == ""
+    assert shop("admin", "index").err == ""
 
 
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
@@ -219,7 +219,7 @@ def test_a_broken_base_does_not_sink_the_others(shop, environment):
     broken = environment.home / "broken"
     environment.write(str(broken / "a.md"), "# Crate\n")
     cache = environment.home.parent / "cache"
-    shop("index", "--base", f"broken={broken}")
+    shop("admin", "index", "--base", f"broken={broken}")
     (index,) = cache.rglob("broken*.db")
     index.write_bytes(b"noise" * 1000)
     lock = index.with_name(f"{index.name}.lock")
@@ -264,7 +264,7 @@ def test_a_mail_is_read_with_its_subject(shop, environment):
 
 
 def test_what_cannot_be_read_is_said_and_fails(shop):
-    shop("index")
+    shop("admin", "index")
     read = shop("read", "glossary.md", "glosary.md")
     assert read.code == 1
     assert "A crate is a parcel." in read.out
@@ -276,37 +276,37 @@ def test_reading_where_nothing_is_says_so(kbhub, environment):
     assert "No knowledge is active here" in kbhub("read", "a.md").err
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
-    assert "run `kbhub trust" in kbhub("read", "a.md").err
+    assert "run `kbhub base trust" in kbhub("read", "a.md").err
 
 
 def test_index_reports_what_it_did(shop, environment, snapshot):
-    first = shop("index")
-    again = shop("index")
-    full = shop("index", "project", "--full")
+    first = shop("admin", "index")
+    again = shop("admin", "index")
+    full = shop("admin", "index", "project", "--full")
     assert {first.code, again.code, full.code} == {0}
     assert anonymous(first.out + again.out + full.out, environment) == snapshot
 
 
 def test_index_names_files_that_fail(shop, environment):
     (environment.project / "knowledge" / "loop.md").symlink_to("loop.md")
-    done = shop("index")
+    done = shop("admin", "index")
     assert done.code == 0
     assert "\n  failed loop.md: " in done.out
 
 
 def test_index_takes_every_base_of_the_config(shop, environment):
-    done = shop("index", "--all-bases", code=1)
-    assert done.err == "kbhub: No bases in the global config. Add one with `kbhub bases add PATH`.\n"
+    done = shop("admin", "index", "--all-bases", code=1)
+    assert done.err == "kbhub: No bases in the global config. Add one with `kbhub base add PATH`.\n"
 
     environment.write(str(environment.home / "a" / "a.md"), "# A\n")
     environment.write(str(environment.home / "b" / "b.txt"), "B\n")
     config = {"bases": {"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, "repos": {"/nowhere": ["b"]}}
     environment.write(str(environment.home / ".kbhub.json"), json.dumps(config))
 
-    reports = shop("index", "--all-bases", "--json").json["reports"]
+    reports = shop("admin", "index", "--all-bases", "--json").json["reports"]
 
     assert [(report["base"], report["added"]) for report in reports] == [("a", 1), ("b", 1)]
-    assert [report["base"] for report in shop("index", "--json").json["reports"]] == ["project"]
+    assert [report["base"] for report in shop("admin", "index", "--json").json["reports"]] == ["project"]
 
 
 def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
@@ -316,14 +316,14 @@ def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
         done = shop(*arguments)
         assert done.code == 1
         assert f"kbhub: gone: {environment.home / 'gone'} does not exist." in done.err
-    assert shop("index", "--json").json["reports"][0]["base"] == "project"
+    assert shop("admin", "index", "--json").json["reports"][0]["base"] == "project"
 
 
 def test_status_shows_what_is_here(shop, environment, snapshot):
     environment.write(
         str(environment.home / ".kbhub.json"), '{"serch": {}, "bases": {"gone": "~/gone"}, "repos": {"*": "gone"}}'
     )
-    shop("index", "project")
+    shop("admin", "index", "project")
     status = shop("status")
     assert (status.code, status.err) == (0, "")
     assert anonymous(status.out, environment) == snapshot
@@ -370,9 +370,10 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
 
     steps = [
-        kbhub("search", "crate"), kbhub("trust"), kbhub("search", "crate", "--json"), kbhub("trust"),
-        kbhub("trust", "--writable"), kbhub("trust", "--list"), kbhub("trust", "--revoke", ".kbhub.json"),
-        kbhub("trust", "--revoke", "."), kbhub("trust", "--list"), kbhub("search", "crate"),
+        kbhub("search", "crate"), kbhub("base", "trust"), kbhub("search", "crate", "--json"), kbhub("base", "trust"),
+        kbhub("base", "trust", "--writable"), kbhub("base", "trust", "--list"),
+        kbhub("base", "trust", "--revoke", ".kbhub.json"), kbhub("base", "trust", "--revoke", "."),
+        kbhub("base", "trust", "--list"), kbhub("search", "crate"),
     ]  # fmt: skip
 
     assert [step.code for step in steps] == [1, 0, 0, 2, 0, 0, 0, 2, 0, 1]
@@ -386,19 +387,19 @@ def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
     environment.write(str(environment.home / "notes" / ".kbhub.json"), '{"knowledge": "./elsewhere"}')
     link = environment.project / "knowledge"
     link.symlink_to(environment.home / "notes")
-    named = re.search(r"`kbhub (trust .*)`", kbhub("status").out)[1]
+    named = re.search(r"`kbhub (base trust .*)`", kbhub("status").out)[1]
 
     assert kbhub(*named.split()).code == 0
     assert "a.md" in kbhub("search", "crate").out
-    assert kbhub("trust", "--revoke", ".").out == f"{link} is no longer trusted.\n"
+    assert kbhub("base", "trust", "--revoke", ".").out == f"{link} is no longer trusted.\n"
     assert kbhub("search", "crate").code == 1
-    assert kbhub("trust").out.startswith(f"{link} may\n")
+    assert kbhub("base", "trust").out.startswith(f"{link} may\n")
 
 
 def test_trust_takes_one_order_at_a_time_and_there_may_be_nothing_to_trust(shop):
-    assert "needs no permission" in shop("trust", code=2).err
-    assert shop("trust", "--list", "--writable").code == 2
-    assert shop("trust", "--list", "--revoke", "x").code == 2
+    assert "needs no permission" in shop("base", "trust", code=2).err
+    assert shop("base", "trust", "--list", "--writable").code == 2
+    assert shop("base", "trust", "--list", "--revoke", "x").code == 2
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -426,13 +427,14 @@ def test_the_version_is_printed(kbhub):
 
 
 WRONG = [
-    ["serch", "x"], ["--mode", "keyword", "search"], ["--json"], ["search"], ["search", "  "],
+    ["serch"], ["--mode", "keyword", "search"], ["--json"], ["search"], ["search", "  "],
     ["search", "x", "--mod", "keyword"], ["search", "x", "--mode", "fuzzy"], ["search", "x", "-n", "0"],
     ["search", "x", "-n", "many"], ["search", "x", "-n"], ["search", "x", "--page", "0"],
-    ["search", "x", "--in", "nowhere"], ["index", "projct"], ["search", "x", "--root", "/does/not/exist"],
+    ["search", "x", "--in", "nowhere"], ["admin", "index", "projct"], ["search", "x", "--root", "/does/not/exist"],
     ["search", "x", "--config", "/does/not/exist.json"], ["search", "x", "--base", "notes"],
-    ["search", "x", "--base", "project=/tmp"], ["read"], ["index", "project", "--all-bases"], ["status", "extra"],
-    ["init", "--knowledge", "/does/not/exist"], ["trust", "/does/not/exist"], ["serve", "--protocol", "old"],
+    ["search", "x", "--base", "project=/tmp"], ["read"], ["admin", "index", "project", "--all-bases"],
+    ["status", "extra"], ["init", "--knowledge", "/does/not/exist"], ["base", "trust", "/does/not/exist"],
+    ["serve", "--protocol", "old"],
 ]  # fmt: skip
 
 
@@ -446,7 +448,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(shop, arguments, snapshot):
 
 def test_a_wrong_config_is_named_with_its_field(shop, environment):
     config = environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": "many"}}')
-    for command in (["search", "x"], ["status"], ["index"], ["read", "x"], ["init"]):
+    for command in (["search", "x"], ["status"], ["admin", "index"], ["read", "x"], ["init"]):
         for arguments in (command, [*command, "--json"]):
             done = shop(*arguments)
 
@@ -460,7 +462,7 @@ def test_a_wrong_config_is_named_with_its_field(shop, environment):
 def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeypatch):
     file = environment.write(str(environment.home / "file"), "mine")
     monkeypatch.setenv("KBHUB_DATA_DIR", str(file))
-    done = shop("trust", str(environment.project / "knowledge"))
+    done = shop("base", "trust", str(environment.project / "knowledge"))
     assert (done.code, done.out) == (2, "")
     assert "the trust store cannot be used" in done.err
 
@@ -472,7 +474,7 @@ def test_json_is_one_document_and_nothing_else(shop, environment):
 
 def test_other_cache_other_index(shop, environment):
     elsewhere = environment.home.parent / "elsewhere"
-    shop("index", "--cache-dir", str(elsewhere))
+    shop("admin", "index", "--cache-dir", str(elsewhere))
     assert [path for path in elsewhere.rglob("*") if path.is_file()]
     assert not (environment.home.parent / "cache").exists()
 
@@ -481,7 +483,7 @@ def test_help_and_unknown_commands_load_nothing_heavy(environment):
     """The list of commands, `--version` and typos do without SQLite, numpy, pydantic, MCP or a module of a command."""
     script = (
         "import sys; from kbhub.__main__ import main\n"
-        "for line in ('', '--help', '--version', 'bases lst', 'serch'): main(line.split())\n"
+        "for line in ('', '--help', '--version', 'base lst', 'serch'): main(line.split())\n"
         "heavy = {'apsw', 'numpy', 'pydantic', 'mcp', 'model2vec'}\n"
         "sys.exit(len([name for name in sys.modules if name in heavy or name.startswith('kbhub.cli.commands.')]))\n"
     )
@@ -542,7 +544,7 @@ def test_interrupting_leaves_a_usable_index(environment):
         environment.write(f"knowledge/{number % 50}/{number}.md", f"# Crate {number}\n\n{words}\n")
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
-        [sys.executable, "-m", "kbhub", "index"],
+        [sys.executable, "-m", "kbhub", "admin", "index"],
         cwd=environment.project,
         env=process_env(environment, TERM="xterm"),
         stdout=subprocess.PIPE,
@@ -567,7 +569,7 @@ def test_interrupting_leaves_a_usable_index(environment):
     assert b"Traceback" not in seen
     status = json.loads(process(environment, "status", "--json").stdout)["bases"][0]
     assert 0 < status["documents"] < files
-    report = json.loads(process(environment, "index", "--json").stdout)["reports"][0]
+    report = json.loads(process(environment, "admin", "index", "--json").stdout)["reports"][0]
     assert (report["unchanged"], report["added"]) == (status["documents"], files - status["documents"])
 
 

@@ -30,14 +30,14 @@ def kbhub(kbhub, environment):
 def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
     environment.write(environment.home / "team" / "t.md", "# T\n")
 
-    added = kbhub("bases", "add", "ops=~/team", "--for", str(environment.home))
+    added = kbhub("base", "add", "ops=~/team", "--for", str(environment.home))
     assert added.out == f"Added ops: {environment.home}/team\nActive in projects below ~, but not here.\n"
-    listed = kbhub("bases", "list")
+    listed = kbhub("base", "list")
     assert [line.split()[0] for line in listed.out.splitlines()] == ["project", "notes", "ops"]
-    assert "Renamed to o2" in kbhub("bases", "rename", "ops", "o2").out
-    assert f"{environment.home}/team" in kbhub("bases", "show", "o2").out
-    assert "Removed o2" in kbhub("bases", "remove", "o2").out
-    again = kbhub("bases", "remove", "o2")
+    assert "Renamed to o2" in kbhub("base", "rename", "ops", "o2").out
+    assert f"{environment.home}/team" in kbhub("base", "show", "o2").out
+    assert "Removed o2" in kbhub("base", "remove", "o2").out
+    again = kbhub("base", "remove", "o2")
     assert (again.code, again.err) == (2, "kbhub: No base 'o2'; there are: notes.\n")
 
 
@@ -54,7 +54,14 @@ def test_documents_are_listed_by_base_folder_and_pattern(kbhub):
 
 
 LISTINGS = (
-    *(("ls",), ("ls", "notes/nope"), ("bases", "list"), ("context", "list"), ("status",), ("search", "rollback")),
+    *(
+        ("ls",),
+        ("ls", "notes/nope"),
+        ("base", "list"),
+        ("base", "context", "list"),
+        ("status",),
+        ("search", "rollback"),
+    ),
     *(("search", "--mode", "keyword", "zzzz"), ("read", "rollback.md")),
 )
 
@@ -72,23 +79,23 @@ def test_every_listing_is_valid_in_every_format(kbhub):
 
 @pytest.mark.parametrize("command", [("gaps",), ("dev", "log", "show")])
 def test_files_are_listed_only_by_commands_that_list_files(kbhub, command):
-    assert "--csv" in kbhub(*command, "--help", code=0).out
-    assert "--files" not in kbhub(*command, "--help").out
+    assert "--csv" in kbhub(*command, "--help-all", code=0).out
+    assert "--files" not in kbhub(*command, "--help-all").out
     refused = kbhub(*command, "--files")
     assert (refused.code, refused.out) == (2, "")
 
 
 def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch):
-    kbhub("context", "add", "/", "all of it")
-    kbhub("context", "add", "notes/ops", "what to do")
+    kbhub("base", "context", "add", "/", "all of it")
+    kbhub("base", "context", "add", "notes/ops", "what to do")
     monkeypatch.chdir(environment.project / "knowledge")
-    assert kbhub("context", "add", "the shop").out.startswith("project is: the shop\n")
+    assert kbhub("base", "context", "add", "the shop").out.startswith("project is: the shop\n")
 
     assert kbhub("ls", "notes", "--files").out.split(",")[-1] == "all of it / what to do\n"
     assert kbhub("search", "rollback", "--files", "-n", "1").out.endswith(",rollback.md,all of it / the shop\n")
-    assert "notes/ops/  what to do" in kbhub("context", "list").out
-    assert kbhub("context", "rm").code == 0
-    assert kbhub("context", "rm").code == 2
+    assert "notes/ops/  what to do" in kbhub("base", "context", "list").out
+    assert kbhub("base", "context", "rm").code == 0
+    assert kbhub("base", "context", "rm").code == 2
 
 
 def test_lines_around_matches_are_shown_as_grep_does(kbhub):
@@ -129,22 +136,22 @@ def test_lines_of_a_document_are_chosen_and_numbered(kbhub):
 
 
 def test_cleanup_asks_before_it_deletes(kbhub, environment, monkeypatch):
-    kbhub("index")
-    kbhub("bases", "remove", "notes")
+    kbhub("admin", "index")
+    kbhub("base", "remove", "notes")
     index = next((environment.hub().cache / "bases").glob("notes-*.db"))
 
-    dry = kbhub("cleanup", "--dry-run")
-    asked = kbhub("cleanup")
+    dry = kbhub("admin", "cleanup", "--dry-run")
+    asked = kbhub("admin", "cleanup")
     assert (dry.code, asked.code) == (0, 2)
     assert str(index) in dry.out
     assert "--yes" in asked.err
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
-    assert kbhub("cleanup").code == 0
+    assert kbhub("admin", "cleanup").code == 0
     assert index.exists()
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    assert "freed" in kbhub("cleanup").out
+    assert "freed" in kbhub("admin", "cleanup").out
     assert not index.exists()
-    assert "Nothing to delete" in kbhub("cleanup").out
+    assert "Nothing to delete" in kbhub("admin", "cleanup").out
 
 
 class Terminal(io.StringIO):
@@ -155,11 +162,11 @@ class Terminal(io.StringIO):
 
 
 def test_pulling_passes_over_what_is_no_checkout(kbhub, environment):
-    assert kbhub("index", "--pull").code == 0
-    named = kbhub("index", "--pull", "notes")
+    assert kbhub("admin", "index", "--pull").code == 0
+    named = kbhub("admin", "index", "--pull", "notes")
     assert "notes: not pulled. It is not a git checkout." in named.err
     make_repository(environment.home / "notes")
-    pulled = json.loads(kbhub("index", "--pull", "--json").out)["pulled"]
+    pulled = json.loads(kbhub("admin", "index", "--pull", "--json").out)["pulled"]
     assert {one["base"]: one["state"] for one in pulled} == {"project": "skipped", "notes": "skipped"}
 
 

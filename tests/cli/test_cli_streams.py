@@ -38,7 +38,7 @@ def in_shell(environment, command: str, **changes: str):
 
 @POSIX
 def test_closed_streams_read_and_write_nothing(project, kbhub, monkeypatch):
-    done = in_shell(project, "kbhub index <&- >&- 2>&- && kbhub read nowhere.md >&- 2>&-")
+    done = in_shell(project, "kbhub admin index <&- >&- 2>&- && kbhub read nowhere.md >&- 2>&-")
     assert (done.returncode, done.stderr) == (1, "")
     assert (project.project / "knowledge" / "crate.md").read_text("utf-8") == "# Crates\n\nA crate is a parcel.\n"
     monkeypatch.setattr(sys, "stdin", None)
@@ -80,10 +80,10 @@ def test_an_endless_argument_makes_no_endless_message(project, kbhub):
 
 
 COMMANDS = (
-    *("ask crate", "audit", "bases list", "ls", "write new.md --text x", "delete crate.md", "restore --list"),
-    *("tags", "remember x", "memories", "recall x", "dev log show", "dev log clear", "gaps", "distil c x"),
-    *("trust --list", "doctor", "doctor --fix", "index", "search crate", "read crate.md", "status"),
-    *("related crate.md", "cleanup"),
+    *("ask crate", "audit", "base list", "ls", "doc write new.md --text x", "doc delete crate.md"),
+    *("doc restore --list", "ls --tags", "remember x", "memories", "recall x", "dev log show", "dev log clear", "gaps"),
+    *("doc distil c x", "base trust --list", "doctor", "doctor --fix", "admin index", "search crate", "read crate.md"),
+    *("status", "related crate.md", "admin cleanup"),
 )
 
 

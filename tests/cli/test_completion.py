@@ -32,7 +32,7 @@ def test_the_script_knows_every_command_and_its_shell_accepts_it(script, shell, 
 
 COMPLETED = {
     "kbhub sea": ["search"],
-    "kbhub bases re": ["remove", "rename"],
+    "kbhub base re": ["remove", "rename"],
     "kbhub search --mo": ["--mode"],
     "kbhub search --mode h": ["hybrid"],
 }

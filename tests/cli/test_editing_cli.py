@@ -25,59 +25,84 @@ def text_of(environment, path):
 
 
 def test_a_document_is_written_and_changed(kbhub, environment):
-    assert kbhub("write", "new", "--text", "# New").out.startswith("Created new.md  #")
-    done = json.loads(kbhub("write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").out)
+    assert kbhub("doc", "write", "new", "--text", "# New").out.startswith("Created new.md  #")
+    done = json.loads(
+        kbhub("doc", "write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").out
+    )
     assert done["action"] == "appended"
-    assert "lines" in kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"]).out
-    again = kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"], code=1)
+    assert "lines" in kbhub("doc", "write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"]).out
+    again = kbhub("doc", "write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"], code=1)
     assert "changed since" in again.err
     assert text_of(environment, "a.md") == "---\nx: 1\n---\n# A\n\n## Log\n\n- one\n- two\n\nEnd.\n"
 
 
 def test_keys_are_json_or_text(kbhub, environment):
-    kbhub("write", "a", "--mode", "update", "--set", 'tags=["a"]', "--set", "n=3", "--set", "s=a: b", "--unset", "x")
+    kbhub(
+        "doc",
+        "write",
+        "a",
+        "--mode",
+        "update",
+        "--set",
+        'tags=["a"]',
+        "--set",
+        "n=3",
+        "--set",
+        "s=a: b",
+        "--unset",
+        "x",
+    )
     assert text_of(environment, "a.md").startswith("---\ntags: [a]\nn: 3\ns: 'a: b'\n---\n# A\n")
 
 
 def test_text_is_read_from_standard_input(kbhub, environment):
-    kbhub("write", "über", "-", stdin="# Über\n".encode())
+    kbhub("doc", "write", "über", "-", stdin="# Über\n".encode())
     assert text_of(environment, "über.md").endswith("# Über\n")
-    assert "UTF-8" in kbhub("write", "latin", "-", stdin=b"\xff", code=2).err
+    assert "UTF-8" in kbhub("doc", "write", "latin", "-", stdin=b"\xff", code=2).err
     assert not (environment.project / "knowledge" / "latin.md").exists()
 
 
 def test_wrong_usage_is_one_line_and_code_2_and_a_refusal_code_1(kbhub):
     for line, code in (
-        *[("write x", 2), ("write x --text a -", 2), ("write a --mode update --set novalue", 2), ("restore", 2)],
-        *[("write a --mode update --set x=null", 2), ("restore a --list", 2), ("restore --empty-older-than -1", 2)],
-        ("restore --list --empty-older-than 1", 2),
-        *[("write a --text x", 1), ("write ../x --text x", 1), ("delete none", 1)],
+        *[
+            ("doc write x", 2),
+            ("doc write x --text a -", 2),
+            ("doc write a --mode update --set novalue", 2),
+            ("doc restore", 2),
+        ],
+        *[
+            ("doc write a --mode update --set x=null", 2),
+            ("doc restore a --list", 2),
+            ("doc restore --empty-older-than -1", 2),
+        ],
+        ("doc restore --list --empty-older-than 1", 2),
+        *[("doc write a --text x", 1), ("doc write ../x --text x", 1), ("doc delete none", 1)],
     ):
         done = kbhub(*line.split(), code=code)
         assert (done.out, done.err.count("\n")) == ("", 1), line
 
 
 def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
-    kbhub("index")
-    done = kbhub("delete", "a")
-    assert "kbhub restore" in done.out
+    kbhub("admin", "index")
+    done = kbhub("doc", "delete", "a")
+    assert "kbhub doc restore" in done.out
     assert done.err == "kbhub: Broken now: index.md:1\n"
-    assert "a.md" in kbhub("restore", "--list").out
-    assert kbhub("restore", "a.md").out.startswith("Restored a.md")
-    assert kbhub("restore", "--list").out == "The trash is empty.\n"
-    kbhub("delete", "a")
-    assert len(json.loads(kbhub("restore", "--list", "--json").out)["entries"]) == 1
-    assert kbhub("restore", "--empty-older-than", "1").out == "Deleted 0 documents for good.\n"
-    assert kbhub("restore", "--empty-older-than", "0").out == "Deleted 1 document for good.\n"
+    assert "a.md" in kbhub("doc", "restore", "--list").out
+    assert kbhub("doc", "restore", "a.md").out.startswith("Restored a.md")
+    assert kbhub("doc", "restore", "--list").out == "The trash is empty.\n"
+    kbhub("doc", "delete", "a")
+    assert len(json.loads(kbhub("doc", "restore", "--list", "--json").out)["entries"]) == 1
+    assert kbhub("doc", "restore", "--empty-older-than", "1").out == "Deleted 0 documents for good.\n"
+    assert kbhub("doc", "restore", "--empty-older-than", "0").out == "Deleted 1 document for good.\n"
 
 
 def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
     for name in ("a", "a.md", "project@a", "knowledge/a.md", "./knowledge/a"):
-        kbhub("delete", name)
-        assert kbhub("restore", name).out.startswith("Restored a.md  ")
+        kbhub("doc", "delete", name)
+        assert kbhub("doc", "restore", name).out.startswith("Restored a.md  ")
     assert (environment.project / "knowledge" / "a.md").exists()
-    for command in ("delete", "restore"):
-        assert kbhub(command, "nothing", code=1).err.startswith("kbhub: ")
+    for command in ("doc delete", "doc restore"):
+        assert kbhub(*command.split(), "nothing", code=1).err.startswith("kbhub: ")
 
 
 def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, monkeypatch):
@@ -92,48 +117,60 @@ def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, mo
         assert [one["path"] for one in kbhub("ls", place, "--json").json["documents"]] == ["runbooks/rollback.md"]
     assert len(kbhub("ls", "./knowledge", "--json").json["documents"]) == 3
     assert kbhub("related", "./knowledge/a.md", "--json").json["ref"] == "a.md"
-    assert kbhub("write", "knowledge/a.md", "--mode", "append", "--text", "End.").out.startswith("Appended a.md ")
-    assert kbhub("rename", "knowledge/a.md", "knowledge/runbooks/").out.startswith("Renamed a.md to runbooks/a.md")
-    assert kbhub("rename", "knowledge/runbooks/a.md", "knowledge/").out.startswith("Renamed runbooks/a.md to a.md")
+    assert kbhub("doc", "write", "knowledge/a.md", "--mode", "append", "--text", "End.").out.startswith(
+        "Appended a.md "
+    )
+    assert kbhub("doc", "rename", "knowledge/a.md", "knowledge/runbooks/").out.startswith(
+        "Renamed a.md to runbooks/a.md"
+    )
+    assert kbhub("doc", "rename", "knowledge/runbooks/a.md", "knowledge/").out.startswith(
+        "Renamed runbooks/a.md to a.md"
+    )
 
     monkeypatch.chdir(environment.project / "knowledge" / "runbooks")
     assert kbhub("read", "rollback.md").out == "# Rollback\n\nAgain.\n"
     assert kbhub("read", "../../../../home/notes/vim.md").out == "# Vim\n"
     assert kbhub("ls", "../runbooks", "--json").json["documents"][0]["path"] == "runbooks/rollback.md"
-    assert kbhub("delete", "../a").out.startswith("Deleted a.md")
+    assert kbhub("doc", "delete", "../a").out.startswith("Deleted a.md")
 
 
 def test_a_new_document_goes_where_a_path_from_the_working_directory_leads(kbhub, environment, monkeypatch):
     """It is not nested, unless the base has a folder of that name; in a base, paths begin at its top."""
-    assert kbhub("write", "knowledge/foo", "--text", "# Foo").out.startswith("Created foo.md ")
-    assert kbhub("write", "./knowledge/guides/foo.md", "--text", "# Foo").out.startswith("Created guides/foo.md ")
-    assert kbhub("write", "knowledge", "--text", "# Foo").out.startswith("Created knowledge.md ")
-    assert kbhub("write", "elsewhere/foo", "--text", "# Foo").out.startswith("Created elsewhere/foo.md ")
+    assert kbhub("doc", "write", "knowledge/foo", "--text", "# Foo").out.startswith("Created foo.md ")
+    assert kbhub("doc", "write", "./knowledge/guides/foo.md", "--text", "# Foo").out.startswith(
+        "Created guides/foo.md "
+    )
+    assert kbhub("doc", "write", "knowledge", "--text", "# Foo").out.startswith("Created knowledge.md ")
+    assert kbhub("doc", "write", "elsewhere/foo", "--text", "# Foo").out.startswith("Created elsewhere/foo.md ")
     assert not (environment.project / "knowledge" / "knowledge").exists()
 
     monkeypatch.chdir(environment.project / "knowledge" / "guides")
-    assert kbhub("write", "bar", "--text", "# Bar").out.startswith("Created bar.md ")
-    assert kbhub("write", "../other/bar", "--text", "# Bar").out.startswith("Created other/bar.md ")
-    assert "outside" in kbhub("write", "../../bar", "--text", "# Bar", code=1).err
+    assert kbhub("doc", "write", "bar", "--text", "# Bar").out.startswith("Created bar.md ")
+    assert kbhub("doc", "write", "../other/bar", "--text", "# Bar").out.startswith("Created other/bar.md ")
+    assert "outside" in kbhub("doc", "write", "../../bar", "--text", "# Bar", code=1).err
 
     monkeypatch.chdir(environment.project)
     (environment.project / "knowledge" / "knowledge").mkdir()
-    assert kbhub("write", "knowledge/bar", "--text", "# Bar").out.startswith("Created knowledge/bar.md ")
+    assert kbhub("doc", "write", "knowledge/bar", "--text", "# Bar").out.startswith("Created knowledge/bar.md ")
 
 
 def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
-    kbhub("index")
-    done = kbhub("rename", "a", "b/")
+    kbhub("admin", "index")
+    done = kbhub("doc", "rename", "a", "b/")
     assert "1 link broken now:\n  index.md:1:  a.md → b/a.md" in done.out
     assert "--update-links" in done.err
-    kbhub("write", "index", "--mode", "update", "--text", "[a](b/a.md)")
-    assert "1 link updated" in kbhub("rename", "b/a.md", "c.md", "--update-links").out
+    kbhub("doc", "write", "index", "--mode", "update", "--text", "[a](b/a.md)")
+    assert "1 link updated" in kbhub("doc", "rename", "b/a.md", "c.md", "--update-links").out
     assert text_of(environment, "index.md") == "[a](c.md)\n"
 
 
 def test_what_is_shown_moves_no_cursor(kbhub, environment):
     environment.write(f"knowledge/{HOSTILE}.md", f"[x]({HOSTILE}/../a.md) [a](a.md)\n")
-    kbhub("index")
-    shown = [kbhub("rename", "a", "b"), kbhub("delete", f"{HOSTILE}.md"), kbhub("restore", "--list")]
+    kbhub("admin", "index")
+    shown = [
+        kbhub("doc", "rename", "a", "b"),
+        kbhub("doc", "delete", f"{HOSTILE}.md"),
+        kbhub("doc", "restore", "--list"),
+    ]
     for done in shown:
         assert not set("\x1b\x07\u202e") & set(done.out + done.err)

@@ -38,5 +38,5 @@ def test_a_search_does_not_load_what_only_others_need(environment):
 
 
 def test_a_command_loads_its_own_module_and_no_other(environment):
-    names, _ = loaded(environment, ["bases list --csv", "memories --csv"], "name.startswith('kbhub.cli.commands.')")
+    names, _ = loaded(environment, ["base list --csv", "memories --csv"], "name.startswith('kbhub.cli.commands.')")
     assert names == [["kbhub.cli.commands.bases"], ["kbhub.cli.commands.bases", "kbhub.cli.commands.memories"]]

@@ -1,4 +1,4 @@
-"""`kbhub rerank` and `kbhub embed`, for pipelines."""
+"""`kbhub dev rerank` and `kbhub dev embed`, for pipelines."""
 
 from __future__ import annotations
 

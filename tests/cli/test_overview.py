@@ -10,13 +10,13 @@ from kbhub.cli.commands.basics import overview
 
 def test_status_tells_what_there_is_and_what_changed_since(kbhub, environment):
     environment.write("knowledge/c.md", "# C\n")
-    kbhub("index")
+    kbhub("admin", "index")
     assert "tags" not in kbhub("status").out
     assert "memories" not in kbhub("status").out
     (environment.project / "knowledge/c.md").unlink()
     environment.write("knowledge/a.md", "---\ntags: [ops, web]\n---\n# A\n")
     environment.write("knowledge/b.md", "---\ntags: [ops]\n---\n# B\n")
-    assert kbhub("index").code == 0
+    assert kbhub("admin", "index").code == 0
     assert kbhub("remember", "staging restarts at noon").code == 0
     fresh = kbhub("status", "--json").json
     environment.write("knowledge/b.md", "# B is another and longer now\n")

@@ -94,13 +94,13 @@ def test_gaps_are_found_listed_and_closed(kbhub, environment):
 
 def test_index_looks_after_the_log(kbhub, environment):
     ask_often(environment, COFFEE)
-    assert f"New gap: {COFFEE}" in kbhub("index")[2]
-    assert "gap" not in kbhub("index")[2]
+    assert f"New gap: {COFFEE}" in kbhub("admin", "index")[2]
+    assert "gap" not in kbhub("admin", "index")[2]
 
 
 @pytest.mark.parametrize(
     ("command", "mode", "code"),
-    [(("index",), 0o500, 0), (("dev", "log", "show"), 0, 1), (("status",), 0, 0)],
+    [(("admin", "index"), 0o500, 0), (("dev", "log", "show"), 0, 1), (("status",), 0, 0)],
 )
 def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environment, command, mode, code):
     kbhub("search", "how long are sessions kept")
@@ -115,7 +115,7 @@ def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environme
     ]
     assert done.err.splitlines() == said
     assert len(said) == (command != ("status",))
-    assert ("unchanged" in done.out) == (command == ("index",))
+    assert ("unchanged" in done.out) == (command == ("admin", "index"))
 
 
 def test_switched_off_it_says_so(kbhub, monkeypatch):
@@ -131,12 +131,12 @@ def test_what_was_asked_cannot_act_on_a_terminal(kbhub):
 
 
 def test_search_is_measured_on_what_was_asked(kbhub):
-    code, _, err = kbhub("eval", "--log")
+    code, _, err = kbhub("dev", "eval", "--log")
     assert code == 2
     assert "has no query whose document was read" in err
     kbhub("search", "how long are sessions kept")
     kbhub("read", "cache.md")
-    code, out, _ = kbhub("eval", "--log", "--mode", "keyword", "--json")
+    code, out, _ = kbhub("dev", "eval", "--log", "--mode", "keyword", "--json")
     (dataset,) = json.loads(out)["datasets"]
 
     assert code == 0

@@ -52,7 +52,7 @@ def team(environment, kbhub):
     for file in TEAM.rglob("*.md"):
         environment.write(f"knowledge/{file.relative_to(TEAM).as_posix()}", file.read_bytes())
     kbhub("remember", "--tag", "deploys", "Deploys wait for the board " + "that is green and not red " * 9)
-    kbhub("index")
+    kbhub("admin", "index")
     return environment
 
 

@@ -174,7 +174,7 @@ def test_files_that_take_too_long_cost_themselves_until_they_are_too_many(monkey
         left_out = parser.parse("b.docx", "docx", GOOD)
         assert left_out.lines == ()
         assert "such as a.docx" in left_out.problems[0]
-        assert "kbhub index --full" in left_out.problems[0]
+        assert "kbhub admin index --full" in left_out.problems[0]
     with IsolatedParser() as other:
         assert "All is well." in told(other, GOOD)[0]
 

@@ -143,7 +143,7 @@ def command(hub, kbhub, monkeypatch):
     """Runs the command in the project, in a terminal unless it has a standard input."""
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    return lambda *arguments, **options: kbhub("distil", *arguments, **options)
+    return lambda *arguments, **options: kbhub("doc", "distil", *arguments, **options)
 
 
 def test_the_argument_comes_first(command):

@@ -207,7 +207,7 @@ def test_docs_are_not_written(environment):
 def test_a_project_base_outside_the_repository_is_not_written(environment):
     (environment.project.parent / "shop.knowledge").mkdir()
     hub = environment.hub()
-    with pytest.raises(WriteRefused, match="kbhub trust --writable"):
+    with pytest.raises(WriteRefused, match="kbhub base trust --writable"):
         write_document(hub, "x", text="# X")
     hub.trust.add(environment.project.parent / "shop.knowledge", environment.project.parent / "shop.knowledge", True)
 

@@ -96,16 +96,16 @@ def test_consent_is_a_persons_and_nothing_in_a_clone_gives_it(environment, clock
 
 
 def test_consent_is_asked_for_taken_back_and_shown(shop, environment, kbhub):
-    listed = kbhub("trust", "--list", "--json", code=0).json["grants"]
+    listed = kbhub("base", "trust", "--list", "--json", code=0).json["grants"]
     assert [grant["use"] for grant in listed] == ["documents"]
-    assert "documents" in kbhub("trust", "--list", code=0).out
+    assert "documents" in kbhub("base", "trust", "--list", code=0).out
 
-    kbhub("trust", "--revoke", str(environment.project), code=0)
+    kbhub("base", "trust", "--revoke", str(environment.project), code=0)
 
     assert not may_speak(environment.hub())
-    kbhub("trust", "--documents", code=0)
+    kbhub("base", "trust", "--documents", code=0)
     assert may_speak(environment.hub())
-    assert kbhub("trust", "--documents", "--writable", code=2).err
+    assert kbhub("base", "trust", "--documents", "--writable", code=2).err
 
 
 def test_without_a_project_there_is_nothing_to_allow(environment):

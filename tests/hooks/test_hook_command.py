@@ -103,15 +103,15 @@ def test_the_daemon_takes_the_directory_from_the_event_and_counts_what_is_read(
     assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT)))
     monkeypatch.chdir(environment.project)
     assert hook("prompt", sent("claude-code", "prompt", tmp_path, prompt=PROMPT, session="s-2")) == ""
-    assert kbhub("hooks", "--json", code=0).json["delivered"] == 1
-    assert kbhub("hooks", "--json", code=0).json["read"] == 0
+    assert kbhub("admin", "hooks", "--json", code=0).json["delivered"] == 1
+    assert kbhub("admin", "hooks", "--json", code=0).json["read"] == 0
 
     daemon.ask({"method": "tools/call", "params": {"name": "read", "arguments": {"refs": "refunds.md:3:3"}}})
 
     state = hooks_state(shop, ())
     assert (state.deliveries, state.delivered, state.read) == (1, 1, 1)
     assert "1 read afterwards" in kbhub("status", code=0).out
-    assert "1 read afterwards" in kbhub("hooks", code=0).out
+    assert "1 read afterwards" in kbhub("admin", "hooks", code=0).out
     assert told(hook("prompt", sent("claude-code", "prompt", "/nonexistent", prompt=PROMPT, session="s-3")))
 
 
@@ -243,7 +243,7 @@ def test_the_command_is_for_clients(kbhub, environment, monkeypatch):
     done = kbhub("hook", "prompt", "--client", "codex")
 
     assert (done.code, done.out) == (2, "")
-    assert "Run `kbhub hooks`" in done.err
+    assert "Run `kbhub admin hooks`" in done.err
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="elsewhere the process itself reads the log")

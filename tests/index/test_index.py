@@ -179,7 +179,7 @@ def test_an_interrupted_transaction_leaves_nothing(index):
 def test_a_missing_index_says_how_to_make_it(tmp_path):
     """Between its first byte and its first table a file is no damaged index."""
     path = tmp_path / "new.db"
-    for told in ("kbhub index ops", "not exist yet"):
+    for told in ("kbhub admin index ops", "not exist yet"):
         with pytest.raises(IndexUnavailable, match=told), SqliteIndex(path, "ops").snapshot():
             pass
         path.touch()

@@ -188,7 +188,7 @@ def test_a_ref_to_nothing_is_an_error(hub, shop):
 
     with pytest.raises(DocumentNotFound, match=r"Did you mean .*guides/deploy\.md"):
         related(hub, "guides/deplyo.md")
-    with pytest.raises(DocumentNotFound, match="kbhub index project"):
+    with pytest.raises(DocumentNotFound, match="kbhub admin index project"):
         related(hub, "new.md")
 
 

@@ -56,18 +56,18 @@ def test_related_and_tags_in_every_format(kbhub):
     assert out.startswith('"kind","direction","hop","docid","ref"')
     _, out, _ = kbhub("related", "a.md", "--files", "--kind", "link")
     assert ",b.md," in out
-    _, out, _ = kbhub("tags", "--csv")
+    _, out, _ = kbhub("ls", "--tags", "--csv")
     assert '"tag","count","own"\n"ops",2,1\n"ops/red",1,1\n' == out
-    _, out, _ = kbhub("tags", "nothing", "--md")
+    _, out, _ = kbhub("ls", "--tags", "nothing", "--md")
     assert out.startswith("| docid | ref |")
 
 
 def test_tags_are_shown_as_a_tree(kbhub):
-    assert kbhub("tags") == (0, "#ops (2)\n  #ops/red (1)\n", "")
+    assert kbhub("ls", "--tags") == (0, "#ops (2)\n  #ops/red (1)\n", "")
 
 
 def test_documents_of_tags_are_shown_with_their_way(kbhub):
-    code, out, err = kbhub("tags", "ops", "opp", "--limit", "3")
+    code, out, err = kbhub("ls", "--tags", "ops", "opp", "--limit", "3")
 
     assert 0 == code
     assert ["a.md", "b.md", "c.md"] == [line.split()[1] for line in out.splitlines()]
@@ -77,7 +77,7 @@ def test_documents_of_tags_are_shown_with_their_way(kbhub):
 
 def test_wrong_usage_of_tags(kbhub):
     for arguments in (("--all", "--limit", "3"), ("--hops", "4"), ("--in", "nothing"), ("--json", "--csv")):
-        kbhub("tags", *arguments, code=2)
+        kbhub("ls", "--tags", *arguments, code=2)
 
 
 def test_hostile_texts_stay_where_they_are(hostile):

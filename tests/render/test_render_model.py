@@ -280,7 +280,7 @@ def test_nothing_here_is_one_sentence_and_the_problems():
     )
 
     assert model.answer(nothing_here(none))[0] == (
-        "No knowledge is active here: no project, and no global base. `kbhub bases add DIR` adds a folder of notes.\n"
+        "No knowledge is active here: no project, and no global base. `kbhub base add DIR` adds a folder of notes.\n"
         "Problem: notes: /n is gone."
     )
     assert model.answer(nothing_here(off))[0] == (

@@ -280,11 +280,11 @@ def test_many_problems_are_cut_short():
 def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
     """Its problem has the remedy; `kbhub init` would refuse."""
     shown = status_text(
-        problems=(Problem(subject="project", message="/w/.kbhub.json leads to /n; run `kbhub trust`."),),
+        problems=(Problem(subject="project", message="/w/.kbhub.json leads to /n; run `kbhub base trust`."),),
         looked_for=("/w/.kbhub.json",),
     )
 
-    assert "kbhub trust" in shown
+    assert "kbhub base trust" in shown
     assert "kbhub init" not in shown
 
 
@@ -297,7 +297,7 @@ def test_trust_is_told_in_words():
 
     assert text(trust_report(grants, (), listed=False)) == (
         "/w/.kbhub.json may\n  have its knowledge in /n, and agents may write there\n  keep its index in /c\n"
-        "Revoke with `kbhub trust --revoke /w/.kbhub.json`."
+        "Revoke with `kbhub base trust --revoke /w/.kbhub.json`."
     )
     assert text(trust_report((), (pointer,), listed=False)) == "/w/.kbhub.json is no longer trusted."
     assert text(trust_report((), (), listed=True)) == "Nothing is trusted."

@@ -26,7 +26,7 @@ def shown(result, query):
 def test_two_signals_of_one_ranking_are_said_to_be_too_many(environment, kbhub):
     environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
     told = "Hits of 2 signals were requested, but only the keyword signal ran."
-    kbhub("index")
+    kbhub("admin", "index")
     one = kbhub("search", "release", "--mode", "keyword", "--min-signals", "2")
     both = kbhub("search", "release", "--min-signals", "2", code=0)
 

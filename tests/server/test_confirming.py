@@ -125,7 +125,7 @@ async def test_a_pointer_that_was_refused_is_not_asked_about_again(clone, mode):
     hub = clone.hub()
     (grant,) = hub.trust.entries()
     assert (grant.use, grant.target) == ("refused", clone.home / "notes")
-    assert "kbhub trust" in hub.discovery().problem_of("project")
+    assert "kbhub base trust" in hub.discovery().problem_of("project")
     hub.trust.add(grant.pointer, grant.target)
     assert [grant.use for grant in hub.trust.entries()] == ["knowledge"]
 
@@ -165,4 +165,4 @@ async def test_a_client_that_cannot_ask_is_told_the_command(clone, mode):
     async with Client(create_server(clone.hub()), mode=mode) as client:
         text, _ = await told(client, "status")
 
-    assert "kbhub trust" in text
+    assert "kbhub base trust" in text

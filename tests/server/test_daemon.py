@@ -292,7 +292,7 @@ def test_a_window_loads_nothing_heavy():
 
 
 def test_stop_says_that_no_daemon_runs(kbhub):
-    done = kbhub("stop", code=0)
+    done = kbhub("admin", "stop", code=0)
 
     assert (done.out, done.err) == ("No daemon is running.\n", "")
 
@@ -309,9 +309,9 @@ def test_status_names_the_daemon_and_stop_ends_it_and_windows_go_on(place, begin
 
     told, text = kbhub("status", "--json", code=0).json["daemon"], kbhub("status", code=0).out
     assert (told["pid"], told["version"]) == (old, __version__)
-    assert f"process {told['pid']} at {told['address']}, since {told['since']}; stop it with `kbhub stop`" in text
+    assert f"process {told['pid']} at {told['address']}, since {told['since']}; stop it with `kbhub admin stop`" in text
     write_record(folder, replace(read_record(folder), version="0.0.1"))
-    assert ", version 0.0.1; stop it with `kbhub stop`" in kbhub("status", code=0).out
+    assert ", version 0.0.1; stop it with `kbhub admin stop`" in kbhub("status", code=0).out
 
     done = stop(folder)
 

@@ -172,7 +172,7 @@ async def test_without_roots_the_answer_is_that_nothing_is_here(notes, mode):
 
     assert result.is_error is False
     assert "No knowledge is active here" in text_of(result)
-    assert "`kbhub bases add DIR`" in text_of(result)
+    assert "`kbhub base add DIR`" in text_of(result)
 
 
 async def test_a_client_that_refuses_its_roots_is_answered(notes, roots):

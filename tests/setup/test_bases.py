@@ -81,7 +81,7 @@ def test_a_second_place_is_added_to_the_first(folders):
     [
         (NewBase("~/nowhere"), "nowhere does not exist; a base is a folder of Markdown. Create it first."),
         (NewBase("~/notes/a.md"), "a.md is not a directory; a base is a folder of Markdown. Name its folder."),
-        (NewBase("n2=~/notes"), "kbhub bases rename notes n2"),
+        (NewBase("n2=~/notes"), "kbhub base rename notes n2"),
         (NewBase("notes=~/team"), "Choose another id"),
         (NewBase("project=~/team"), "reserved"),
         (NewBase("a/b=~/team"), "must not have"),

@@ -190,7 +190,7 @@ def test_an_index_that_is_behind_is_brought_in_step(shop, change, check, subject
     finding = the_finding(shop)
     assert (check, subject, True, "warning") == (finding.check, finding.subject, finding.fixable, finding.level)
     assert said in finding.message
-    assert check != "freshness" or f"`kbhub index {subject}`" in finding.remedy
+    assert check != "freshness" or f"`kbhub admin index {subject}`" in finding.remedy
     repaired(shop)
     assert [] == found(shop)
 
@@ -331,9 +331,9 @@ FAULTS = {
                             ("pointer", "error", "knowledge: ")),
     # without its target there is no project base; without its cache directory there is
     "an untrusted pointer": (lambda shop: private_pointer(shop, knowledge="~/private"),
-                             ("pointer", "error", "`kbhub trust /", "/.kbhub.json`")),
+                             ("pointer", "error", "`kbhub base trust /", "/.kbhub.json`")),
     "an untrusted cache": (lambda shop: private_pointer(shop, knowledge="./knowledge", cacheDir="~/private"),
-                           ("pointer", "warning", "`kbhub trust /", "/.kbhub.json`")),
+                           ("pointer", "warning", "`kbhub base trust /", "/.kbhub.json`")),
     "a malformed store": (broken_store, ("trust", "error", "data/trust.json")),
 }  # fmt: skip
 
@@ -400,7 +400,7 @@ def test_grants_that_lead_nowhere_are_named_with_the_command(shop):
     assert ["It is trusted but no longer exists.", f"It is trusted to point to {shop.home / 'lost'}"] == [
         finding.message.partition(", which")[0] for finding in findings
     ]
-    assert all(f"kbhub trust --revoke {finding.subject}" in finding.remedy for finding in findings)
+    assert all(f"kbhub base trust --revoke {finding.subject}" in finding.remedy for finding in findings)
 
 
 def test_nothing_to_search_is_said_with_what_to_do(environment):

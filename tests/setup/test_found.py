@@ -1,4 +1,4 @@
-"""`kbhub bases add --found`: what clients keep of this project is found, and nothing of another."""
+"""`kbhub base add --found`: what clients keep of this project is found, and nothing of another."""
 
 import hashlib
 import json
@@ -292,12 +292,12 @@ def test_a_folder_that_is_a_base_of_other_settings_stays_what_it_is_and_comments
 
 
 def test_the_command_takes_one_of_the_two(kbhub, environment):
-    assert kbhub("bases", "add").code == 2
-    assert kbhub("bases", "add", "--found", ".").code == 2
-    assert kbhub("bases", "add", "--found", "--writable").code == 2
-    assert "keep nothing of" in kbhub("bases", "add", "--found", code=1).out
+    assert kbhub("base", "add").code == 2
+    assert kbhub("base", "add", "--found", ".").code == 2
+    assert kbhub("base", "add", "--found", "--writable").code == 2
+    assert "keep nothing of" in kbhub("base", "add", "--found", code=1).out
     claude_log(environment, environment.project, "hello")
-    assert "Added claude-" in kbhub("bases", "add", "--found", code=0).out
+    assert "Added claude-" in kbhub("base", "add", "--found", code=0).out
 
 
 def test_without_a_project_nothing_is_found(environment):

@@ -106,8 +106,8 @@ def test_a_new_folder_is_created_where_it_is_named_and_says_what_it_replaces(env
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"enabled": false}', 'says "enabled": false'), ("{broken", "line 1"), ('{"knowledge": "/"}', "kbhub trust"),
-        ('{"knowledge": "gone"}', "not a directory"),
+        ('{"enabled": false}', 'says "enabled": false'), ("{broken", "line 1"),
+        ('{"knowledge": "/"}', "kbhub base trust"), ('{"knowledge": "gone"}', "not a directory"),
     ],
 )  # fmt: skip
 def test_a_pointer_is_never_overwritten_and_why_it_cannot_be_used_is_said(environment, content, said, name):
@@ -255,7 +255,7 @@ def test_a_pointer_to_the_project_itself_is_a_dot(environment):
     """Not `./.`; and read-only, as `docs/` would be, until the user allows writing."""
     made = point(environment, environment.project)
     assert read_jsonc(made.made[0]) == {"knowledge": ".", "readOnly": True}
-    assert "kbhub trust --writable" in made.notes[0]
+    assert "kbhub base trust --writable" in made.notes[0]
     base = project_base(environment)
     assert (base.path, base.writable) == (environment.project, False)
     made.made[0].unlink()

@@ -1,4 +1,4 @@
-"""`kbhub bases add --docs`: documentation of libraries, of the version that the project pins, from what is on disk."""
+"""`kbhub base add --docs`: documentation of libraries, of the version that the project pins, from what is on disk."""
 
 from __future__ import annotations
 

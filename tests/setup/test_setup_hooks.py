@@ -140,7 +140,7 @@ def test_hooks_are_asked_for_where_a_person_sets_up(account):
 
     assert "Register hooks, too" in err
     assert commands(file)
-    assert "kbhub trust --documents" in out + err
+    assert "kbhub base trust --documents" in out + err
     assert "`/hooks`" in out
     account.file(".cursor/mcp.json", "{}")
     assert "Register hooks" not in account.run("--client", "cursor", typed="y\n")[2]  # it has none
@@ -178,10 +178,10 @@ def test_status_and_hooks_name_the_clients_that_run_them(account, kbhub):
     install(account, "claude-code")
     account.file(".claude.json", CLAUDE)
     account.run("--client", "claude-code", "--hooks", "--yes")
-    assert kbhub("hooks", "--json", code=0).json["clients"] == ["Claude Code"]
-    out = kbhub("hooks", code=0).out
+    assert kbhub("admin", "hooks", "--json", code=0).json["clients"] == ["Claude Code"]
+    out = kbhub("admin", "hooks", code=0).out
     assert "Claude Code" in out
-    assert "`kbhub trust --documents`" in out
+    assert "`kbhub base trust --documents`" in out
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_status_and_hooks_name_the_clients_that_run_them(account, kbhub):
 def test_hooks_name_the_plugin_of_claude_code(account, kbhub, settings, clients):
     """As `claude plugin install`, `disable` and `uninstall` leave its settings."""
     account.file(FILES["claude-code"], json.dumps(settings))
-    assert kbhub("hooks", "--json", code=0).json["clients"] == clients
+    assert kbhub("admin", "hooks", "--json", code=0).json["clients"] == clients
 
 
 INSTALLED = {"version": 2, "plugins": {"kbhub@kbhub": [{"scope": "project"}]}}
@@ -224,7 +224,7 @@ def test_hooks_name_the_plugin_of_this_project(account, kbhub, environment, user
     environment.write("src/pay.py", "")
 
     for arguments in ((), ("--root", str(environment.project / "src"))):
-        assert kbhub("hooks", "--json", *arguments, code=0).json["clients"] == clients
+        assert kbhub("admin", "hooks", "--json", *arguments, code=0).json["clients"] == clients
 
 
 @pytest.mark.parametrize("installed", [None, {}, {"plugins": []}, {"plugins": {"other@kbhub": []}}])
@@ -233,22 +233,22 @@ def test_a_clone_that_names_the_plugin_has_no_hooks_until_it_is_installed(accoun
     environment.write(".claude/settings.json", json.dumps({"enabledPlugins": {"kbhub@kbhub": True}}))
     if installed is not None:
         account.file(".claude/plugins/installed_plugins.json", json.dumps(installed))
-    assert kbhub("hooks", "--json", code=0).json["clients"] == []
+    assert kbhub("admin", "hooks", "--json", code=0).json["clients"] == []
 
 
 def test_hooks_that_run_twice_are_told(account, kbhub):
     install(account, "claude-code")
     account.file(FILES["claude-code"], json.dumps({"enabledPlugins": {"kbhub@kbhub": True}}))
     account.file(".claude.json", CLAUDE)
-    assert "twice" not in kbhub("hooks", code=0).out
+    assert "twice" not in kbhub("admin", "hooks", code=0).out
 
     account.run("--client", "claude-code", "--hooks", "--yes")
 
-    out = kbhub("hooks", code=0).out
+    out = kbhub("admin", "hooks", code=0).out
     assert "Claude Code, Claude Code (plugin)\n" in out
     assert "twice      Claude Code runs every hook twice" in out
     account.run("--client", "claude-code", "--remove", "--yes")
-    assert "twice" not in kbhub("hooks", code=0).out
+    assert "twice" not in kbhub("admin", "hooks", code=0).out
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -87,8 +87,8 @@ def test_knowledge_that_lies_elsewhere_is_not_replaced(project, kbhub):
 
     (note,) = notes_of(project)
     assert note.startswith("4 Markdown files in this project (wiki/, adr/, knowledge/) are")
-    assert note.endswith("`kbhub bases add . --for .` includes them.")
-    kbhub("bases", "add", ".", "--for", ".", code=0)
+    assert note.endswith("`kbhub base add . --for .` includes them.")
+    kbhub("base", "add", ".", "--for", ".", code=0)
     assert notes_of(project) == ()
 
 

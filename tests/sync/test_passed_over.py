@@ -26,23 +26,23 @@ def mixed(environment):
 
 def test_index_status_and_audit_count_them_by_kind(mixed, environment, kbhub):
     """As text, with what would include them, and as data; nothing is said where there are none."""
-    assert f"  {TOLD}" in kbhub("index", code=0).out.splitlines()
+    assert f"  {TOLD}" in kbhub("admin", "index", code=0).out.splitlines()
     assert TOLD in kbhub("status", code=0).out
     assert f"project: {TOLD}" in kbhub("audit").err
-    assert kbhub("index", "--json").json["reports"][0]["passed_over"] == COUNTS
+    assert kbhub("admin", "index", "--json").json["reports"][0]["passed_over"] == COUNTS
     assert kbhub("status", "--json").json["bases"][0]["passed_over"] == COUNTS
     assert kbhub("audit", "--json").json["passed_over"] == {"project": COUNTS}
     assert "not indexed" not in kbhub("audit", "--check", "links").err
 
     for name in NAMES:
         (environment.project / "knowledge" / name).unlink()
-    assert "not indexed" not in kbhub("index").out + kbhub("status").out
+    assert "not indexed" not in kbhub("admin", "index").out + kbhub("status").out
 
 
 def test_what_include_names_is_taken_and_no_longer_counted(mixed, kbhub):
     mixed.write(".kbhub.json", '{"include": ["*.txt"]}')
 
-    (report,) = kbhub("index", "--json").json["reports"]
+    (report,) = kbhub("admin", "index", "--json").json["reports"]
 
     assert report["added"] == 3
     assert report["passed_over"] == {name: count for name, count in COUNTS.items() if name != ".txt"}

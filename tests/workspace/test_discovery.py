@@ -390,7 +390,7 @@ def test_in_a_worktree_the_main_worktrees_untracked_knowledge_and_sibling_count_
 
 def test_the_main_worktrees_link_that_leads_out_of_it_needs_trust(place, main):
     (main / "knowledge").symlink_to(place.knowledge("elsewhere"))
-    assert f"kbhub trust {main / 'knowledge'}" in place.problem(place.top / "trees/feature")
+    assert f"kbhub base trust {main / 'knowledge'}" in place.problem(place.top / "trees/feature")
 
 
 def test_a_git_file_that_the_other_repository_does_not_know_leads_to_no_main_worktree(place, main):
@@ -566,7 +566,7 @@ def test_any_other_target_waits_for_trust(place, knowledge):
     app = place.app("../private", "../app-private")
     (app / "link").symlink_to(place.knowledge("home/private"))
     pointer = place.pointer("work/app", {"knowledge": knowledge})
-    assert f"`kbhub trust {pointer}`" in place.problem(app)
+    assert f"`kbhub base trust {pointer}`" in place.problem(app)
     place.trust(pointer)
     assert place.project(app).path == Path(os.path.realpath(app / knowledge.replace("~", str(place.home))))
     assert place.project(app).writable is False
@@ -579,7 +579,7 @@ def test_trust_ends_when_the_pointer_names_another_target(place):
     place.trust(place.pointer("work/app", {"knowledge": "../a"}))
     assert place.project(app).path == place.work / "a"
     place.pointer("work/app", {"knowledge": "../b"})
-    assert "kbhub trust" in place.problem(app)
+    assert "kbhub base trust" in place.problem(app)
 
 
 @pytest.mark.parametrize("name", ["knowledge", ".knowledge", "../app.knowledge"])
@@ -589,7 +589,7 @@ def test_a_link_that_leads_out_waits_for_trust_in_the_link(place, name):
     app = place.app()
     link = Path(os.path.normpath(app / name))
     link.symlink_to(secrets)
-    assert f"`kbhub trust {link}`" in place.problem(app)
+    assert f"`kbhub base trust {link}`" in place.problem(app)
     place.trust(link)
     assert place.project(app).path == secrets
 
@@ -605,13 +605,13 @@ def test_an_index_that_came_with_a_clone_is_not_opened_before_it_is_trusted(plac
     pointer = place.pointer("work/app", {"cacheDir": "../x"})
     found = place.discover(app)
     assert found.bases[0].cache_dir is None
-    assert f"`kbhub trust {pointer}`" in found.problems[0].message
+    assert f"`kbhub base trust {pointer}`" in found.problems[0].message
     place.trust(pointer)
     assert place.project(app).cache_dir == place.work / "x"
     place.pointer("work/app", {"cacheDir": ".other"})
     assert place.discover(app).bases[0].cache_dir is None
     place.pointer("work/app", {"knowledge": "../x"})  # no trust to read it
-    assert "kbhub trust" in place.problem(app)
+    assert "kbhub base trust" in place.problem(app)
 
 
 def test_a_sibling_and_a_base_without_git_are_read_only_until_trusted_for_writing(place):
@@ -655,7 +655,7 @@ def test_a_malformed_trust_store_is_a_problem_of_the_project_alone(place):
 def test_a_command_in_a_problem_is_quoted_for_the_shell(place):
     app = place.repository("work/my app; rm -rf x")
     pointer = place.pointer(app, {"knowledge": "~"})
-    assert f"`kbhub trust '{pointer}'`" in place.problem(app)
+    assert f"`kbhub base trust '{pointer}'`" in place.problem(app)
 
 
 def test_there_must_be_something_to_trust(place):

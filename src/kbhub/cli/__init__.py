@@ -17,38 +17,70 @@ VALUES = frozenset(("--root", "--config", "--cache-dir", "--base"))
 FLAGS = frozenset(("--verbose", "--json", "--csv", "--md", "--xml", "--files", "--no-pager"))
 """Common options, which may precede the command: with a value, and without."""
 
+TOP = {
+    "Find": ("search", "ask", "read", "related", "ls"),
+    "Remember": ("remember", "recall", "forget", "memories"),
+    "Set up": ("setup", "init", "base"),
+    "Look": ("ui", "status", "doctor", "audit", "gaps"),
+    "Write": ("doc",),
+    "Team": ("team",),
+    "Admin": ("admin",),
+    "Other": ("serve", "hook", "dev"),
+}
+"""Heading of `kbhub --help` → its commands, the last for `--help-all`. Any other first word is searched for."""
+
 GROUPS = {
-    "bases": ("add", "list", "remove", "rename", "show"),
-    "context": ("add", "list", "remove", "rm"),
+    "admin": ("cleanup", "hooks", "index", "stop"),
+    "base": ("add", "context", "list", "remove", "rename", "show", "trust"),
+    "base context": ("add", "list", "remove", "rm"),
     "dev": ("completion", "log", "schema"),
     "dev log": ("clear", "show"),
-    "memories": ("export", "import", "inbox", "move", "restore", "sync"),
+    "doc": ("delete", "distil", "rename", "restore", "write"),
+    "memories": ("export", "import", "inbox", "list", "move", "restore", "sync"),
 }
 """Command of the core → its subcommands."""
 
-ALONE = {"bases": "list", "context": "list", "dev log": "show"}
+ALONE = {"base": "list", "base context": "list", "dev log": "show"}
 """Command → its default subcommand; `memories` also works without one."""
 
-MOVED = ("completion", "embed", "log", "rerank", "schema")
-"""Commands whose names of before, without `dev`, work until the next release."""
+OLD = {
+    "bases": "base",
+    "tags": "ls --tags",
+    **{name: f"base {name}" for name in ("context", "trust")},
+    **{name: f"doc {name}" for name in ("delete", "distil", "rename", "restore", "write")},
+    **{name: f"team {name}" for name in ("publish", "pull")},
+    **{name: f"admin {name}" for name in ("cleanup", "hooks", "index", "stop")},
+    **{name: f"dev {name}" for name in ("completion", "embed", "eval", "log", "rerank", "schema")},
+}
+"""Name of before → the present one; it works until the next release."""
 
-_HELP = ("--help", "-h")
-_NO_COMMAND = (*_HELP, "--version")
+HELP_ALL, HELP_OPTIONS = "--help-all", ["help", "options"]
+HELP = ("--help", "-h", HELP_ALL)
+_NO_COMMAND = (*HELP, "--version")
 _WORDS = {"help": "--help", "version": "--version", "-V": "--version"}
 """Common attempts → the option that does it."""
+
+SHORT = 3
+"""Letters of a command that too many other words resemble."""
 
 
 def arranged(given: Sequence[str]) -> list[str]:
     """Move the command to the front, before common options, and add the default subcommand if none is named.
 
-    `help COMMAND` becomes `COMMAND --help`.
+    `help COMMAND` becomes `COMMAND --help`, an old name the present one, and words that name no command a search.
     """
     common, rest = _leading(given)
-    if rest and (option := _WORDS.get(rest[0])):
-        return [*rest[1:], option]
+    if rest == HELP_OPTIONS:
+        return rest
+    if rest and (option := _WORDS.get(rest[0])) and (option in HELP or not rest[1:]):
+        return arranged([*rest[1:], option])
     if not rest or rest[0].startswith("-"):
         return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)
-    command, rest = (["dev"] if rest[0] in MOVED else rest[:1]), rest[rest[0] not in MOVED :]
+    if rest[0] in OLD:
+        rest[:1] = OLD[rest[0]].split()
+    elif _is_query(rest):
+        rest.insert(0, "search")
+    command, rest = rest[:1], rest[1:]
     while known := subcommands(" ".join(command)):
         more, after = _leading(rest)
         if after and after[0] in known:
@@ -60,14 +92,46 @@ def arranged(given: Sequence[str]) -> list[str]:
     return [*command, *common, *rest]
 
 
+def old_name(given: Sequence[str]) -> str | None:
+    """Return the old name of a command that a command line uses."""
+    words = [word for word in _leading(given)[1] if word != "help"][:1]
+    return words[0] if words and words[0] in OLD else None
+
+
+def nearest(word: str) -> str | None:
+    """Return the command that a word misspells by one letter: added, left out, wrong or swapped with the next."""
+    return next((name for names in TOP.values() for name in names if len(name) > SHORT and _is_near(word, name)), None)
+
+
+def _is_near(word: str, name: str) -> bool:
+    while word and word[:1] == name[:1]:
+        word, name = word[1:], name[1:]
+    while word and word[-1:] == name[-1:]:
+        word, name = word[:-1], name[:-1]
+    return max(len(word), len(name)) < len("ab") or (len(word) == len("ab") and word == name[::-1])
+
+
+def _is_query(words: Sequence[str]) -> bool:
+    """Return whether words, of which the first may name a command, are to be searched for."""
+    first, *more = words
+    if any(first in names for names in TOP.values()) or (nearest(first) and all(word.startswith("-") for word in more)):
+        return False
+    return first not in {name.partition(" ")[0] for name in _added()}
+
+
 def subcommands(command: str) -> list[str]:
     """Return the subcommands of a command, those of extensions among them."""
     if command == "serve":  # every window of an editor starts it, and needs no extension so early
         return []
-    from kbhub.workspace.extensions import extensions  # noqa: PLC0415 - as above
-
-    known = [name.rpartition(" ") for extension in extensions() for name in extension.commands]
+    known = (name.rpartition(" ") for name in _added())
     return [*GROUPS.get(command, ()), *(name for group, _, name in known if group == command)]
+
+
+def _added() -> list[str]:
+    """Return the commands of extensions."""
+    from kbhub.workspace.extensions import extensions  # noqa: PLC0415 - see `subcommands`
+
+    return [name for extension in extensions() for name in extension.commands]
 
 
 def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -85,4 +149,4 @@ def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_option(word: str) -> bool:
-    return word.startswith("-") and word not in _HELP
+    return word.startswith("-") and word not in HELP

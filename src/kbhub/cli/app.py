@@ -21,7 +21,7 @@ from cyclopts import (
 )
 
 from kbhub import __version__
-from kbhub.cli import FLAGS, VALUES
+from kbhub.cli import FLAGS, HELP, HELP_ALL, HELP_OPTIONS, TOP, VALUES, nearest
 from kbhub.cli.console import complain
 from kbhub.errors import KbhubError, UsageError
 from kbhub.workspace.extensions import commands_in, extensions
@@ -42,18 +42,43 @@ _SPACE_BESIDE = 20
 """Minimum width of the descriptions."""
 
 
+_HEADING, _COMMAND = 10, 8
+"""Width of the first two columns of the list of commands."""
+
+COMMON, MORE = "Common options", "More options"
+_FOLDED = {COMMON: "Common options: `kbhub help options`", MORE: f"More options: `{HELP_ALL}`", [*TOP][-1]: ""}
+"""Title of what a short help leaves out → what it says instead."""
+
+
 class HelpColumns:
     """Help formatter for cyclopts, of a group of commands whose modules need not be loaded."""
+
+    asked: list[str] = []  # noqa: RUF012
+    """The command line."""
 
     def __init__(self, group: str = "") -> None:
         self._group = group
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:  # noqa: ARG002
         """Print a group of commands, arguments or options."""
-        if panel.entries:
-            entries = [(_names(entry), _description(entry)) for entry in panel.entries]
-            entries = [(names, about or self._summary(names)) for names, about in entries]
-            _print(console, _panel_text(str(panel.title), entries, console.width))
+        title = str(panel.title)
+        if not panel.entries:
+            return
+        if title in _FOLDED and not {HELP_ALL, HELP_OPTIONS[-1]} & {*self.asked}:
+            if _FOLDED[title]:
+                _print(console, _FOLDED[title])
+            return
+        entries = [(_names(entry), _description(entry)) for entry in panel.entries]
+        entries = [(names, about or self._summary(names)) for names, about in entries]
+        if title in TOP:
+            entries = sorted(entries, key=lambda entry: TOP[title].index(entry[0]))
+            heads = [title, *[""] * (len(entries) - 1)]
+            entries = [
+                (f"{head:{_HEADING}}{name:{_COMMAND}}", about)
+                for head, (name, about) in zip(heads, entries, strict=True)
+            ]
+        text = _panel_text(title, entries, console.width)
+        _print(console, text.removeprefix(f"{title}:\n").rstrip("\n") if title in TOP else text)
 
     def _summary(self, names: str) -> str:
         paths = (f"{self._group} {name}".strip() for name in names.split(", "))
@@ -97,7 +122,8 @@ def _plain(text: Any) -> str:
 
 
 def _print(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    if HelpColumns.asked != HELP_OPTIONS or text.startswith(COMMON):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str:
@@ -116,80 +142,78 @@ def _panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str
 
 
 _TABLE = """\
-ask | basics:ask | [OPTIONS] QUESTION…
-    Answer a question from the documents, with a citation for every sentence.
-audit | upkeep:audit | [OPTIONS] [BASE…]
-    Find problems in documents: broken links and refs, duplicates, stale documents, inconsistent tags and more.
-bases list | bases:list_ | [OPTIONS]
-    List all your bases, and any others that are active here.
-bases add | bases:add | [OPTIONS] PATH|ID=PATH
-    Add a folder of Markdown files as a base.
-bases remove | bases:remove | [OPTIONS] ID
-    Remove a base from ~/.kbhub.json. Its documents are not touched.
-bases rename | bases:rename | [OPTIONS] OLD NEW
-    Change the id of a base. Its folder and index stay the same.
-bases show | bases:show | [OPTIONS] ID
-    Show the details of a base.
-context add | bases:add_context | [OPTIONS] [BASE[/PATH]] TEXT
-    Describe a base, or a path in a base.
-context list | bases:list_contexts | [OPTIONS] [BASE[/PATH]]
-    List the descriptions of bases and paths.
-context rm | bases:remove_context | [OPTIONS] [BASE[/PATH]]
-    Remove the description of a base or path.
-ls | bases:ls | [OPTIONS] [BASE[/PATH]]
-    List documents with their docids, titles, dates and tags.
-cleanup | bases:cleanup | [OPTIONS]
-    Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub eval`, cached answers.
 search | search:search | [OPTIONS] QUERY…
     Search all active bases.
+ask | basics:ask | [OPTIONS] QUESTION…
+    Answer a question from the documents, with citations.
 read | basics:read | [OPTIONS] REF…
     Print documents, or parts of them, as they are on disk.
-index | upkeep:index | [OPTIONS] [BASE…]
-    Sync the indexes of bases with their files.
-ui | ui:ui | [OPTIONS]
-    Open kbhub in the browser: search with explanations, answers, documents and their graph, memories, gaps, health.
-status | basics:status | [OPTIONS]
-    Show the workspace, its bases and indexes, and any problems.
-doctor | upkeep:doctor | [OPTIONS]
-    Check that everything works, and say how to fix what does not.
-init | basics:init | [OPTIONS]
-    Choose what kbhub searches here, or create a knowledge/ folder.
-trust | basics:trust | [OPTIONS] [POINTER]
-    Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
-serve | daemon:serve | [OPTIONS]
-    Run the MCP server on standard input and output, for a coding agent.
-stop | daemon:stop | [OPTIONS]
-    Stop the shared daemon.
-write | documents:write | [OPTIONS] REF
-    Create or change a document, leaving the rest of it byte for byte the same.
-delete | documents:delete | [OPTIONS] REF
-    Move a document to kbhub's trash, and list the links this breaks.
-restore | documents:restore | [OPTIONS] [NAME]
-    Restore a deleted document. Never overwrites a file.
-rename | documents:rename | [OPTIONS] REF NEW
-    Move a document to another path in its base, and list the links this breaks.
-related | documents:related | [OPTIONS] REF
-    Show documents related to one: by links, backlinks, `related` in front matter, shared tags, or meaning.
-tags | documents:tags | [OPTIONS] [TAG…]
-    List all tags with their number of documents, or the documents with any of the given tags.
+related | lists:related | [OPTIONS] REF
+    Show documents related to one, by links, tags or meaning.
+ls | lists:ls | [OPTIONS] [BASE[/PATH]]
+    List documents, or tags and the documents that have them.
 remember | memories:remember | [OPTIONS] TEXT… | -
-    Remember something for this project, or change or confirm a memory.
+    Remember something, or change or confirm a memory.
 recall | memories:recall | [OPTIONS] QUERY…
     Print the best matching memories in full.
 forget | memories:forget | [OPTIONS] [ID…]
-    Forget memories, by id or by filter. Their files stay in the trash for a while.
+    Forget memories, by id or by filter.
+setup | setup:setup | [OPTIONS]
+    Register kbhub with the coding agents on this machine.
+init | basics:init | [OPTIONS]
+    Choose what kbhub searches here, or create knowledge/.
+base list | bases:list_ | [OPTIONS]
+    List all your bases, and any others that are active here.
+base add | bases:add | [OPTIONS] PATH|ID=PATH
+    Add a folder of Markdown files as a base.
+base remove | bases:remove | [OPTIONS] ID
+    Remove a base from ~/.kbhub.json. Its documents are not touched.
+base rename | bases:rename | [OPTIONS] OLD NEW
+    Change the id of a base. Its folder and index stay the same.
+base show | bases:show | [OPTIONS] ID
+    Show the details of a base.
+base context list | bases:list_contexts | [OPTIONS] [BASE[/PATH]]
+    List the descriptions of bases and paths.
+base context add | bases:add_context | [OPTIONS] [BASE[/PATH]] TEXT
+    Describe a base, or a path in a base.
+base context rm | bases:remove_context | [OPTIONS] [BASE[/PATH]]
+    Remove the description of a base or path.
+base trust | basics:trust | [OPTIONS] [POINTER]
+    Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
+ui | ui:ui | [OPTIONS]
+    Open kbhub in the browser.
+status | basics:status | [OPTIONS]
+    Show the workspace, its bases and indexes, and problems.
+doctor | upkeep:doctor | [OPTIONS]
+    Check the installation, and say how to fix what fails.
+audit | upkeep:audit | [OPTIONS] [BASE…]
+    Find problems in documents, such as broken links.
+gaps | upkeep:gaps | [OPTIONS]
+    List questions asked repeatedly that no document answers.
 memories sync | exchange:sync | [OPTIONS]
     Sync this project's memories with your other machines, through a ref of a git remote.
-hooks | memories:hooks | [OPTIONS]
-    Show which clients run hooks, whether this project allows them, and what they delivered.
-hook | memories:hook | EVENT --client NAME
-    Answer a hook of a coding agent. Clients run this; for a summary, run `kbhub hooks`.
-gaps | upkeep:gaps | [OPTIONS]
-    List the questions that are asked repeatedly and that no document answers.
-setup | setup:setup | [OPTIONS]
-    Register kbhub with the coding agents and other MCP clients on this machine.
-distil | documents:distil | [OPTIONS] MODEL [TEXT]
+doc write | documents:write | [OPTIONS] REF
+    Create or change a document, leaving the rest of it byte for byte the same.
+doc rename | documents:rename | [OPTIONS] REF NEW
+    Move a document to another path in its base, and list the links this breaks.
+doc delete | documents:delete | [OPTIONS] REF
+    Move a document to kbhub's trash, and list the links this breaks.
+doc restore | documents:restore | [OPTIONS] [NAME]
+    Restore a deleted document. Never overwrites a file.
+doc distil | documents:distil | [OPTIONS] MODEL [TEXT]
     Save a chat answer as a document, with links to documents similar in meaning.
+admin index | upkeep:index | [OPTIONS] [BASE…]
+    Sync the indexes of bases with their files.
+admin cleanup | bases:cleanup | [OPTIONS]
+    Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub dev eval`, cached answers.
+admin stop | daemon:stop | [OPTIONS]
+    Stop the shared daemon.
+admin hooks | memories:hooks | [OPTIONS]
+    Show which clients run hooks, whether this project allows them, and what they delivered.
+serve | daemon:serve | [OPTIONS]
+    Run the MCP server on standard input and output.
+hook | memories:hook | EVENT --client NAME
+    Answer a hook of a coding agent.
 dev schema | setup:schema | [OPTIONS] [NAME]
     Print the JSON Schema of the global config, a pointer, a memory, or the input or output of a tool.
 dev completion | setup:completion | [OPTIONS] SHELL
@@ -212,9 +236,11 @@ COMMANDS |= {
 
 app = App(
     name="kbhub",
-    help="Search the Markdown knowledge of a project and your own, from the shell and from coding agents.\n\nRun "
-    "`kbhub COMMAND --help` for a command's options and an example. Common options, such as `--root DIR` and "
-    "`--json`, may come before or after the command.",
+    help="Search the Markdown knowledge of a project and your own, from the shell and from coding agents.\n\n"
+    "`kbhub QUERY…` is the same as `kbhub search QUERY…`. `kbhub COMMAND --help` has a command's options and an "
+    "example, `kbhub help options` what every command takes, such as --root DIR and --json.",
+    usage="kbhub COMMAND | QUERY…",
+    help_flags=HELP,
     group_parameters=Group("Options", sort_key=1),
     version=__version__,
     help_format="plaintext",
@@ -228,15 +254,25 @@ app = App(
 )
 _GROUPS = {
     **{name: about for extension in extensions() for name, about in extension.groups.items()},
-    "bases": ("[COMMAND]", "List, add, remove and rename your bases, in ~/.kbhub.json.\n\nWithout a command, `list`."),
-    "context": ("[COMMAND]", "Describe what is where, for people and agents.\n\nWithout a command, `list`."),
-    "dev": ("COMMAND", "For scripts and the curious: vectors, grades, schemas, shell completion, the query log."),
+    "admin": ("COMMAND", "Sync indexes, free space, stop the daemon."),
+    "base": ("[COMMAND]", "Add, describe or trust bases, in ~/.kbhub.json.\n\nWithout a command, `list`."),
+    "base context": ("[COMMAND]", "Describe what is where, for people and agents.\n\nWithout a command, `list`."),
+    "dev": ("COMMAND", "For scripts and the curious: vectors, schemas, the log."),
+    "doc": ("COMMAND", "Write, rename, delete or restore documents."),
     "dev log": (
         "[COMMAND]",
         "Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
     ),
 }
 """Group of commands → its usage after the name, and its help."""
+
+
+_HEADINGS = {
+    name: group
+    for group, names in ((Group(title, sort_key=at), TOP[title]) for at, title in enumerate(TOP))
+    for name in names
+}
+"""Command → its heading in the list of commands."""
 
 
 def _register() -> None:
@@ -246,7 +282,14 @@ def _register() -> None:
         if words not in groups:
             parent, _, name = words.rpartition(" ")
             usage, about = _GROUPS.get(words, ("COMMAND", "Commands of an extension."))
-            made = App(name=name, help=about, usage=f"kbhub {words} {usage}", help_formatter=HelpColumns(words))
+            made = App(
+                name=name,
+                help=about,
+                usage=f"kbhub {words} {usage}",
+                help_formatter=HelpColumns(words),
+                group=_HEADINGS.get(words),
+                help_flags=HELP,
+            )
             group(parent).command(groups.setdefault(words, made))
         return groups[words]
 
@@ -254,13 +297,15 @@ def _register() -> None:
         parent, _, name = words.rpartition(" ")
         if parent == "memories":  # `memories_app` has it
             continue
-        names = ("rm", "remove") if words == "context rm" else name
-        group(parent).command(function, name=names, usage=f"kbhub {words} {usage}")
+        names = ("rm", "remove") if words == "base context rm" else name
+        group(parent).command(function, name=names, usage=f"kbhub {words} {usage}", group=_HEADINGS.get(words))
     app.command(
         "kbhub.cli.commands.memories:memories_app",
         name="memories",
-        help="List or search memories; export, import, move and restore them.\n\nExample: kbhub memories --tag deploy",
+        help="List or search memories; export, import or move them.\n\nExample: kbhub memories --tag deploy",
+        group=_HEADINGS["memories"],
     )
+    app["--help"].show = app["--version"].show = False
 
 
 _register()
@@ -277,8 +322,9 @@ _NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
 
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code; expected errors are printed as one line on standard error."""
+    HelpColumns.asked = arguments
     try:
-        code: int | None = app(arguments)
+        code: int | None = app(["search", "--help"] if arguments == HELP_OPTIONS else arguments)
     except CycloptsError as error:
         complain(_usage_text(error))
         return UsageError.exit_code
@@ -319,9 +365,11 @@ def _unknown_command(error: UnknownCommandError) -> str:
     """
     word = error.unused_tokens[0] if error.unused_tokens else ""
     names = [name for name in error.app or () if not name.startswith("-")]
-    nearest = "".join(f' Did you mean "{name}"?' for name in get_close_matches(word, names, n=1))
+    similar = "".join(f' Did you mean "{name}"?' for name in get_close_matches(word, names, n=1))
+    if not error.command_chain and nearest(word):
+        return f'Unknown command "{word}". Did you mean "{nearest(word)}"? To search for it: `kbhub search {word}`.'
     shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else ".")
-    return f'Unknown command "{word}".{nearest} Available commands: {shown}'
+    return f'Unknown command "{word}".{similar} Available commands: {shown}'
 
 
 def _name(argument: Argument) -> str:

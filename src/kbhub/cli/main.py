@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from kbhub.cli import ALONE, INTERRUPTED, UNWRITTEN, arranged
+from kbhub.cli import ALONE, INTERRUPTED, OLD, UNWRITTEN, arranged, old_name
 from kbhub.errors import KbhubError
 from kbhub.workspace.child_processes import be_frugal, collect_rarely, end_frugally
 
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return code
         code = _run(given)
         _write_out()
-        if given[:1] == ["dev"] and "dev" not in typed:
-            print(f"kbhub: `kbhub {given[1]}` is deprecated; use `kbhub dev {given[1]}`.", file=sys.stderr)  # noqa: T201
+        if old := old_name(typed):
+            print(f"kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.", file=sys.stderr)  # noqa: T201
         if code == 0 and " ".join(typed) in ALONE:
             print(f"kbhub: See `kbhub {' '.join(typed)} --help` for more.", file=sys.stderr)  # noqa: T201
         if arguments is None:  # the process is over, and not only a call

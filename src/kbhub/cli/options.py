@@ -51,8 +51,11 @@ if TYPE_CHECKING:
 _FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
 """Options that choose a format."""
 
-_SHARED = Parameter(name="*", group=Group("Common options", sort_key=2))
+_SHARED = Parameter(name="*", group=Group("Common options", sort_key=3))
 """The options of every command, a group of their own in the help."""
+
+RARE = Group("More options", sort_key=2)
+"""What only `--help-all` shows."""
 
 MOST_AROUND = 1000
 """Lines around a matching one; more are a document."""
@@ -143,22 +146,26 @@ class Hits(Value):
     all_: Annotated[bool, Parameter(name="--all")] = False
     """Show all hits."""
 
-    min_score: Annotated[float, Parameter(name="--min-score", metavar="X", validator=within("min_score"))] = 0.0
+    min_score: Annotated[
+        float, Parameter(name="--min-score", group=RARE, metavar="X", validator=within("min_score"))
+    ] = 0.0
     """Show only hits with at least this score, from 0 to 1."""
 
-    min_signals: Annotated[int, Parameter(name="--min-signals", metavar="N", validator=within("min_signals"))] = 1
+    min_signals: Annotated[
+        int, Parameter(name="--min-signals", group=RARE, metavar="N", validator=within("min_signals"))
+    ] = 1
     """Show only hits found by at least this many signals, of keyword and semantic."""
 
-    recency: Annotated[float, Parameter(name="--recency", metavar="X", validator=within("recency"))] = 0.0
+    recency: Annotated[float, Parameter(name="--recency", group=RARE, metavar="X", validator=within("recency"))] = 0.0
     """Prefer newer documents, from 0 (off) to 1 (half a year halves the score)."""
 
-    expand: Annotated[bool, Parameter(name="--expand")] = False
+    expand: Annotated[bool, Parameter(name="--expand", group=RARE)] = False
     """Ask a local Ollama model for other wordings first, unless the query already finds strong hits."""
 
-    expand_model: Annotated[str | None, Parameter(name="--expand-model", metavar="MODEL")] = None
+    expand_model: Annotated[str | None, Parameter(name="--expand-model", group=RARE, metavar="MODEL")] = None
     """Use this model for --expand instead of the one in the config; implies --expand."""
 
-    rerank: Annotated[bool, Parameter(name="--rerank")] = False
+    rerank: Annotated[bool, Parameter(name="--rerank", group=RARE)] = False
     """Rerank the best hits with a local Ollama model."""
 
     full: Annotated[bool, Parameter(name="--full")] = False
@@ -169,7 +176,7 @@ class Hits(Value):
     ] = None
     """Show matching lines with N lines before and after, like grep."""
 
-    line_numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
+    line_numbers: Annotated[bool, Parameter(name="--line-numbers", group=RARE)] = False
     """Number the lines."""
 
 
@@ -291,7 +298,7 @@ def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
     with progress_bars() as progress:
         for behind in freshen(hub, names, progress):
             if not behind.new_index and behind.files > most:
-                command = shlex.join(["kbhub", "index", behind.base])
+                command = shlex.join(["kbhub", "admin", "index", behind.base])
                 complain(
                     f"{behind.base}: {behind.files} files changed since the last sync; run `{command}` to index them."
                 )
@@ -360,7 +367,7 @@ def nothing_active(hub: Hub) -> list[str]:
     else:
         advice = (
             "No knowledge is active here: no project, and no base in the global config. Change to a project, name one "
-            "with --root DIR, or add a folder of notes with `kbhub bases add DIR`."
+            "with --root DIR, or add a folder of notes with `kbhub base add DIR`."
         )
     return [*places, advice, *base_suggestions.outside(hub)]
 

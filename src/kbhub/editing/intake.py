@@ -66,7 +66,7 @@ _MARKS = re.compile(r"^[#>*\-\s]+|[*_`#]+")
 
 
 class Distilled(Model):
-    """What `kbhub distil` saved."""
+    """What `kbhub doc distil` saved."""
 
     ref: str = Field(description="Ref of the document.")
     base: str = Field(description="Id of its base.")
@@ -105,7 +105,7 @@ def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_se
             "related": list(related) or None,
             "created": None,
         },
-        client="kbhub distil",
+        client="kbhub doc distil",
     )
     return Distilled(
         ref=written.ref,
@@ -200,7 +200,7 @@ _OF_THE_PATH = (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, e
 
 
 class Pulled(Model):
-    """What `kbhub pull` did."""
+    """What `kbhub team pull` did."""
 
     written: int = Field(description="Files written.")
     same: int = Field(description="Files that existed already.")

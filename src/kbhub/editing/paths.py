@@ -119,7 +119,7 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
     git = hub.discovery().workspace.git_root
     inside = git is not None and base.path.is_relative_to(git)
     why = "is read-only, by its pointer" if inside else "is outside the project's git repository"
-    return f"{base.path} {why}; allow writing there with `kbhub trust --writable`"
+    return f"{base.path} {why}; allow writing there with `kbhub base trust --writable`"
 
 
 def find_document(hub: Hub, ref: str) -> Location:

@@ -30,7 +30,7 @@ class Deleted(Model):
     base: str = Field(description="Id of its base.")
     path: str = Field(description="Its former path.")
     hash: str = Field(description="Hash of the content that was deleted.")
-    trash: str = Field(description="Its name in the trash, for `kbhub restore NAME`.")
+    trash: str = Field(description="Its name in the trash, for `kbhub doc restore NAME`.")
     indexed: bool = Field(description="Whether searches no longer find it; if not, they do until the next sync.")
     broken: tuple[str, ...] = Field((), description="Links that are broken now, as `ref:line`.")
 
@@ -100,7 +100,7 @@ def restore(hub: Hub, name: str) -> Restored:
     )
     entry = next(matches, None)
     if entry is None:
-        raise KbhubError(f"No {name!r} in the trash. List the trash with `kbhub restore --list`.")
+        raise KbhubError(f"No {name!r} in the trash. List the trash with `kbhub doc restore --list`.")
     base = next((base for base in hub.discovery().bases if base.path == entry.base_path), None)
     if base is None:
         reason = (

@@ -433,6 +433,6 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
         _, place = resolver.one(ref)
         base_links = graph.bases.get(place.base.id)
         if base_links is None or place.path not in base_links.documents:
-            reason = f"it is not indexed yet; run `kbhub index {place.base.id}`"
+            reason = f"it is not indexed yet; run `kbhub admin index {place.base.id}`"
             raise DocumentNotFound(resolver.ref(place), reason)
     return place.base.id, place.path

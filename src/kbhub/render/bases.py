@@ -36,7 +36,7 @@ PROBLEMS, MODEL_PROBLEMS = 20, 4
 FEW_PLACES = 4
 """Number of places up to which all are listed without `--verbose`; a folder three below its git root has 29."""
 
-NO_BASE = "No knowledge is active here: no project, and no global base. `kbhub bases add DIR` adds a folder of notes."
+NO_BASE = "No knowledge is active here: no project, and no global base. `kbhub base add DIR` adds a folder of notes."
 NO_PROJECT = "none; change to a project, or name one with --root DIR"
 INIT = "Run `kbhub init` to choose or create some."
 
@@ -164,7 +164,7 @@ def _daemon(status: Status) -> str:
     since = f", since {daemon.since}" if daemon.since else ""
     http = f", {daemon.http}" if daemon.http else ""
     other = f", version {daemon.version}" if daemon.version != status.version else ""
-    return f"process {daemon.pid} at {daemon.address}{http}{since}{other}; stop it with `kbhub stop`"
+    return f"process {daemon.pid} at {daemon.address}{http}{since}{other}; stop it with `kbhub admin stop`"
 
 
 def _problem(problem: Problem, base: str = "") -> Text:
@@ -207,7 +207,7 @@ def trust_report(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bo
     for pointer in dict.fromkeys(grant.pointer for grant in grants):
         lines += [f"{pointer} may", *(f"  {_grant(grant)}" for grant in grants if grant.pointer == pointer)]
         if not listed:
-            lines.append(f"Revoke with `{shlex.join(['kbhub', 'trust', '--revoke', str(pointer)])}`.")
+            lines.append(f"Revoke with `{shlex.join(['kbhub', 'base', 'trust', '--revoke', str(pointer)])}`.")
     lines = ["Nothing is trusted."] if listed and not grants else lines
     return Report(parts=[Line(line) for line in lines])
 
@@ -240,7 +240,7 @@ def bases_report(known: KnownBases) -> Report:
     ]
     problems = [_problem(Problem(subject=base.id, message=base.problem)) for base in known.bases if base.problem]
     none = say(
-        "No bases: none in {}, and none active here. Add one with `kbhub bases add PATH`.", Name(str(known.config))
+        "No bases: none in {}, and none active here. Add one with `kbhub base add PATH`.", Name(str(known.config))
     )
     fields = ("id", "path", "origin", "active", "for", "documents", "writable", "name", "description", "problem")
     return Report(
@@ -293,7 +293,7 @@ def found_report(found: FoundBases) -> Report:
         say(f"{'Added ' if base.added else ''}{{}}: {{}}", Name(base.id), Name(str(base.path))) for base in found.bases
     ]
     lines += [say("Left out, as it is a base with other settings: {}", Name(str(folder))) for folder in found.left]
-    foot = say("Active in {}. `kbhub bases remove ID` takes one out of all projects.", Name(str(found.project)))
+    foot = say("Active in {}. `kbhub base remove ID` takes one out of all projects.", Name(str(found.project)))
     return Report("", lines, foot=foot)
 
 

@@ -63,7 +63,7 @@ def edit_report(done: Written | Deleted | Restored | Renamed) -> Report:
         head = Item(Ref(done.ref, done.docid, both=True), label=done.action.capitalize(), marks=marks)
         return Report(head, notes=_labelled("Worth fixing", done.warnings), most_notes=MOST_NOTES, data=done)
     if isinstance(done, Deleted):
-        call = Call("delete_document", {"ref": done.trash, "restore": True}, f"kbhub restore {done.trash}")
+        call = Call("delete_document", {"ref": done.trash, "restore": True}, f"kbhub doc restore {done.trash}")
         marks = (say("{} restores it", call), *later)
         head = Item(Ref(done.ref, done.docid), label="Deleted", marks=marks)
         return Report(head, notes=_labelled("Broken now", done.broken), most_notes=MOST_NOTES, data=done)

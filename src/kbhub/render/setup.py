@@ -1,4 +1,4 @@
-"""Setup, doctor, hooks and the figures of `kbhub eval` as text."""
+"""Setup, doctor, hooks and the figures of `kbhub dev eval` as text."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def state_report(state: HooksState) -> Report:
         ("clients", ", ".join(state.clients) or "none; register them with `kbhub setup --hooks`"),
         (
             "allowed",
-            "yes" if state.allowed else "only memories that you wrote; allow the rest with `kbhub trust --documents`",
+            "yes"
+            if state.allowed
+            else "only memories that you wrote; allow the rest with `kbhub base trust --documents`",
         ),
         ("delivered", summary_line(state)),
         *(("twice", f"{one} {twice}") for one in state.clients if f"{one}{BY_PLUGIN}" in state.clients),

@@ -62,7 +62,7 @@ MODELS: Mapping[str, Weights] = MappingProxyType(
     }
 )
 """With a model's cosine. Fitted to leave-the-answer-out questions: each question asked of a base with its
-answer, of the same base without it, and of an unrelated base (`kbhub eval --without-answers`)."""
+answer, of the same base without it, and of an unrelated base (`kbhub dev eval --without-answers`)."""
 
 
 @struct

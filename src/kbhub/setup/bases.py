@@ -105,7 +105,7 @@ class KnownBase(Model):
 
 
 class KnownBases(Model):
-    """What `kbhub bases list` shows."""
+    """What `kbhub base list` shows."""
 
     config: Path = Field(description="The global config, which need not exist.")
     bases: tuple[KnownBase, ...] = Field((), description="The project base first, then by id.")
@@ -258,7 +258,7 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
 
 
 def remove_base(hub: Hub, name: str) -> BaseChange:
-    """Remove a base from the global config. Its documents stay, and its index stays until `kbhub cleanup`."""
+    """Remove a base from the global config. Its documents stay, and its index stays until `kbhub admin cleanup`."""
     path = config_file(hub)
     entry = _entry(hub, name)
 
@@ -275,7 +275,7 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
 
     edit_config(hub, edit)
     folder = folder_of(name, entry, path.parent, hub.options.home, hub.options.env)
-    note = f"The documents in {folder} are untouched. `kbhub cleanup` deletes the index."
+    note = f"The documents in {folder} are untouched. `kbhub admin cleanup` deletes the index."
     if entry.engine:
         note = f"The base in {shown_url(entry.engine)} is untouched."
     return BaseChange(id=name, path=folder, engine=entry.engine, config=path, changed=True, notes=(note,))
@@ -406,7 +406,7 @@ def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[s
         if other == name and not same:
             raise UsageError(
                 f"The base {name!r} is {other_entry.engine or other_folder} already. Choose another id with --id, "
-                f"or remove this one first: kbhub bases remove {name}."
+                f"or remove this one first: kbhub base remove {name}."
             )
         if other == name and len(entry) > 1:
             dumped = adapter(BaseEntry).dump_python(other_entry, mode="json", by_alias=True)
@@ -414,11 +414,11 @@ def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[s
             if {**fields, "knowledge": None} != {**entry, "knowledge": None}:
                 raise UsageError(
                     f"The base {name!r} already exists with other settings. Edit `bases.{name}` in {path}, or "
-                    f"remove it first: kbhub bases remove {name}."
+                    f"remove it first: kbhub base remove {name}."
                 )
         if other != name and same:
             raise UsageError(
-                f"{folder} is already the base {other!r}. `kbhub bases rename {other} {name}` gives it another id."
+                f"{folder} is already the base {other!r}. `kbhub base rename {other} {name}` gives it another id."
             )
 
 

@@ -36,7 +36,7 @@ from kbhub.workspace.files import ANSWERS, is_directory, read_regular
 from kbhub.workspace.project import TRUST_NAME
 
 BASES, EVALUATIONS = "bases", "eval"
-"""Folders in the cache directory: of the indexes, and of the corpora of `kbhub eval`."""
+"""Folders in the cache directory: of the indexes, and of the corpora of `kbhub dev eval`."""
 
 FILE_MODE = 0o600
 
@@ -158,7 +158,7 @@ class Spared(Model):
 
 
 class Cleanup(Model):
-    """Result of `kbhub cleanup`."""
+    """Result of `kbhub admin cleanup`."""
 
     cache: Path = Field(description="kbhub's cache directory.")
     found: tuple[Removable, ...] = Field((), description="What can go.")
@@ -229,7 +229,7 @@ def _rebuildable_caches(hub: Hub) -> Iterator[Removable]:
     for path in _listed(hub.cache / EVALUATIONS):
         facts = _facts(Path(folder, name) for folder, _, names in os.walk(path) for name in names)
         if _is_folder(path) and _CORPUS.fullmatch(path.name) and facts["age"] > RESTING_SECONDS:
-            yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub eval`", **facts)
+            yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub dev eval`", **facts)
     folder = hub.cache / ANSWERS
     if answers := _answers(folder):
         reason = f"cached model answers ({len(answers)}), requested again when needed"

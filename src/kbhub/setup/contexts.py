@@ -90,7 +90,7 @@ def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
     """
     text = clean({"": text})[""]
     if not text:
-        raise UsageError("A context needs a text: kbhub context add BASE/PATH TEXT.")
+        raise UsageError("A context needs a text: kbhub base context add BASE/PATH TEXT.")
     home = _home_of(hub, place)
     key = _key(hub, place)
     changed = _write(hub, home, key, text)
@@ -142,7 +142,7 @@ def parse_place(hub: Hub, text: str | None) -> ContextTarget:
     if not enclosing and text:
         raise unknown_base(text.partition("/")[0], known)
     if not enclosing:
-        raise UsageError(f"{cwd} is not in an active base; name one: kbhub context add BASE/PATH TEXT.")
+        raise UsageError(f"{cwd} is not in an active base; name one: kbhub base context add BASE/PATH TEXT.")
     base = max(enclosing, key=lambda candidate: len(candidate.path.parts))
     if not target.is_relative_to(base.path):
         raise UsageError(f"{text!r} is outside the base {base.id!r}.")
@@ -188,7 +188,7 @@ def _home_of(hub: Hub, place: ContextTarget) -> _Home:
     if base.id != PROJECT_ID:
         folder = base.path / "docs" if base.origin == "docs" else base.path
         raise UsageError(
-            f"The base {base.id!r} has no entry in any file. Add it first: kbhub bases add {base.id}={folder}."
+            f"The base {base.id!r} has no entry in any file. Add it first: kbhub base add {base.id}={folder}."
         )
     pointer = _pointer(hub, base)
     contexts = checked(Pointer, read_jsonc(pointer), pointer).contexts if pointer.exists() else {}

@@ -130,7 +130,7 @@ def point_to(
         trust_pointer(pointer, trust, writable=False, home=home)
     notes = _replaced(discovery, target)
     if read_only:
-        notes += ("Agents may read it, but not write there; `kbhub trust --writable` lets them.",)
+        notes += ("Agents may read it, but not write there; `kbhub base trust --writable` lets them.",)
     return Initialised(knowledge=target, made=(pointer,), trusted=not inside, notes=notes)
 
 
@@ -150,7 +150,7 @@ def _ensure_folder(folder: Path) -> bool:
     """Create a folder if it is missing, and return whether it is empty."""
     if folder.is_symlink():
         raise UsageError(
-            f"{folder} is a symlink and was left unchanged; allow it with `kbhub trust {folder}`, or remove it."
+            f"{folder} is a symlink and was left unchanged; allow it with `kbhub base trust {folder}`, or remove it."
         )
     try:
         folder.mkdir(exist_ok=True)

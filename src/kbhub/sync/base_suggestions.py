@@ -282,7 +282,7 @@ def _remedy(hub: Hub, root: Path, target: Path) -> str:
     folder, place = (relative, ".") if here else (str(target), str(directory))
     project = discovery.project
     if project and not project.path.is_relative_to(root):
-        return f"`{shlex.join(['kbhub', 'bases', 'add', folder, '--for', place])}`"
+        return f"`{shlex.join(['kbhub', 'base', 'add', folder, '--for', place])}`"
     if project and project.origin == "pointer":
         return f'`"knowledge": "{relative}"` in its .kbhub.json'
     return f"`{shlex.join(['kbhub', 'init', *([] if here else ['--root', place]), '--knowledge', folder])}`"

@@ -166,7 +166,7 @@ def choose(project: Path, package: Package, env: Mapping[str, str], home: Path) 
     if not there:
         looked = "the project's .venv, node_modules, the caches of Go and Cargo"
         raise UsageError(
-            f"No {package.name} on this machine; looked in {looked}. Install it, or `kbhub bases add` a folder."
+            f"No {package.name} on this machine; looked in {looked}. Install it, or `kbhub base add` a folder."
         )
     pin = next((pin for pin in pinned if package.version in (None, pin.version)), None)
     wanted = package.version or (pin and pin.version)

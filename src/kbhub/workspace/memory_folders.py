@@ -247,7 +247,7 @@ SHARED_FOLDER = "memories"
 
 NO_TEAM = (
     'No shared base here accepts memories. Set `"memories": true` for one in ~/.kbhub.json; its admin allows it '
-    "with `kbhub publish --to URL --memories`."
+    "with `kbhub team publish --to URL --memories`."
 )
 
 ABOUT_NAME = ".project.json"
@@ -464,7 +464,7 @@ def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discov
         path=folder,
         origin="config",
         name="Chat answers",
-        description="Answers of language models, saved by `kbhub distil`; not reviewed.",
+        description="Answers of language models, saved by `kbhub doc distil`; not reviewed.",
         writable=True,
     )
     return discovery.model_copy(update={"bases": (*bases, base)})

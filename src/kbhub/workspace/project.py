@@ -433,7 +433,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     if ".git" in target.parts:
         problem = "inside a .git folder, which cannot be a base. Name another folder."
     elif not allowed:
-        command = f"kbhub trust {shlex.quote(str(match.pointer))}"
+        command = f"kbhub base trust {shlex.quote(str(match.pointer))}"
         problem = f"outside the project, so it is not followed. If you want this, run `{command}`."
         if is_directory(target) and not trust.refuses(match.pointer, target):
             project.untrusted = (match.pointer, target)
@@ -476,7 +476,7 @@ def _cache_dir(match: Match, said: str, trust: TrustStore, home: Path, project: 
     cache = real_path(expand(said, home, match.folder))
     if trust.allows(match.pointer, cache, use="cacheDir"):
         return cache
-    command = f"kbhub trust {shlex.quote(str(match.pointer))}"
+    command = f"kbhub base trust {shlex.quote(str(match.pointer))}"
     message = (
         f"{match.pointer} sets the index folder to {_brief(cache)}; the index stays in the default place until "
         f"you run `{command}`."

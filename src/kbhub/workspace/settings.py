@@ -303,7 +303,7 @@ class BaseFields(Declared):
 
     cache_dir: PathText | None = None
     """Folder for the index, relative to this file; `~` is allowed. From a pointer, it is only used after `kbhub
-    trust`."""
+    base trust`."""
     name: str | None = None
     """Display name; defaults to the project folder's name or the id."""
     description: str | None = None
@@ -343,7 +343,7 @@ class Pointer(BaseFields):
     """Whether the repository's `docs/` is searched, too, as a base of its own; null means only if the folder is called
     `knowledge` or `.knowledge`."""
     read_only: bool = False
-    """Whether agents may not write documents there, unless you allow it with `kbhub trust --writable`."""
+    """Whether agents may not write documents there, unless you allow it with `kbhub base trust --writable`."""
     enabled: bool = True
     """`false` turns kbhub off for this project."""
 
@@ -440,7 +440,7 @@ class SearchSettings(Declared):
 
 
 DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
-"""Alias → name of a model for `kbhub distil`: which version answered, only its owner knows."""
+"""Alias → name of a model for `kbhub doc distil`: which version answered, only its owner knows."""
 
 
 Editor = Literal["vscode", "vscodium", "cursor", "windsurf", "zed", "idea", "sublime", "obsidian"]
@@ -455,7 +455,7 @@ class UiSettings(Declared):
 
 
 class DistilSettings(Declared):
-    """Model names for `kbhub distil`."""
+    """Model names for `kbhub doc distil`."""
 
     models: dict[str, str] = field(default_factory=DEFAULT_MODELS.copy)
     """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and

@@ -38,7 +38,7 @@ _FORGOTTEN = re.compile(r"(?P<stem>.+)\.\d+(?:-\d+)?")
 class TrashEntry(Model):
     """A deleted document."""
 
-    id: str = Field(description="Its name in the trash, for `kbhub restore`.")
+    id: str = Field(description="Its name in the trash, for `kbhub doc restore`.")
     ref: str = Field(description="Its former ref.")
     base: str = Field(description="Id of its base.")
     base_path: Path = Field(description="The base's folder.")

@@ -87,7 +87,7 @@ def vault(tmp_path):
 
 @pytest.fixture
 def evaluate(environment, monkeypatch, capsys):
-    """Runs `kbhub eval` in this process, for a user who has bases of their own."""
+    """Runs `kbhub dev eval` in this process, for a user who has bases of their own."""
     for name in [name for name in os.environ if name.startswith("KBHUB_")]:
         monkeypatch.delenv(name)
     environment.write("knowledge/noise.md", "# Rolling back\n\nHow do we roll back? Restore invoices.\n")

@@ -9,7 +9,7 @@ def test_an_evaluation_is_kept_and_shown(environment, kbhub):
     (environment.project / "set").mkdir()
     (environment.project / "set" / "a.md").write_text("A canary goes first.\n")
     (environment.project / "set" / "queries.jsonl").write_text('{"query": "canary", "expected": "a.md"}\n')
-    kbhub("eval", "set", code=0)
+    kbhub("dev", "eval", "set", code=0)
     (kept,) = kept_reports(environment.hub())
     assert kept.report.datasets[0].name == "set"
     folder = next(environment.hub().cache.glob("*/reports"))

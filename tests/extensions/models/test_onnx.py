@@ -408,7 +408,7 @@ def test_a_base_without_vectors_is_searched_as_ever(project):
 
 @installed
 def test_the_command_line_computes_them_at_once(project, kbhub):
-    kbhub("index", "--transformer", code=0)
+    kbhub("admin", "index", "--transformer", code=0)
 
     assert kbhub("status", "--json", code=0).json["bases"][0]["reranked"] == 2
 

@@ -181,7 +181,7 @@ def test_nothing_that_a_role_can_ask_depends_on_a_hidden_base(twin, cast, step):
     before = seen(twin, cast, step)
     words = " ".join(f"word{number}" for number in range(2_000))
     hide(twin, HIDDEN, {PATH: f"# Merger\n\nThe {WORD} is sold.\n", "c.md": f"# C\n\n{words}\n"})
-    with team.changing(twin.database.server(), HIDDEN, "kbhub publish"):
+    with team.changing(twin.database.server(), HIDDEN, "kbhub team publish"):
         pass
     for number in range(40):
         team.describe(twin.database.server(), f"{HIDDEN}{number}", description="d" * 300, memories=True)
@@ -203,7 +203,7 @@ def test_while_a_hidden_base_is_written_only_that_somebody_writes_is_seen(twin, 
     number = number_of(twin, HIDDEN)
     for connection in cast.values():
         connection.execute("LISTEN kbhub")
-    with team.changing(twin.database.server(), HIDDEN, "kbhub publish from ada@laptop"):
+    with team.changing(twin.database.server(), HIDDEN, "kbhub team publish from ada@laptop"):
         for connection in cast.values():
             locks = connection.execute("SELECT * FROM pg_locks").fetchall()
             sessions = connection.execute("SELECT * FROM pg_stat_activity").fetchall()

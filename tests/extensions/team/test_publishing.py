@@ -110,8 +110,8 @@ def test_a_dry_run_changes_nothing(twin):
 def test_a_second_publisher_is_told_who_the_first_is(twin):
     fill(twin)
     twin.publish()
-    with team.changing(twin.database.server(), "notes", "kbhub publish from ada@laptop"):
-        with pytest.raises(EngineUnavailable, match=r"'notes' is being written by kbhub publish from ada@laptop"):
+    with team.changing(twin.database.server(), "notes", "kbhub team publish from ada@laptop"):
+        with pytest.raises(EngineUnavailable, match=r"'notes' is being written by kbhub team publish from ada@laptop"):
             twin.publish()
         assert refs(twin.shared(), "deploy")
 
@@ -180,8 +180,8 @@ def test_a_name_that_could_do_harm_is_skipped_and_the_rest_is_pulled(twin, kbhub
     for draft in (".c.md.kbhub", ".outside.md.kbhub", "outside.md"):
         (target / draft).symlink_to(outside)
 
-    result = kbhub("pull", twin.database.url(), "notes", str(target), code=1)
-    again = kbhub("pull", twin.database.url(), "notes", str(target), "--json", code=1).json
+    result = kbhub("team", "pull", twin.database.url(), "notes", str(target), code=1)
+    again = kbhub("team", "pull", twin.database.url(), "notes", str(target), "--json", code=1).json
 
     assert f"{len(good)} files written to {target}, 0 already there, {len(HARMFUL) - 1} skipped" in result.out
     assert (again["written"], again["same"], again["kept"]) == (0, len(good), ["outside.md"])
@@ -309,7 +309,7 @@ def test_a_cut_connection_undoes_the_run(twin):
     def cut(*_) -> None:
         with psycopg.connect(twin.database.url(), autocommit=True) as connection:
             connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'kbhub publish%'"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'kbhub team pub%'"
             )
 
     with pytest.raises(EngineUnavailable, match=r"shut down|cut|terminat"):
@@ -325,11 +325,11 @@ def test_the_command_line_publishes_lists_and_pulls(twin, kbhub, tmp_path):
     config = twin.environment.home / ".kbhub.json"
     config.write_text(json.dumps({"bases": {"notes": str(twin.folder)}, "repos": {"*": ["notes"]}}))
 
-    done = kbhub("publish", "notes", "--to", url, "--description", "What we know", code=0)
-    listed = kbhub("publish", "--status", "--to", url, "--json", code=0).json
-    pulled = kbhub("pull", url, "notes", str(tmp_path / "copy"), code=0)
+    done = kbhub("team", "publish", "notes", "--to", url, "--description", "What we know", code=0)
+    listed = kbhub("team", "publish", "--status", "--to", url, "--json", code=0).json
+    pulled = kbhub("team", "pull", url, "notes", str(tmp_path / "copy"), code=0)
     grants = kbhub("team", "list", url, "--base", "notes", "--json", code=0).json
-    removed = kbhub("publish", "notes", "--to", url, "--remove", code=0)
+    removed = kbhub("team", "publish", "notes", "--to", url, "--remove", code=0)
 
     assert done.out.startswith("notes: 3 added")
     assert [(base["name"], base["documents"], base["description"]) for base in listed["bases"]] == [
@@ -347,7 +347,7 @@ def test_indexing_a_shared_base_says_who_does(twin, kbhub):
     config = twin.environment.home / ".kbhub.json"
     config.write_text(json.dumps({"bases": {"notes": {"engine": twin.database.url()}}, "repos": {"*": ["notes"]}}))
 
-    result = kbhub("index", "notes", code=0)
+    result = kbhub("admin", "index", "notes", code=0)
 
     assert "notes is a shared base: its publisher syncs it" in result.err
 
@@ -385,7 +385,7 @@ def test_watching_publishes_what_changes(twin):
     config.write_text(json.dumps({"bases": {"notes": str(twin.folder)}, "repos": {"*": ["notes"]}}))
     arguments = [
         sys.executable,
-        *("-W", "ignore", "-m", "kbhub", "publish", "notes", "--to"),
+        *("-W", "ignore", "-m", "kbhub", "team", "publish", "notes", "--to"),
         twin.database.url(),
         "--watch",
     ]
@@ -424,9 +424,9 @@ def test_the_how_to_works_as_written(twin, kbhub):
                 _, *arguments = shlex.split(line.partition("  #")[0].replace("~/", f"{home}/"))
                 if "--watch" in arguments:
                     continue
-                if arguments[:2] == ["bases", "add"]:  # by a member, who does not have the folder
+                if arguments[:2] == ["base", "add"]:  # by a member, who does not have the folder
                     config.write_text("{}")
-                url = twin.database.url("ada" if arguments[0] == "bases" else "postgres")
+                url = twin.database.url("ada" if arguments[0] == "base" else "postgres")
                 arguments = [one.replace("postgresql://kb.example/team", url) for one in arguments]
                 outputs.append(kbhub(*arguments, code=0).out)
         assert "lore@" in kbhub("remember", "Deploy on Mondays.", "--scope", "team", code=0).out

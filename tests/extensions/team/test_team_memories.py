@@ -47,13 +47,13 @@ def test_a_member_who_adds_the_base_remembers_in_it(people, twin, kbhub):
     url = twin.database.url(twin.database.role_name("ada"), "lore")
     config, gone = twin.environment.home / ".kbhub.json", "postgresql://127.0.0.1:1/team#lore"
 
-    offline = kbhub("bases", "add", gone, code=0)
+    offline = kbhub("base", "add", gone, code=0)
     assert "Could not find out whether agents may remember in it." in offline.out
     assert "memories" not in json.loads(config.read_text())["bases"]["lore"]
     config.write_text(config.read_text().replace(gone, url))
-    added = kbhub("bases", "add", url, code=0)
-    again = kbhub("bases", "add", url, code=0)
-    unknown = kbhub("bases", "add", twin.database.url(base="other"), code=0)
+    added = kbhub("base", "add", url, code=0)
+    again = kbhub("base", "add", url, code=0)
+    unknown = kbhub("base", "add", twin.database.url(base="other"), code=0)
 
     assert "Agents may remember in it, with the scope `team`." in added.out
     assert json.loads(config.read_text())["bases"]["lore"] == {"engine": url, "memories": True}
@@ -157,7 +157,7 @@ def test_documents_of_shared_bases_are_read_only(twin, kbhub):
     entry = {"engine": twin.database.url(), "writable": True, "timeout": 20}
     config.write_text(json.dumps({"bases": {"notes": entry}, "repos": {"*": ["notes"]}}))
 
-    result = kbhub("write", "notes@b.md", "--text", "# B")
+    result = kbhub("doc", "write", "notes@b.md", "--text", "# B")
 
     assert result.code != 0
     assert "is shared; change the files that its publisher publishes" in result.err

@@ -8,17 +8,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from kbhub.cli.console import confirmed, show_text, terminal_width
-from kbhub.cli.options import Common, Formats, Reply, bring_in_step, command, problem_lines, without_bases
+from kbhub.cli.options import Common, Formats, Reply, command, problem_lines
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.reading.lists import list_documents
 from kbhub.render.bases import (
     base_report,
     bases_report,
     change_report,
     cleanup_report,
     contexts_report,
-    documents_report,
     found_report,
     package_report,
 )
@@ -47,7 +45,7 @@ from kbhub.setup.found import add_found, add_package
 def list_(hub: Hub) -> KnownBases:
     """List all your bases, and any others that are active here.
 
-    Example: kbhub bases list --csv
+    Example: kbhub base list --csv
     """
     return list_bases(hub)
 
@@ -73,7 +71,7 @@ def add(
     The base is active in every project, or only below the folders given with --for. Comments and everything else in
     ~/.kbhub.json are preserved.
 
-    Example: kbhub bases add ops=~/work/handbook --for ~/work
+    Example: kbhub base add ops=~/work/handbook --for ~/work
 
     Args:
         path: The folder. Its name becomes the id, unless ID= precedes it.
@@ -106,7 +104,7 @@ def add(
 def remove(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> BaseChange:
     """Remove a base from ~/.kbhub.json. Its documents are not touched.
 
-    Example: kbhub bases remove ops
+    Example: kbhub base remove ops
 
     Args:
         id_: Its id.
@@ -120,7 +118,7 @@ def rename(
 ) -> BaseChange:
     """Change the id of a base. Its folder and index stay the same.
 
-    Example: kbhub bases rename ops operations
+    Example: kbhub base rename ops operations
 
     Args:
         old: Current id.
@@ -133,38 +131,12 @@ def rename(
 def show(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> KnownBase:
     """Show the details of a base.
 
-    Example: kbhub bases show ops
+    Example: kbhub base show ops
 
     Args:
         id_: Its id.
     """
     return show_base(hub, id_)
-
-
-@command(lambda result: documents_report(result.documents), options=Formats)
-def ls(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
-    """List documents with their docids, titles, dates and tags.
-
-    PATH is a folder, a document or a pattern (quote it). Without BASE, it is relative to the project base, or else to
-    the working directory. Without an argument, all documents are listed.
-
-    Example: kbhub ls 'ops/runbooks/*.md'
-
-    Args:
-        place: What to list.
-
-    Returns:
-        The exit code: 1 if a base could not be listed.
-    """
-    bring_in_step(hub)
-    result = list_documents(hub, place)
-    hints = [f"Cannot list {skipped.base}. {skipped.reason}" for skipped in result.skipped]
-    if nothing := without_bases(hub):
-        return Reply(result, hints=[*hints, *nothing], code=1)
-    if not result.documents and not result.skipped:
-        known = ", ".join(base.id for base in hub.discovery().bases)
-        hints.append(f"No documents{f' at {place!r}' if place else ''}. Active bases: {known}.")
-    return Reply(result, hints=hints, code=1 if result.skipped or (place and not result.documents) else 0)
 
 
 @command()
@@ -179,7 +151,7 @@ def add_context(
     Searches show the description with every hit from there. Inside a base's folder, PATH alone or no argument is
     enough; `/` means all bases. Replaces any earlier description of the same path.
 
-    Example: kbhub context add ops/runbooks "What to do when something is down"
+    Example: kbhub base context add ops/runbooks "What to do when something is down"
 
     Args:
         place: The base or path to describe; optional inside a base's folder.
@@ -193,13 +165,13 @@ def add_context(
 def list_contexts(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
     """List the descriptions of bases and paths.
 
-    Example: kbhub context list ops
+    Example: kbhub base context list ops
 
     Args:
         place: List only descriptions of this base or path, or of something in it.
     """
     found = contexts_at(hub, parse_place(hub, place) if place is not None else None)
-    hints = () if found else ('No contexts. Add one with `kbhub context add BASE/PATH "what is there"`.',)
+    hints = () if found else ('No contexts. Add one with `kbhub base context add BASE/PATH "what is there"`.',)
     return Reply(found, hints=hints)
 
 
@@ -207,7 +179,7 @@ def list_contexts(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE
 def remove_context(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
     """Remove the description of a base or path.
 
-    Example: kbhub context rm ops/runbooks
+    Example: kbhub base context rm ops/runbooks
 
     Args:
         place: The base or path; optional inside a base's folder.
@@ -217,12 +189,12 @@ def remove_context(hub: Hub, place: Annotated[str | None, Parameter(metavar="BAS
 
 @command()
 def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Common) -> Reply:
-    """Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub eval`, cached answers.
+    """Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub dev eval`, cached answers.
 
     Shows what would be freed and asks first. Only files in kbhub's cache directory are deleted, never documents,
     memories or configuration.
 
-    Example: kbhub cleanup --dry-run
+    Example: kbhub admin cleanup --dry-run
 
     Args:
         yes: Skip the confirmation prompt.
@@ -245,7 +217,7 @@ def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Commo
     code = 1 if done.kept else 0
     if asked and found.found and not sys.stdin.isatty():
         hints.append(
-            "Nothing was deleted: there is no terminal to ask on. Run `kbhub cleanup --yes` to delete without asking."
+            "Nothing was deleted: there is no terminal to ask on. `kbhub admin cleanup --yes` deletes without asking."
         )
         code = UsageError.exit_code
     said = f"Deleted {len(done.deleted)} of {len(done.found)}; freed {size_text(done.freed)}." if wanted else ""

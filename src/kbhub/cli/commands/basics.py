@@ -72,7 +72,7 @@ EVERYTHING_READ = sys.maxsize
 
 
 class TrustResult(Model):
-    """What `kbhub trust` recorded, listed or revoked."""
+    """What `kbhub base trust` recorded, listed or revoked."""
 
     grants: tuple[Grant, ...] = Field((), description=("What pointers may reach: just recorded, or all with `--list`."))
     revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was revoked.")
@@ -145,7 +145,7 @@ def _drawing(*, numbered: bool) -> Callable[[str], str]:
 
 @command(options=Formats, colour=True)
 def status(*, common: Formats) -> Reply:
-    """Show the workspace, its bases and indexes, and any problems.
+    """Show the workspace, its bases and indexes, and problems.
 
     Example: kbhub status --root ~/work/shop
     """
@@ -163,7 +163,7 @@ def init(
     agents_md: Annotated[bool | None, Parameter(name="--agents-md", negative="--no-agents-md")] = None,
     common: Common,
 ) -> Reply:
-    """Choose what kbhub searches here, or create a knowledge/ folder.
+    """Choose what kbhub searches here, or create knowledge/.
 
     If the project has Markdown already (docs/, a wiki, an Obsidian vault, a README), lists it; in a terminal, you can
     choose. Otherwise creates knowledge/. Never overwrites anything.
@@ -232,7 +232,7 @@ def trust(
     the one found for the workspace. Documents come with a clone, too: hooks and skills do not use them until
     --documents allows it for this project.
 
-    Example: kbhub trust ~/work/shop/.kbhub.json
+    Example: kbhub base trust ~/work/shop/.kbhub.json
 
     Args:
         pointer: The .kbhub.json to trust, or its folder.
@@ -263,12 +263,12 @@ def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
     home = Path(os.path.realpath(hub.options.home))
     found = find_pointer(discovery.workspace, home, config=hub.config().path)
     if found is None:
-        raise UsageError("No pointer found for this directory. Name one: kbhub trust PATH/.kbhub.json")
+        raise UsageError("No pointer found for this directory. Name one: kbhub base trust PATH/.kbhub.json")
     base = next((base for base in discovery.bases if base.id == PROJECT_ID), None)
     problems = [problem for problem in discovery.problems if problem.subject == PROJECT_ID]
     if base and not problems and (base.writable or not writable):
         raise UsageError(
-            f"{found} needs no permission beyond what is already allowed. `kbhub trust --list` shows what is allowed."
+            f"{found} needs no permission beyond what is already allowed. `kbhub base trust --list` shows what is."
         )
     return found
 
@@ -280,7 +280,9 @@ def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
     inside = (path / name for name in (*POINTER_NAMES, "knowledge", ".knowledge"))
     revoked = tuple(identity(file) for file in inside if store.revoke(file))
     if not revoked:
-        raise UsageError(f"{path} is not trusted, so there is nothing to revoke. `kbhub trust --list` shows what is.")
+        raise UsageError(
+            f"{path} is not trusted, so there is nothing to revoke. `kbhub base trust --list` shows what is."
+        )
     return revoked
 
 
@@ -305,10 +307,10 @@ def ask(
     md: Annotated[bool, Parameter(name="--md")] = False,
     common: Common,
 ) -> Reply:
-    """Answer a question from the documents, with a citation for every sentence.
+    """Answer a question from the documents, with citations.
 
-    An Ollama model writes the answer if `answers.model` in the global config names one; otherwise kbhub composes it
-    from sentences of the documents. If no document covers the question, the answer says so.
+    Every sentence has one. An Ollama model writes the answer if `answers.model` in the global config names one;
+    otherwise kbhub composes it from sentences of the documents. If no document covers the question, the answer says so.
 
     Example: kbhub ask how do we roll back a release
 

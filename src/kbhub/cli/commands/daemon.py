@@ -31,7 +31,7 @@ MOST_PORT = 65535
 
 
 class StopResult(Model):
-    """What `kbhub stop` did."""
+    """What `kbhub admin stop` did."""
 
     running: bool = Field(description="Whether a daemon was running.")
     stopped: bool = Field(description="Whether none is running now.")
@@ -71,7 +71,7 @@ def serve(
     socket: Annotated[Path | None, Parameter(metavar="PATH")] = None,
     places: Places = Places(),  # noqa: B008 - frozen
 ) -> int:
-    """Run the MCP server on standard input and output, for a coding agent.
+    """Run the MCP server on standard input and output.
 
     With --connect, one process serves all windows. With --http, the server listens on a local port.
 
@@ -83,7 +83,7 @@ def serve(
         read_only: Offer no tool that writes memories or documents. Also set by KBHUB_READ_ONLY=true.
         connect: Serve through the shared daemon, starting it if necessary.
         http: Serve MCP over HTTP, on this machine only, with a token.
-        daemon: Run in the background; `kbhub stop` stops it.
+        daemon: Run in the background; `kbhub admin stop` stops it.
         port: Port for --http; 0 picks a free one (28722 unless set in the config).
         socket: Unix socket for --http instead of a port; needs no token.
         places: Options of every command.
@@ -102,7 +102,7 @@ def stop() -> Reply:
     Windows that use the daemon keep working: their next request starts it again. Only a process that is proven to be
     the daemon is stopped.
 
-    Example: kbhub stop
+    Example: kbhub admin stop
     """
     done = stop_daemon(DaemonFolder(data_dir(os.environ)))
     return Reply(
@@ -124,12 +124,12 @@ def daemon_finding(folder: DaemonFolder) -> Finding:
     process = f"Process {record.pid}, version {record.version},"
     said = status(folder, record)
     if said is None:
-        return bad("daemon", f"{process} does not answer: new windows serve themselves.", "Run `kbhub stop`.")
+        return bad("daemon", f"{process} does not answer: new windows serve themselves.", "Run `kbhub admin stop`.")
     if newer(__version__, record.version) and record.start is not None:
         return ok("daemon", f"{process} is older than this kbhub. The next window replaces it; no window is lost.")
     if record.prefix != sys.prefix:
         message = f"{process} is that of {record.prefix}: windows of this installation serve themselves."
-        return bad("daemon", message, "Register one installation, and run `kbhub stop`.")
+        return bad("daemon", message, "Register one installation, and run `kbhub admin stop`.")
     ends = " It ends when idle." if (record.start or {}).get("ends") else ""
     return ok("daemon", f"{process} serves {counted(said['connections'], 'window')}.{ends}")
 
@@ -179,7 +179,9 @@ def _make_way(folder: DaemonFolder, start: Start) -> None:
     if there is None:
         return
     if there.http or start.http is None:
-        raise DaemonFault(f"A daemon is already running (process {there.pid}{_at(there)}). Stop it with `kbhub stop`.")
+        raise DaemonFault(
+            f"A daemon is already running (process {there.pid}{_at(there)}). Stop it with `kbhub admin stop`."
+        )
     done = stop_daemon(folder)
     if not done.stopped:
         raise DaemonFault(done.message)
@@ -197,7 +199,7 @@ def _in_background(folder: DaemonFolder, start: Start) -> int:
 def _in_terminal(folder: DaemonFolder, start: Start) -> NoReturn:
     lock = try_lock(folder.lock)
     if lock is None:
-        raise DaemonFault("Another daemon has just started. Stop it with `kbhub stop`.")
+        raise DaemonFault("Another daemon has just started. Stop it with `kbhub admin stop`.")
     # The SDK takes half a second to import; what starts a daemon in the background does without.
     from kbhub.server.daemon.process import run  # noqa: PLC0415
 

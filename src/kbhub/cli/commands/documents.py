@@ -15,29 +15,23 @@ from pydantic import Field
 from kbhub import editing
 from kbhub.cli.options import (
     AllowSecret,
-    Formats,
     Reply,
     argument,
-    bring_in_step,
     command,
     optional,
     standard_input,
-    without_bases,
 )
 from kbhub.editing import Deleted, Written
 from kbhub.editing.intake import distil as save_answer
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.reading import neighbours
-from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
-from kbhub.reading.reports import EDGE_KINDS
-from kbhub.render.documents import edit_report, related_report, tags_report, trash_report
+from kbhub.render.documents import edit_report, trash_report
 from kbhub.workspace.trash import Trash, TrashEntry
 
 
 class TrashResult(Model):
-    """What `kbhub restore` listed, or deleted for good."""
+    """What `kbhub doc restore` listed, or deleted for good."""
 
     entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`, newest first.")
     removed: tuple[TrashEntry, ...] = Field((), description="What was deleted for good.")
@@ -63,7 +57,7 @@ def write(
     folder of a base. `update` replaces everything below the front matter, or one section; with only --set and --unset,
     it changes just those keys.
 
-    Example: kbhub write runbooks/rollback.md --mode append --section Log --text "- Rolled back on Friday."
+    Example: kbhub doc write runbooks/rollback.md --mode append --section Log --text "- Rolled back on Friday."
 
     Args:
         ref: The document, or where to create it.
@@ -92,7 +86,7 @@ def write(
 def delete(hub: Hub, ref: str, /, *, based_on: Annotated[str | None, Parameter(metavar="HASH")] = None) -> Deleted:
     """Move a document to kbhub's trash, and list the links this breaks.
 
-    Example: kbhub delete drafts/idea.md
+    Example: kbhub doc delete drafts/idea.md
 
     Args:
         ref: The document: a path, ID@PATH or a docid.
@@ -112,7 +106,7 @@ def restore(
 ) -> Reply:
     """Restore a deleted document. Never overwrites a file.
 
-    Example: kbhub restore drafts/idea.md
+    Example: kbhub doc restore drafts/idea.md
 
     Args:
         name: Its name in the trash or its former ref, with or without the suffix.
@@ -133,7 +127,7 @@ def restore(
 def rename(hub: Hub, ref: str, new: str, /, *, update_links: bool = False) -> Reply:
     """Move a document to another path in its base, and list the links this breaks.
 
-    Example: kbhub rename rollback.md runbooks/ --update-links
+    Example: kbhub doc rename rollback.md runbooks/ --update-links
 
     Args:
         ref: The document: a path, ID@PATH or a docid.
@@ -181,7 +175,7 @@ def distil(
     is saved in llm-completions/MODEL/ of the project base if that is writable, otherwise in a base in the data
     directory.
 
-    Example: kbhub distil claude < answer.md
+    Example: kbhub doc distil claude < answer.md
 
     Args:
         model: The model that answered: a name or an alias, c (claude), x (codex), g (gemini) or one from the config.
@@ -217,74 +211,3 @@ def _clipboard() -> str:
     if not found.strip():
         raise UsageError("Nothing to save: the clipboard is empty. Give the text as an argument or on standard input.")
     return found
-
-
-Hops = Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_HOPS))]
-Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1))]
-Kinds = tuple[Literal["link", "backlink", "related", "tag", "near"], ...]
-
-
-@command(related_report, options=Formats)
-def related(
-    hub: Hub,
-    ref: str,
-    /,
-    *,
-    hops: Hops = 1,
-    kinds: Annotated[Kinds, Parameter(name="--kind")] = (),
-    limit: Limit = None,
-) -> Reply:
-    """Show documents related to one: by links, backlinks, `related` in front matter, shared tags, or meaning.
-
-    Its broken links are listed, too. Links resolve across all active bases, as on GitHub and in Obsidian.
-
-    Example: kbhub related runbooks/rollback.md --hops 2 --kind backlink
-
-    Args:
-        ref: The document: a path, ID@PATH, a title or a docid.
-        hops: Links to follow; 0 only counts. Tags and meaning are always one step.
-        kinds: Show only this kind; may be repeated.
-        limit: Documents of each kind to show (10).
-
-    Returns:
-        The exit code: 1 if a base could not be read.
-    """
-    bring_in_step(hub)
-    result = neighbours.related(hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit or RELATED_LIMIT)
-    return Reply(result, code=1 if result.skipped else 0)
-
-
-@command(tags_report, options=Formats)
-def tags(
-    hub: Hub,
-    *names: str,
-    bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
-    hops: Hops = 1,
-    limit: Limit = None,
-    all_: Annotated[bool, Parameter(name="--all")] = False,
-) -> Reply:
-    """List all tags with their number of documents, or the documents with any of the given tags.
-
-    A nested tag counts for its parents: `team/ops` for `team`. Documents linked with the tagged ones are listed after
-    them. Leave out the `#` of a tag, or quote it.
-
-    Example: kbhub tags ops --hops 0 --all
-
-    Args:
-        names: Tags; `*` matches anything.
-        bases: List only tags of this base; may be repeated.
-        hops: Links to follow from the tagged documents.
-        limit: Tags or documents to show (100).
-        all_: Show all of them.
-
-    Returns:
-        The exit code: 1 if a base could not be read.
-    """
-    if all_ and limit is not None:
-        raise UsageError("--all cannot be used with --limit.")
-    bring_in_step(hub, bases)
-    result = neighbours.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
-    if nothing := without_bases(hub):
-        return Reply(result, hints=nothing, code=1)
-    none = [] if names or result.tags or result.skipped else ["No document has tags."]
-    return Reply(result, hints=none, code=1 if result.skipped else 0)

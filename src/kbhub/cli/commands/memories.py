@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from kbhub.cli import HELP
 from kbhub.cli.app import HelpColumns
 from kbhub.cli.options import (
     AllowSecret,
@@ -61,6 +62,7 @@ RECALLED = 3
 
 memories_app = App(
     name="memories",
+    help_flags=HELP,
     usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
     help_formatter=HelpColumns("memories"),
 )
@@ -82,10 +84,10 @@ def remember(
     misleading: bool = False,
     allow_secret: AllowSecret = False,
 ) -> Remembered:
-    """Remember something for this project, or change or confirm a memory.
+    """Remember something, or change or confirm a memory.
 
-    A memory is a Markdown file that you can edit or delete. A fact that is already known is strengthened, not stored
-    twice.
+    It is for this project unless --scope says otherwise, and a Markdown file that you can edit or delete. A fact that
+    is already known is strengthened, not stored twice.
 
     Example: kbhub remember --tag deploy "Releases need the VPN; without it the upload hangs."
 
@@ -133,7 +135,7 @@ def memories(
 ) -> Reply:
     """List the memories active here, strongest first, or search them.
 
-    Example: kbhub memories --tag deploy
+    Example: kbhub memories list --tag deploy
 
     Args:
         query: What to search for.
@@ -206,7 +208,9 @@ def forget(
     older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
     all_: Annotated[bool, Parameter(name="--all")] = False,
 ) -> Forgotten:
-    """Forget memories, by id or by filter. Their files stay in the trash for a while.
+    """Forget memories, by id or by filter.
+
+    Their files stay in the trash for a while.
 
     Example: kbhub forget --namespace ops/old --older-than 90
 
@@ -309,10 +313,11 @@ def hook(
     *,
     client: Annotated[HookClient, Parameter(metavar="NAME")],
 ) -> int:
-    """Answer a hook of a coding agent. Clients run this; for a summary, run `kbhub hooks`.
+    """Answer a hook of a coding agent.
 
-    Reads the client's JSON from standard input, and prints what the client adds to the model's context, or nothing. Any
-    failure is silent and the exit code is always 0, so a hook never gets in the way.
+    Clients run this; for a summary, run `kbhub admin hooks`. Reads the client's JSON from standard input, and prints
+    what the client adds to the model's context, or nothing. Any failure is silent and the exit code is always 0, so a
+    hook never gets in the way.
 
     Example: kbhub hook prompt --client claude-code < event.json
 
@@ -322,8 +327,8 @@ def hook(
     """
     if sys.stdin.isatty():
         raise UsageError(
-            "This command is for clients, which send JSON on standard input. Run `kbhub hooks` to see what hooks do "
-            "here."
+            "This command is for clients, which send JSON on standard input. Run `kbhub admin hooks` to see what hooks "
+            "do here."
         )
     return run_hook(event, client, os.environ)
 
@@ -335,7 +340,7 @@ def hooks(hub: Hub) -> HooksState:
     Register hooks with `kbhub setup --hooks`. Of plugins, only that of Claude Code is seen, enabled for all projects or
     this one; other clients list their own.
 
-    Example: kbhub hooks
+    Example: kbhub admin hooks
     """
     workspace = hub.discovery().workspace
     project = workspace.git_root or workspace.directory
@@ -374,6 +379,7 @@ def inbox(
 
 
 memories_app.default(memories)
+memories_app.command(memories, name="list", usage="kbhub memories list [OPTIONS] [QUERY…]")
 memories_app.command(export, name="export", usage="kbhub memories export [OPTIONS]")
 memories_app.command(import_, name="import", usage="kbhub memories import [OPTIONS] PATH | -")
 memories_app.command(move, name="move", usage="kbhub memories move [OPTIONS] OLD")

@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 
 from kbhub.cli.console import terminal_width
 from kbhub.cli.options import (
+    RARE,
     Formats,
     Hits,
     Reply,
@@ -54,13 +55,13 @@ QUERY_BYTES = 1 << 20
 def search(
     hub: Hub,
     *query: str,
-    stdin: Annotated[bool, Parameter(name="-")] = False,
+    stdin: Annotated[bool, Parameter(name="-", group=RARE)] = False,
     also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     mode: Literal["keyword", "semantic", "hybrid"] | None = None,
     limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=within("limit"))] = None,
     page: Annotated[int, Parameter(metavar="N", validator=Number(gte=1))] = 1,
-    granularity: Literal["document", "chunk"] = "document",
+    granularity: Annotated[Literal["document", "chunk"], Parameter(group=RARE)] = "document",
     explain: bool = False,
     hits: Hits = Hits(),  # noqa: B008 - frozen
     common: Formats,

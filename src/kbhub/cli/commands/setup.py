@@ -15,7 +15,7 @@ from pydantic import Field
 
 from kbhub.cli.app import app
 from kbhub.cli.console import confirmed, show_text, wants_colour
-from kbhub.cli.options import Common, Exact, Reply, command, hub_options
+from kbhub.cli.options import RARE, Common, Exact, Reply, command, hub_options
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -32,10 +32,12 @@ from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.validation import schema_file, schema_files
 
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
-FOUND_QUESTION = "Search what your agents keep of this project, too, only here ({})? `kbhub bases add --found` does."
+FOUND_QUESTION = "Search what your agents keep of this project, too, only here ({})? `kbhub base add --found` does."
 NO_SKILL = "None of these clients reads skills; `kbhub setup --agents-md` names the command in a project's AGENTS.md."
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
-SPEAK = "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub trust --documents`."
+SPEAK = (
+    "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub base trust --documents`."
+)
 HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
 SUBAGENT_QUESTION = "Subagents are not told about MCP servers. Write {} to tell them?"
 
@@ -49,18 +51,18 @@ def setup(
     skill: bool = False,
     subagent: Annotated[bool | None, Parameter(negative="--no-subagent")] = None,
     hooks: Annotated[bool | None, Parameter(negative="--no-hooks")] = None,
-    own_process: Annotated[bool, Parameter(name="--own-process")] = False,
-    no_server: bool = False,
+    own_process: Annotated[bool, Parameter(name="--own-process", group=RARE)] = False,
+    no_server: Annotated[bool, Parameter(group=RARE)] = False,
     remove: bool = False,
     dry_run: bool = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"))] = False,
     common: Common,
 ) -> Reply:
-    """Register kbhub with the coding agents and other MCP clients on this machine.
+    """Register kbhub with the coding agents on this machine.
 
-    Shows the changes and asks before making them. Edits each client's file after making a copy, and preserves
-    everything that is not kbhub's. With --agents-md, --skill or --subagent but neither --client nor --project, does
-    only that.
+    Other MCP clients are registered, too. Shows the changes and asks before making them. Edits each client's file after
+    making a copy, and preserves everything that is not kbhub's. With --agents-md, --skill or --subagent but neither
+    --client nor --project, does only that.
 
     Example: kbhub setup --dry-run
 

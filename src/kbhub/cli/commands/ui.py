@@ -42,7 +42,9 @@ def ui(
     read_only: bool = False,
     places: Places = Places(),  # noqa: B008 - frozen
 ) -> int:
-    """Open kbhub in the browser: search with explanations, answers, documents and their graph, memories, gaps, health.
+    """Open kbhub in the browser.
+
+    It has search with explanations, answers, documents and their graph, memories, gaps and health.
 
     Served on this machine only, until Ctrl-C, by the shared daemon if one is running. Only the printed address gives
     access, and only once.

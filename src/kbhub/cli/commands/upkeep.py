@@ -60,7 +60,7 @@ FINDINGS_SHOWN = 50
 
 
 class IndexResult(Model):
-    """What `kbhub index` did."""
+    """What `kbhub admin index` did."""
 
     pulled: tuple[Pull, ...] = Field((), description="One per base, with `--pull`.")
     reports: tuple[SyncReport, ...] = Field((), description="One per synced base.")
@@ -83,7 +83,7 @@ def index(
 
     Syncs all active bases by default. Ctrl-C leaves a usable index, and the next run continues from there.
 
-    Example: kbhub index --all-bases
+    Example: kbhub admin index --all-bases
 
     Args:
         bases: Ids of the bases to sync.
@@ -124,9 +124,9 @@ def index(
     result = IndexResult(pulled=pulled, reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
     hints: Sequence[str] = ()
     if interrupted:
-        hints = ("Interrupted. The indexes are usable; run `kbhub index` again to continue.",)
+        hints = ("Interrupted. The indexes are usable; run `kbhub admin index` again to continue.",)
     elif not names:
-        empty = "No bases in the global config. Add one with `kbhub bases add PATH`."
+        empty = "No bases in the global config. Add one with `kbhub base add PATH`."
         hints = (empty,) if all_bases else nothing_active(hub)
     incomplete = failed or not names or any(pull.state == "failed" for pull in pulled)
     return Reply(
@@ -157,7 +157,7 @@ def _index_one(
 ) -> None:
     try:
         if any(base.engine for base in hub.select((name,))):
-            complain(f"{name} is a shared base: its publisher syncs it with `kbhub publish`.")
+            complain(f"{name} is a shared base: its publisher syncs it with `kbhub team publish`.")
         reports += sync(hub, (name,), full=full, check=True, progress=progress)
     except KbhubError as error:
         failed.append(Problem(subject=name, message=_why(hub, name, error)))
@@ -181,7 +181,7 @@ def audit(
     limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=0))] = None,
     common: Common,
 ) -> Reply:
-    """Find problems in documents: broken links and refs, duplicates, stale documents, inconsistent tags and more.
+    """Find problems in documents, such as broken links.
 
     Every finding says how to fix it. In a CI job, the exit code is 1 if there is an error, or a finding of --fail-on.
 
@@ -226,7 +226,7 @@ def audit(
 
 @command(diagnosis_report, colour=True)
 def doctor(*, fix: bool = False, common: Common) -> Reply:
-    """Check that everything works, and say how to fix what does not.
+    """Check the installation, and say how to fix what fails.
 
     Checks SQLite, the model, config, pointers, trust, kbhub's own folders, every active base with its index, the limits
     for watching files, clients, and the process that windows share. Only errors make it fail, not warnings.
@@ -315,7 +315,7 @@ def gaps(
     all_: Annotated[bool, Parameter(name="--all")] = False,
     close: Annotated[str | None, Parameter(metavar="ID")] = None,
 ) -> Reply:
-    """List the questions that are asked repeatedly and that no document answers.
+    """List questions asked repeatedly that no document answers.
 
     A gap closes automatically once a document or memory answers it. All gaps are checked again before they are listed.
 

@@ -26,7 +26,7 @@ thousands of them."""
 
 TOO_LATE = (
     "It was not read, since other files here, such as {}, take far too long; left out. Exclude or remove them, then "
-    "run `kbhub index --full`."
+    "run `kbhub admin index --full`."
 )
 """Why a file is left out after `MOST_LATE` others; takes the path of one of them."""
 

@@ -3,7 +3,7 @@
 from kbhub.workspace.extensions import Extension, commands_in
 
 _COMMANDS = """\
-eval | evaluate | [OPTIONS] [DATASET…]
+dev eval | evaluate | [OPTIONS] [DATASET…]
     Measure search on data sets with known answers.
 dev embed | embed | [OPTIONS] TEXT…
     Print the vector of each text, one JSON list per line.

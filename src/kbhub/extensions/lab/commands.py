@@ -15,7 +15,7 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli.console import progress_bars
-from kbhub.cli.options import Common, Exact, Reply, command, decoded, standard_input
+from kbhub.cli.options import RARE, Common, Exact, Reply, command, decoded, standard_input
 from kbhub.errors import UsageError
 from kbhub.extensions.lab.corpus import EvalMode, Setup, logged_dataset
 from kbhub.extensions.lab.datasets import load_dataset
@@ -50,15 +50,15 @@ def evaluate(
     without: Annotated[tuple[str, ...], Parameter(metavar="SIGNAL")] = (),
     bases: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=MOST_BASES))] = 1,
     wordings: bool = False,
-    transformer: bool = False,
-    none: Annotated[tuple[Path, ...], Parameter(metavar="DATASET")] = (),
+    transformer: Annotated[bool, Parameter(group=RARE)] = False,
+    none: Annotated[tuple[Path, ...], Parameter(metavar="DATASET", group=RARE)] = (),
     limit: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=1))] = None,
     depth: Annotated[int, Parameter(metavar="N", validator=Number(gte=LEAST_RESULTS, lte=MOST_HITS))] = LEAST_RESULTS,
     run: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     compare: Annotated[Path | None, Parameter(metavar="RUNFILE")] = None,
     min_ndcg10: Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))] = None,
-    without_answers: bool = False,
-    fresh: bool = False,
+    without_answers: Annotated[bool, Parameter(group=RARE)] = False,
+    fresh: Annotated[bool, Parameter(group=RARE)] = False,
     common: Common,
 ) -> Reply:
     """Measure search on data sets with known answers.
@@ -67,7 +67,7 @@ def evaluate(
     whose answers are files or sections, or LongMemEval's file. The bases of the project and your own bases are not
     used.
 
-    Example: kbhub eval ~/beir/scifact --mode keyword --mode hybrid
+    Example: kbhub dev eval ~/beir/scifact --mode keyword --mode hybrid
 
     Args:
         datasets: Folders to measure on.
@@ -97,7 +97,8 @@ def evaluate(
     """
     if not datasets and not log:
         raise UsageError(
-            "Nothing to measure. Name a data set: kbhub eval DATASET, or measure on logged queries: kbhub eval --log"
+            "Nothing to measure. Name a data set: kbhub dev eval DATASET, or measure on logged queries: "
+            "kbhub dev eval --log"
         )
     chosen = tuple(dict.fromkeys(mode)) or DEFAULT_MODES
     signals = (*SIGNALS, *(name for signal in RANKING_SIGNALS for name in signal.names))

@@ -117,7 +117,7 @@ class DatasetFigures(Model):
 
 
 class EvalReport(Model):
-    """What `kbhub eval` found."""
+    """What `kbhub dev eval` found."""
 
     datasets: tuple[DatasetFigures, ...] = Field(description="In the order asked for.")
     means: dict[str, dict[str, float]] = Field(

@@ -98,7 +98,7 @@ class SkillParams(PaginatedRequestParams):
 
 
 class Skills(ServerExtension):
-    """Serves the skills of a hub's bases; those of a project only after `kbhub trust --documents`."""
+    """Serves the skills of a hub's bases; those of a project only after `kbhub base trust --documents`."""
 
     identifier = "io.modelcontextprotocol/skills"
 

@@ -5,9 +5,9 @@ from kbhub.workspace.extensions import Extension, commands_in
 _ENGINE = "kbhub.extensions.team.engine:PostgresEngine"
 
 _COMMANDS = """\
-publish | publish | [OPTIONS] BASE --to URL
+team publish | publish | [OPTIONS] BASE --to URL
     Publish a base to a team's PostgreSQL database, or sync it there.
-pull | pull | [OPTIONS] URL BASE DIR
+team pull | pull | [OPTIONS] URL BASE DIR
     Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
 team init | team_init | [OPTIONS] [URL]
     Create kbhub's schema in a database, or upgrade it to this version.
@@ -18,7 +18,7 @@ team revoke | team_revoke | [OPTIONS] URL ROLE
 team list | team_list | [OPTIONS] URL
     List the rights of all roles on a base. Only its admins can.
 """
-_TEAM = "Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres]."
+_TEAM = "Share bases through PostgreSQL. Needs kbhub[postgres]."
 
 EXTENSION = Extension(
     engines={"postgresql": _ENGINE, "postgres": _ENGINE},

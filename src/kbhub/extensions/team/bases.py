@@ -158,13 +158,13 @@ def no_base(server: Server, name: str) -> EngineUnavailable:
     return EngineUnavailable(
         server.name,
         f"there is no base {name!r} that you may read",
-        "`kbhub publish --status --to URL` lists the bases that you may read.",
+        "`kbhub team publish --status --to URL` lists the bases that you may read.",
     )
 
 
 def remove(server: Server, name: str) -> int:
     """Remove a base with all its documents; return how many there were."""
-    with changing(server, name, "kbhub publish --remove") as (connection, number):
+    with changing(server, name, "kbhub team publish --remove") as (connection, number):
         return int(connection.execute("SELECT kbhub.remove_base(%s)", (number,)).fetchone()[0])  # type: ignore[index]
 
 
@@ -176,7 +176,7 @@ def takes_memories(connection: Connection[Any], name: str) -> bool:
 
 def describe(server: Server, name: str, *, description: str | None = None, memories: bool | None = None) -> None:
     """Change a base's description, or whether agents may remember in it; create an empty base if there is none."""
-    with changing(server, name, "kbhub publish", create=memories is True) as (connection, number):
+    with changing(server, name, "kbhub team publish", create=memories is True) as (connection, number):
         others = "SELECT FROM kbhub.document_rows(%s) WHERE kind <> 'memory' LIMIT 1"
         if memories and connection.execute(others, (number,)).fetchone() is not None:
             reason = f"{name!r} contains documents of a folder, and memories need a base of their own"

@@ -42,7 +42,7 @@ Seconds = Annotated[float, Parameter(metavar="SECONDS", validator=Number(gt=0))]
 
 
 class Published(Model):
-    """What `kbhub publish` did, or found."""
+    """What `kbhub team publish` did, or found."""
 
     database: str = Field(description="The database, without options.")
     dry_run: bool = Field(False, description="Whether everything was rolled back.")
@@ -80,7 +80,7 @@ def publish(
     Sends only what changed, in one transaction, so readers never see a half-written base. Only one publisher can run at
     a time; another one gets an error that names the first. Needs kbhub[postgres].
 
-    Example: kbhub publish handbook --to postgresql://kb.example/team
+    Example: kbhub team publish handbook --to postgresql://kb.example/team
 
     Args:
         base: Id of the base, and its name in the database unless the URL ends in #NAME.
@@ -105,7 +105,7 @@ def publish(
     if memories is not None or (base is None and description is not None):
         return _described(engine, server, base or shared_as, description, memories)
     if base is None:
-        raise UsageError("No base given. Name one to publish; `kbhub bases list` shows them.")
+        raise UsageError("No base given. Name one to publish; `kbhub base list` shows them.")
     if remove:
         name = shared_as or base
         removed = engine.bases.remove(server, name)
@@ -145,7 +145,7 @@ def pull(
     Skips and reports what could do harm: hidden files and folders, files that are not documents, paths through links,
     and unsafe names, such as those of options, devices and shell variables or with invisible characters.
 
-    Example: kbhub pull postgresql://kb.example/team handbook ~/handbook
+    Example: kbhub team pull postgresql://kb.example/team handbook ~/handbook
 
     Args:
         url: URL of the database.

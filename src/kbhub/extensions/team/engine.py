@@ -89,10 +89,10 @@ class PostgresEngine:
                 faults, (documents, chunks, vectors) = index.faults(), index.counts()
                 synced = index.meta("synced")
         except IndexUnavailable as error:
-            remedy = f"Run `kbhub publish --status --to {base.engine}` to list the bases that you may read."
+            remedy = f"Run `kbhub team publish --status --to {base.engine}` to list the bases that you may read."
             return [*findings, _finding(base, "rights", "error", f"{error.reason}.", remedy)]
         if faults:
-            remedy = "Its publisher can rebuild it with `kbhub publish --full`."
+            remedy = "Its publisher can rebuild it with `kbhub team publish --full`."
             return [*findings, _finding(base, "index", "error", f"{'; '.join(faults)}.", remedy)]
         counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
         return [*findings, _finding(base, "index", "ok", f"{counts}; intact, published {synced}")]

@@ -91,7 +91,7 @@ class TeamFiles:
             if not takes_memories(connection, index.name):
                 reason = f"its admin has not allowed agents to remember in {self._base.place}"
                 raise WriteRefused(
-                    self._base.id, f"{reason}; an admin can allow it with `kbhub publish --to URL --memories`"
+                    self._base.id, f"{reason}; an admin can allow it with `kbhub team publish --to URL --memories`"
                 )
             writer = PostgresWriter(connection, number, index.name, lambda _: data)
             with writer.transaction():

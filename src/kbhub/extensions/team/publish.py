@@ -59,7 +59,7 @@ def publish(
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with (
         DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret) as files,
-        bases.changing(server, name, f"kbhub publish from {place}", create=True, undo=dry_run) as (held, number),
+        bases.changing(server, name, f"kbhub team publish from {place}", create=True, undo=dry_run) as (held, number),
     ):
         if bases.takes_memories(held, name):
             reason = f"agents remember in {name!r}, and publishing a folder would delete their memories"

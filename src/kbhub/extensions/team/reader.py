@@ -113,7 +113,9 @@ class PostgresIndex(Index):
 
     def damaged(self, what: str) -> IndexUnavailable:
         """See `Index`."""
-        return self._unavailable(f"it is damaged: {what}", "Its publisher can rebuild it with `kbhub publish --full`.")
+        return self._unavailable(
+            f"it is damaged: {what}", "Its publisher can rebuild it with `kbhub team publish --full`."
+        )
 
     def faults(self) -> list[str]:
         """See `Index`."""

@@ -191,7 +191,7 @@ class SqliteIndex(Index):
 
     def _unavailable(self, reason: str) -> IndexUnavailable:
         full = "" if reason == NOT_THERE else " --full"
-        return IndexUnavailable(self.base, reason, f"Rebuild it with `kbhub index {self.base}{full}`.")
+        return IndexUnavailable(self.base, reason, f"Rebuild it with `kbhub admin index {self.base}{full}`.")
 
 
 _WORDS = {

@@ -121,7 +121,7 @@ def _dangling(grant: Grant) -> Finding | None:
         fault = f"is trusted to point to {grant.target}, which no longer exists"
     else:
         return None
-    remedy = f"Run `{shlex.join(['kbhub', 'trust', '--revoke', str(grant.pointer)])}` to remove it."
+    remedy = f"Run `{shlex.join(['kbhub', 'base', 'trust', '--revoke', str(grant.pointer)])}` to remove it."
     return bad("trust", f"It {fault}.", remedy, str(grant.pointer))
 
 
@@ -230,7 +230,7 @@ def _files(base: Base, problems: list[tuple[str, str]]) -> list[Finding]:
 
 
 def _behind(base: Base, message: str, check: str = "freshness") -> Finding:
-    command = shlex.join(["kbhub", "index", base.id])
+    command = shlex.join(["kbhub", "admin", "index", base.id])
     remedy = f"Run `{command}` or `kbhub doctor --fix` to bring it up to date."
     return bad(check, message, remedy, base.id, fixable=True)
 

@@ -1,0 +1,118 @@
+"""What there is: ls, related."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from kbhub.cli.options import Formats, Reply, bring_in_step, command, without_bases
+from kbhub.errors import UsageError
+from kbhub.hub import Hub
+from kbhub.reading import neighbours
+from kbhub.reading.lists import list_documents
+from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
+from kbhub.reading.reports import EDGE_KINDS
+from kbhub.render.bases import documents_report
+from kbhub.render.documents import related_report, tags_report
+
+Hops = Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_HOPS))]
+Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1))]
+Kinds = tuple[Literal["link", "backlink", "related", "tag", "near"], ...]
+
+
+@command(options=Formats)
+def ls(
+    hub: Hub,
+    *places: Annotated[str, Parameter(name="BASE[/PATH]")],
+    tags: bool = False,
+    bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
+    hops: Hops | None = None,
+    limit: Limit = None,
+    all_: Annotated[bool, Parameter(name="--all")] = False,
+) -> Reply:
+    """List documents, or tags and the documents that have them.
+
+    PATH is a folder, a document or a pattern (quote it). Without BASE, it is relative to the project base, or else to
+    the working directory. Without an argument, all documents are listed.
+
+    With --tags, list the tags with their number of documents, or the documents with any of the given tags. A nested tag
+    counts for its parents: `team/ops` for `team`. Documents linked with the tagged ones are listed after them. Leave
+    out the `#` of a tag, or quote it.
+
+    Example: kbhub ls 'ops/runbooks/*.md'
+
+    Args:
+        places: What to list; with --tags, tags, in which `*` matches anything.
+        tags: List tags, or the documents that have them.
+        bases: With --tags, only those of this base; may be repeated.
+        hops: With --tags, links to follow from the tagged documents (1).
+        limit: With --tags, tags or documents to show (100).
+        all_: With --tags, show all of them.
+
+    Returns:
+        The exit code: 1 if a base could not be read, or there is nothing at the given path.
+    """
+    if tags:
+        return _tags(hub, places, bases, 1 if hops is None else hops, limit, everything=all_)
+    if bases or hops is not None or limit is not None or all_:
+        raise UsageError("--in, --hops, --limit and --all require --tags.")
+    if places[1:]:
+        raise UsageError("Name one BASE[/PATH], or quote the pattern.")
+    place = places[0] if places else None
+    bring_in_step(hub)
+    result = list_documents(hub, place)
+    report = documents_report(result.documents)
+    hints = [f"Cannot list {skipped.base}. {skipped.reason}" for skipped in result.skipped]
+    if nothing := without_bases(hub):
+        return Reply(result, report, hints=[*hints, *nothing], code=1)
+    if not result.documents and not result.skipped:
+        known = ", ".join(base.id for base in hub.discovery().bases)
+        hints.append(f"No documents{f' at {place!r}' if place else ''}. Active bases: {known}.")
+    return Reply(result, report, hints=hints, code=1 if result.skipped or (place and not result.documents) else 0)
+
+
+def _tags(
+    hub: Hub, names: tuple[str, ...], bases: tuple[str, ...], hops: int, limit: int | None, *, everything: bool
+) -> Reply:
+    if everything and limit is not None:
+        raise UsageError("--all cannot be used with --limit.")
+    bring_in_step(hub, bases)
+    result = neighbours.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=everything)
+    report = tags_report(result)
+    if nothing := without_bases(hub):
+        return Reply(result, report, hints=nothing, code=1)
+    none = [] if names or result.tags or result.skipped else ["No document has tags."]
+    return Reply(result, report, hints=none, code=1 if result.skipped else 0)
+
+
+@command(related_report, options=Formats)
+def related(
+    hub: Hub,
+    ref: str,
+    /,
+    *,
+    hops: Hops = 1,
+    kinds: Annotated[Kinds, Parameter(name="--kind")] = (),
+    limit: Limit = None,
+) -> Reply:
+    """Show documents related to one, by links, tags or meaning.
+
+    Backlinks and `related` in front matter count, too, and broken links are listed. Links resolve across all active
+    bases, as on GitHub and in Obsidian.
+
+    Example: kbhub related runbooks/rollback.md --hops 2 --kind backlink
+
+    Args:
+        ref: The document: a path, ID@PATH, a title or a docid.
+        hops: Links to follow; 0 only counts. Tags and meaning are always one step.
+        kinds: Show only this kind; may be repeated.
+        limit: Documents of each kind to show (10).
+
+    Returns:
+        The exit code: 1 if a base could not be read.
+    """
+    bring_in_step(hub)
+    result = neighbours.related(hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit or RELATED_LIMIT)
+    return Reply(result, code=1 if result.skipped else 0)
