@@ -86,3 +86,31 @@ def test_an_event_without_its_name_is_answered_with_the_one_that_it_has():
     assert json.loads(answer(event_of("prompt", "gemini-cli", data), "x"))["hookSpecificOutput"]["hookEventName"] == (
         "BeforeAgent"
     )
+
+
+def test_vs_code_runs_the_hooks_of_others_with_fields_of_its_own():
+    sent = {
+        "sessionId": "s",
+        "hookEventName": "PreToolUse",
+        "cwd": "/work",
+        "tool_input": {"files": [], "filePath": "a.py"},
+    }
+    found = event_of("tool", "copilot-cli", {**sent, "timestamp": "2026-02-09T10:30:00.000Z"})
+
+    assert (found.session, found.called, found.cwd, found.paths) == ("s", "PreToolUse", "/work", ("a.py",))
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_cursor_takes_text_only_when_a_session_starts(name):
+    sent = {"conversation_id": "s", "cursor_version": "2.4", "workspace_roots": ["/work"], "prompt": "x"}
+    found = event_of(name, "claude-code", {**sent, "hook_event_name": "x", "transcript_path": None})
+
+    assert (found is None) == (name in ("prompt", "tool", "subagent-start"))
+    if found:
+        assert (found.session, found.cwd) == ("s", "/work")
+        assert json.loads(answer(found, "notes")) == {"additional_context": "notes"}
+
+
+@pytest.mark.parametrize("roots", [None, [], [7], {}, "x"])
+def test_odd_workspace_roots_are_as_if_not_there(roots):
+    assert event_of("session-start", "claude-code", {"session_id": "s", "workspace_roots": roots}).cwd == ""

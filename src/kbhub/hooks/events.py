@@ -3,6 +3,9 @@
 Sources, read in November 2026: code.claude.com/docs/hooks, developers.openai.com/codex/hooks, docs.github.com (hooks
 reference of Copilot CLI), geminicli.com/docs/hooks/reference; schemas in Codex 0.169; Claude Code 2.1, Copilot CLI 1.0
 and Gemini CLI 0.61. All send the names of Claude Code's fields, Copilot CLI where its events are written in PascalCase.
+
+VS Code runs the hooks of Claude Code and Copilot CLI, Cursor those of Claude Code (code.visualstudio.com/docs,
+cursor.com/docs/agent/third-party-hooks), with some fields of their own.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ MOST_PATHS = 8
 TEXT_CHARACTERS = 200_000
 """Characters looked at of what a tool is given: a whole file that is written."""
 
-_PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "filename", "paths", "dir_path")
+_PATH_KEYS = frozenset(
+    ("file_path", "path", "filePath", "absolute_path", "notebook_path", "filename", "paths", "files", "dir_path")
+)
 """Parameters of the clients' own tools that name files."""
 
 _TEXT_KEYS = frozenset(
@@ -74,6 +79,8 @@ class Event:
     """The session's log."""
     source: str = ""
     """Why a session starts: `startup`, `resume`, `clear`, `compact`."""
+    cursor: bool = False
+    """Whether Cursor runs the client's hook."""
 
 
 _CLAUDE: Mapping[EventName, str] = MappingProxyType(
@@ -99,26 +106,31 @@ def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
     """Return the event in a client's JSON value; None if it breaks the client's contract."""
     if not isinstance(data, dict):
         return None
-    session = _text(data.get("session_id"))
-    if not session:
-        return None
+    session = _text(data.get("session_id") or data.get("sessionId") or data.get("conversation_id"))
+    cursor = "cursor_version" in data
+    if not session or (cursor and name not in ("session-start", "compact", "session-end")):
+        return None  # Cursor takes text only when a session starts
+    folders = data.get("workspace_roots")
     paths, text = _tool(data.get("tool_input")) if name == "tool" else ((), "")
     return Event(
         name=name,
         client=client,
         session=session,
-        cwd=_text(data.get("cwd")),
-        called=_text(data.get("hook_event_name")) or _ANSWERED[client].get(name, ""),
+        cwd=_text(data.get("cwd") or (folders[0] if isinstance(folders, list) and folders else "")),
+        called=_text(data.get("hook_event_name") or data.get("hookEventName")) or _ANSWERED[client].get(name, ""),
         prompt=_text(data.get("prompt") or data.get("initial_prompt")) if name == "prompt" else "",
         paths=paths,
         text=text,
         transcript=_text(data.get("transcript_path")),
         source=_text(data.get("source")),
+        cursor=cursor,
     )
 
 
 def answer(event: Event, text: str) -> str:
     """Return the client's input: JSON that adds the text to the model's context."""
+    if event.cursor:
+        return json.dumps({"additional_context": text})
     output: dict[str, Any] = {"hookSpecificOutput": {"hookEventName": event.called, "additionalContext": text}}
     if event.client == "copilot-cli":
         output["additionalContext"] = text

@@ -32,6 +32,9 @@ MOST_NAMES = 2
 LEAST_WEIGHT = 0.5
 """Minimum weight of the second word, as a share of the first one's."""
 
+MOST_CHARACTERS = 100_000
+"""Characters of a document that are looked through for the second word: somebody waits."""
+
 _WORD = re.compile(r"[^\s\"'`()\[\]{}<>,;:!?=*“”]+")
 
 
@@ -73,7 +76,8 @@ def found_in(hub: Hub, hit: Hit, names: Names) -> Literal["title", "text", "nowh
     titles = "\n".join([hit.title, *hit.headings, hit.path, words_of(hit.path)])
     passage = "\n".join([titles, *body.split("\n")[hit.start_line - 1 : hit.end_line]])
     for number, name in enumerate(names):
-        if not _has(passage if number == 0 or _is_identifier(name) else f"{titles}\n{body}", name):
+        wide = number > 0 and not _is_identifier(name)
+        if not (_has(passage, name) or (wide and _has(body[:MOST_CHARACTERS], name))):
             return "nowhere"
     return "nowhere" if not names else "title" if _has(titles, names[0]) else "text"
 
