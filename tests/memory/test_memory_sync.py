@@ -216,6 +216,23 @@ def test_a_file_deleted_by_hand_is_deleted_everywhere(two):
     assert [entry.id for entry in trashed(other.hub)] == [name]
 
 
+def test_files_may_swap_their_names(two):
+    one, other = two
+    one.remember("Something.")
+    for name in ("first", "second"):
+        (one.folder / f"{name}.md").write_text(NOTE.format(f"the-{name}"))
+    meet(one, other)
+    (one.folder / "first.md").rename(one.folder / "third.md")
+    (one.folder / "second.md").rename(one.folder / "first.md")
+    (one.folder / "third.md").rename(one.folder / "second.md")
+
+    for machine in (one, other, other):
+        machine.sync()
+    meet(one, other)
+
+    assert len(one.files()) == 3
+
+
 def test_an_edit_by_hand_counts_from_when_its_file_was_written(two):
     one, other = two
     name = on_both(two)

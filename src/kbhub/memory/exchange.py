@@ -314,7 +314,7 @@ class Exchange:
     def _apply(self, base: Side, here: Side, after: Side, uses: Mapping[str, Use]) -> None:
         """Write to the folder what is new; what was changed here alone goes to the trash."""
         data, now, files = self.hub.data, self.hub.options.clock(), files_of(self.shelf)
-        gone = []
+        gone, occupied = [], {one.memory.path for one in here.versions().values()}
         for name, state in after.states.items():
             old = here.states.get(name)
             if state is None or same(old, state):
@@ -322,7 +322,8 @@ class Exchange:
             if isinstance(state, Version):
                 path = state.memory.path
                 if not isinstance(old, Version) or old.memory.path != path:
-                    files.create(path, state.memory.data)
+                    # Of files that swap names, each first gets its id for one; the next run tells the other machine.
+                    files.create(f"{name}{MARKDOWN_SUFFIX}" if path in occupied else path, state.memory.data)
                 else:
                     if (stored := files.read(path, -1)) is None or stored[0] != old.memory.data:
                         raise OSError(errno.EAGAIN, "another program has just changed it", path)
