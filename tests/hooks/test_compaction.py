@@ -88,6 +88,7 @@ def test_only_commands_that_ran_without_an_error_come_back(shop, environment, tm
         *ran("npm test"),
         *ran("npm test", output="Exit code 1", failed=True),
         *ran("go vet ./...", output=""),
+        *ran("make \ud800", failed=True),
         *ran("cd /work/shop && bash -c 'uv run pytest -q'"),
         ("Bash", {"command": "make release"}),  # still running
         *ran("git status"),

@@ -247,7 +247,7 @@ class Transcript:
         command, refs = _command(given), given.get("refs")
         if isinstance(key, str) and key and (command or refs):
             listed = ",".join(map(str, refs)) if isinstance(refs, list) else refs if isinstance(refs, str) else ""
-            self.calls[key] = ToolCall(_text(name), command[:LONGEST_COMMAND], listed[:LONGEST_COMMAND])
+            self.calls[key] = ToolCall(_text(name), _clean(command[:LONGEST_COMMAND]), listed[:LONGEST_COMMAND])
 
     def _ended(self, key: object, result: object, *, failed: bool = False) -> None:
         if isinstance(key, str) and (call := self.calls.get(key)):
