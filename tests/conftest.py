@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.models import embedding
+from kbhub.models.embedding import PACKAGED_MODEL
+from kbhub.setup import doctor
 from kbhub.workspace import git
 
 pytest_plugins = ["browsers", "setup_machine", "speaking_shop", "terminals", "wheels"]
@@ -187,7 +190,7 @@ def what_takes_long_once():
             return None
         return asked(folder, *arguments)
 
-    checked, check = set(), Draft202012Validator.check_schema
+    checked, check, digest = set(), Draft202012Validator.check_schema, cache(embedding.sha256)
 
     def check_once(schema, **options):
         text = json.dumps(schema, sort_keys=True)
@@ -198,6 +201,9 @@ def what_takes_long_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Draft202012Validator, "check_schema", staticmethod(check_once))
         patch.setattr(git, "_git", asked_of_commits)
+        patch.setattr(
+            doctor, "sha256", lambda path: (digest if PACKAGED_MODEL in path.parents else embedding.sha256)(path)
+        )
         patch.setattr(embedder, "_load", lambda one: load(shared(one)))
         patch.setattr(embedder, "queries", lambda one: queries(shared(one)))
         yield

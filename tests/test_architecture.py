@@ -7,8 +7,6 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parent.parent / "src" / "kbhub"
 FILES = sorted(PACKAGE.rglob("*.py"))
 TEXTS = {path: path.read_text("utf-8") for path in FILES}
@@ -131,7 +129,7 @@ WEIGHT = {
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 49158,
+    "test lines": 48945,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 
@@ -178,13 +176,15 @@ def docstring_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(function) else 0
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_files_and_functions_stay_small(path):
-    text = TEXTS[path]
-    functions = [node for node in ast.walk(TREES[path]) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    long = {node.name: (node.end_lineno or 0) - node.lineno - docstring_lines(node) for node in functions}
+def test_files_and_functions_stay_small():
+    long = {
+        f"{path.name}::{node.name}": (node.end_lineno or 0) - node.lineno - docstring_lines(node)
+        for path in FILES
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
-    assert text.count("\n") <= LINES_PER_FILE
+    assert [path.name for path in FILES if TEXTS[path].count("\n") > LINES_PER_FILE] == []
     assert {name: lines for name, lines in long.items() if lines > LINES_PER_FUNCTION} == {}
 
 

@@ -55,7 +55,6 @@ async def test_every_tool_has_the_model_ask_its_user(project, mode):
 
 
 def test_the_command_makes_the_folder_the_projects_knowledge(project, kbhub):
-    """And nothing more is proposed."""
     kbhub("init", "--knowledge", "My Vault", code=0)
 
     assert kbhub("search", "crates", code=0).out

@@ -45,27 +45,23 @@ def test_text_is_taken_apart_into_what_stands_alone(text, expected):
 
 
 def test_items_of_a_long_list_stand_alone():
-    """A list that is too long to quote is quoted by items."""
     items = [f"- item {number} " + "word " * 10 for number in range(20)]
 
     assert texts("\n".join(items)) == [item.rstrip() for item in items]
 
 
 def test_units_know_their_lines():
-    """A quote can be opened at the line that is told."""
     found = units("One.\nTwo. Three.\n\nFour.", 5)
 
     assert [(one.text, one.line) for one in found] == [("One.", 5), ("Two.", 6), ("Three.", 6), ("Four.", 8)]
 
 
 def test_a_passage_that_begins_within_code_is_no_prose():
-    """What stands before the closing fence is code, with a fence of its own."""
     assert texts("a. B\nc\n```\n\nText.", in_code=True) == ["```\na. B\nc\n```", "Text."]
 
 
 @given(st.text(max_size=400))
 def test_any_text_can_be_taken_apart(text):
-    """Nothing is invented: every word of a unit is in the text."""
     for one in units(text):
         assert set(one.text.split()) <= set(text.split()) | {"```"}
 
@@ -75,7 +71,6 @@ def test_any_text_can_be_taken_apart(text):
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_tokens_grow_with_the_text(one, other):
-    """More text never takes fewer tokens."""
     assert estimated_tokens(one + "\n" + other) >= max(estimated_tokens(one), estimated_tokens(other)) - 1
 
 
@@ -128,7 +123,6 @@ def test_citations_are_read_in_the_forms_that_models_write(written, expected):
 
 
 def test_citations_that_point_nowhere_are_removed_and_counted():
-    """A number that was not sent is no source; a sentence that is left with none goes, too."""
     found = checked("Redeploy [1][9]. The moon is cheese [7]. Wait [2].")
 
     assert found.text == "Redeploy. [1] Wait. [2]"
@@ -146,12 +140,10 @@ def test_citations_that_point_nowhere_are_removed_and_counted():
     ],
 )
 def test_a_text_that_cites_too_little_is_none(text):
-    """What cannot be checked is not passed on."""
     assert checked(text) is None
 
 
 def test_what_is_beyond_the_length_asked_for_is_dropped():
-    """A model that does not stop is cut at a sentence."""
     found = checked(" ".join(f"Sentence number {number} about things [1]." for number in range(20)), max_tokens=50)
 
     assert found.text.endswith("[1]")
@@ -175,14 +167,12 @@ def test_a_model_that_writes_on_and_on_holds_nobody_up(piece):
 
 
 def test_an_echo_of_the_prompt_is_no_answer():
-    """A model that gives back what it was given has answered nothing."""
     one = passage(1)
 
     assert check(request_of(prepared(one)).prompt, [one], 500) is None
 
 
 def test_the_excerpt_that_supports_a_sentence_is_there():
-    """Each citation leads to the words of the passage that are nearest."""
     (found,) = supports("A canary is ready after five minutes.", [passage(1)])
 
     assert (found.number, found.quote, found.line) == (1, "A canary takes five minutes.", 10)
@@ -191,7 +181,6 @@ def test_the_excerpt_that_supports_a_sentence_is_there():
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_checked(text):
-    """Whatever a model writes, what is left cites only what it got."""
     found = checked(text, passage(1))
     if found:
         assert {one.number for one in found.support} == {1}
@@ -230,7 +219,6 @@ def shape(request):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_passage_cannot_change_the_shape_of_a_request(text):
-    """Orders, closed fences and imitated roles stay within their fence; the rest is as for any other passage."""
     plain = request_of(prepared(passage(1, "Harmless."), passage(2)))
     hostile = request_of(prepared(passage(1, text, end_line=10), passage(2)))
 
@@ -243,7 +231,6 @@ def test_a_passage_cannot_change_the_shape_of_a_request(text):
 
 @given(st.text(alphabet=st.sampled_from(list("`~\n [1]ab<|>")), max_size=200), st.text(max_size=100))
 def test_no_text_closes_its_fence(text, question):
-    """Passages and questions made of fences, marks and line ends stay inside."""
     plain = request_of(prepared(passage(1, "Harmless."), passage(2), question="why"))
 
     assert shape(request_of(prepared(passage(1, text, end_line=10), passage(2), question=question))) == shape(plain)
@@ -270,7 +257,6 @@ def test_a_prompt_is_the_same_every_time():
     ],
 )
 def test_that_the_passages_do_not_answer_is_understood(text, expected):
-    """A model may say so, and is not taken for one that talks nonsense."""
     assert says_no_answer(text) is expected
 
 
@@ -283,7 +269,6 @@ def embedder():
 
 
 def test_the_sentences_that_answer_are_quoted_in_the_order_of_their_document(embedder):
-    """The answer stands there verbatim, with its source, and what has nothing to do with it does not."""
     text = (
         "Our office is in Lyon.\n\nTo roll back a release, redeploy the tag before. The cat sleeps.\n\n"
         "Roll back the schema only with the person on call."
@@ -314,21 +299,18 @@ def test_a_table_that_is_too_long_keeps_its_head_and_the_rows_that_answer(embedd
 
 
 def test_what_two_passages_say_in_the_same_words_is_said_once(embedder):
-    """A copy is no second source."""
     draft = extract(prepared(passage(1), passage(2)), embedder)
 
     assert draft.text.count("canary") == 1
 
 
 def test_a_number_in_brackets_of_a_document_is_no_citation(embedder):
-    """What a document cites is not taken for a source of ours."""
     draft = extract(prepared(passage(1, "To roll back see the paper [7].")), embedder)
 
     assert draft.text == r"To roll back see the paper \[7]. [1]"
 
 
 def test_without_vectors_words_decide():
-    """An answer needs no model at all."""
     draft = extract(prepared(passage(1, "The sky is blue. We roll back with a tag.")), None)
 
     assert draft.text == "We roll back with a tag. [1]"
@@ -336,7 +318,6 @@ def test_without_vectors_words_decide():
 
 @pytest.mark.parametrize("tokens", [50, 120, 500])
 def test_an_answer_is_no_longer_than_asked_for(embedder, tokens):
-    """The limit holds by our own estimate."""
     text = "\n\n".join(f"Roll back number {number}, because of reason {number * 7}." for number in range(60))
     draft = extract(prepared(passage(1, text), options=AskOptions(max_tokens=tokens)), embedder)
 

@@ -59,7 +59,6 @@ def test_passages_far_from_each_other_are_told_best_first():
 
 
 def test_a_sentence_left_out_is_marked_and_a_short_one_is_told():
-    """Two sentences are not put together as if nothing stood between them."""
     short = "We roll back code. It takes a minute. We roll back data."
     between = " ".join(f"The sky of day {number} is blue and high and far away." for number in range(9))
 
@@ -87,7 +86,6 @@ def test_a_document_is_named_by_its_file_where_its_title_names_none():
 
 
 def test_pictures_and_mere_pointers_are_not_quoted():
-    """Neither says anything where it is quoted."""
     text = (
         "[![roll back](https://a.example/roll.png)](https://a.example/back)\n\nSee [how to roll back](back.md).\n\n"
         "For more on how to roll back, see [the manual](roll.md) for details.\n\n"
@@ -113,7 +111,6 @@ def test_what_announces_something_that_is_not_told_is_left_out():
     ],
 )
 def test_a_table_gives_its_header_and_the_row_that_answers(question, words, row):
-    """Other rows answer other questions."""
     text = written(passage(1, STATUSES), question=question, words=words)
 
     assert text == f"| Status | When |\n|---|---|\n{row}\n\n[1]"
@@ -129,7 +126,6 @@ def test_a_row_is_found_by_meaning_where_no_word_is_the_same(embedder):
 
 
 def test_rows_left_out_between_two_are_marked():
-    """The table is not shorter than it looks."""
     text = written(passage(1, STATUSES), question="malformed or forbids", words=("malform", "forbid"))
 
     assert "| 400 | the request is malformed |\n| … |\n| 409 | the state forbids it |" in text
@@ -178,7 +174,6 @@ def test_what_an_answer_links_to_comes_before_weak_hits(linked, budget):
 
 
 def test_nothing_is_told_twice(linked):
-    """What the answer quotes is not given whole below it."""
     answer = ask(linked, "how do I roll back a release")
     quoted = {one.number for one in answer.support}
 

@@ -26,7 +26,6 @@ def outdated(environment):
 
 
 def test_hits_are_marked_in_a_terminal(kbhub, outdated):
-    """After the place, with the reason; whoever says nothing is not marked."""
     out = kbhub("search", "deploy", code=0).out
     heads = [block.split("\n")[0] for block in out.split("\n\n") if ".md:" in block.split("\n")[0]]
 
@@ -39,7 +38,6 @@ def test_hits_are_marked_in_a_terminal(kbhub, outdated):
 
 @pytest.mark.parametrize("options", [[], ["--md"], ["--budget", "500"]])
 def test_sources_are_marked_in_a_terminal(kbhub, outdated, options):
-    """An answer does not rest on what is superseded without a word."""
     out = kbhub("ask", "deploy things by hand", *options, code=0).out
 
     assert MARK in out
@@ -65,7 +63,6 @@ async def test_hits_and_sources_are_marked_for_a_model(outdated):
 
 
 def test_a_model_that_writes_is_told(outdated):
-    """It can say so, or prefer what holds."""
     hub = synced(outdated)
 
     assert MARK in request_of(prepare(hub, "deploy things by hand")).prompt
@@ -84,7 +81,6 @@ def test_what_a_source_is_linked_with_is_marked(outdated):
 
 
 def test_an_empty_successor_supersedes_nothing(outdated):
-    """A template's field that nobody filled in says nothing."""
     outdated.write("knowledge/zebra.md", '---\nsuperseded_by: ""\n---\n# Zebras\n\nStripes.\n')
     hub = synced(outdated)
 

@@ -242,7 +242,6 @@ USELESS = [
 
 
 def test_hostile_and_useless_paths_are_refused(hub, shop):
-    """Nothing is written anywhere, not even a folder."""
     shop.write("knowledge/.gitignore", "/ignored/\n")
     kept = (shop.home.parent / "cache", shop.home.parent / "data")
     before = snapshot(shop.home.parent, leaving_out=kept)

@@ -137,7 +137,6 @@ def test_a_document_that_was_removed_is_in_the_trash_whatever_fails_then(environ
 
 @pytest.mark.parametrize("kills", [KILLS_AT_ONCE, pytest.param(KILLS, marks=pytest.mark.slow)])
 def test_a_long_document_is_never_half_written(environment, children, kills):
-    """Neither replacing nor creating, at moments by chance."""
     chance = random.Random(kills)
     folder = environment.project / "knowledge"
     environment.write("knowledge/long.md", b"version 0\n" * faults.VERSION_LINES)

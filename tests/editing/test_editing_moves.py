@@ -234,7 +234,6 @@ def test_a_name_that_differs_by_case_alone_is_another_name(hub, shop):
 
 
 def test_a_path_that_a_document_may_not_have_is_refused(hub, shop):
-    """And nothing has moved."""
     kept = (shop.home.parent / "cache", shop.home.parent / "data")
     before = snapshot(shop.home.parent, leaving_out=kept)
     for error, names in {

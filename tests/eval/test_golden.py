@@ -57,7 +57,6 @@ def runs(tmp_path_factory):
 
 @pytest.mark.parametrize(("unit", "floors"), [("section", SECTIONS), ("document", DOCUMENTS)])
 def test_hybrid_is_above_its_floors(runs, unit, floors):
-    """In every kind of query."""
     hybrid = runs[unit]["hybrid"]
     found = {"all": hybrid.overall.ndcg10} | {name: one.ndcg10 for name, one in hybrid.strata.items()}
 
@@ -76,7 +75,6 @@ def test_hybrid_is_not_below_its_signals_and_above_the_baseline(runs, unit):
 
 @pytest.mark.parametrize("unit", ["section", "document"])
 def test_every_query_is_answered(runs, unit):
-    """An empty answer is worse than a poor one."""
     assert runs[unit]["hybrid"].overall.empty == 0
 
 
@@ -89,5 +87,4 @@ def test_cutting_the_handbook_into_bases_costs_nothing(runs, unit):
 
 
 def test_the_score_tells_what_is_not_in_the_handbook(runs):
-    """Queries without an answer score lower."""
     assert runs["section"]["hybrid"].verdicts[0].auc >= AUC

@@ -181,7 +181,6 @@ def by_words(index, query, chosen):
 
 
 def test_no_filter_starves(crowd):
-    """The documents that a filter names are all found, though far from the best by word and by vector."""
     for tag, wanted in {"rare": ["x/0.md", "x/1500.md", "x/2999.md"], "none": []}.items():
         with crowd.index.snapshot():
             chosen = crowd.selection(f"tag:{tag}")

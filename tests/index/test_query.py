@@ -23,7 +23,6 @@ def matches(text: str, query: str) -> list[bool]:
 
 
 def test_any_string_makes_valid_expressions():
-    """SQLite accepts the expression of every term, whatever the user typed."""
     for query in (
         *(
             "c++",
@@ -56,7 +55,6 @@ def test_a_word_finds_the_text_that_holds_it(word):
 
 
 def test_a_query_finds_what_it_names():
-    """Identifiers, short words, other scripts, accents and inflections are all found."""
     for text, *queries in (
         *(("set NO_COLOR=1 to switch it off", "NO_COLOR"), ("git checkout --no-track origin/x", "--no-track")),
         *(("GET /api/v1/format_query returns", "/api/v1/format_query"), ("needs TLS1.3 or newer", "tls1.3")),
@@ -172,7 +170,6 @@ def test_an_excerpt_of_many_empty_lines_takes_no_time():
 
 @given(st.text(), st.text(max_size=30), st.integers(20, 400))
 def test_an_excerpt_is_part_of_the_text(text, query, limit):
-    """An excerpt fits, and apart from marks of omission it stands in the text at the line it names."""
     part, offset = excerpt(text, parse_query(query).terms, limit)
 
     assert len(part) <= limit

@@ -48,7 +48,6 @@ def meaning(query: ParsedQuery) -> object:
 @example("㊀THE", frozenset())
 @example("㊀D:0", frozenset({"d"}))
 def test_what_was_understood_asks_for_the_same(query, known):
-    """A query written anew from what was understood of it has the same meaning, and then stays as it is."""
     first = parse_query(query, known)
     again = parse_query(str(first), known)
 
@@ -69,7 +68,6 @@ def test_a_key_that_no_document_has_makes_no_filter(query):
 
 
 def test_quotes_are_known():
-    """Also where the same stood without quotes before."""
     terms = [(term.text, term.quoted) for term in parse_query('a1 "b2 c3" d4 "d4"').terms]
     assert terms == [("a1", False), ("b2 c3", True), ("d4", True)]
 

@@ -1,7 +1,5 @@
 """What is remembered is found again, in the right project, once, and as its owner left it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

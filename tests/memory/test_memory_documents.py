@@ -1,7 +1,5 @@
 """A memory is a file that a person reads and edits; what kbhub changes in it leaves the rest alone."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from itertools import combinations

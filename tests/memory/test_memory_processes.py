@@ -1,7 +1,5 @@
 """Any number of agents may remember at once, and nothing is lost."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -64,8 +62,8 @@ def run_agents(environment, processes, count):
 
 
 def test_four_agents_at_once_lose_nothing(environment):
-    """15 memories each, one that all write, one that all confirm: every file, tag and use is there."""
-    run_agents(environment, 4, 15)
+    """10 memories each, one that all write, one that all confirm: every file, tag and use is there."""
+    run_agents(environment, 4, 10)
 
 
 KILLED = """

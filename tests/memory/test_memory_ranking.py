@@ -1,7 +1,5 @@
 """Strength moves memories in the ranking, by a bounded amount."""
 
-from __future__ import annotations
-
 from conftest import DAY, Clock
 from kbhub.memory.catalog import count_refs
 from kbhub.memory.changes import remember
@@ -115,8 +113,11 @@ def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_super
     old = remember(hub, "The mascot of the team is a heron.").memory
     new = remember(hub, "Ahab, the whale.", supersedes=[old.id]).memory
     last = remember(hub, "Qubert.", supersedes=[new.id]).memory
-    for number in range(120):
-        remember(hub, f"The team of station{number} has no mascot.")
+    other = remember(hub, "The team of station0 has no mascot.").memory
+    (file,) = environment.home.parent.rglob(other.ref.partition("@")[2])
+    for number in range(1, 120):
+        text = file.read_text().replace("station0", f"station{number}").replace(other.id, f"s{number:07}")
+        environment.write(file.with_name(f"station{number}.md"), text)
 
     for mode in ("keyword", "hybrid", "semantic"):
         hub.sync()

@@ -1,7 +1,5 @@
 """How strong a memory is follows the formulas, from its source, its uses and the time since the last one."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbhub.search.memory_boost import (

@@ -1,7 +1,5 @@
 """Memories go out and come in whole, from kbhub and from two other memory servers."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is asked is noted on this machine, beside the search, for as long as its owner wants."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 
 import kbhub.sync.background
-from conftest import DAY
+from conftest import DAY, synced
 from kbhub.errors import QueryLogUnavailable
 from kbhub.extensions.lab.corpus import logged_dataset
 from kbhub.index.side_files import JOURNAL_BYTES, Asked, Distinct, QueryLog
@@ -31,9 +29,7 @@ ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the
 def hub(environment, clock):
     environment.write("knowledge/rollback.md", ROLLBACK)
     environment.write("knowledge/cache.md", "# Cache\n\nSessions are kept for an hour.\n")
-    hub = environment.hub(clock=clock)
-    hub.sync()
-    return hub
+    return synced(environment, clock=clock)
 
 
 def ask(hub, text, client=None, **fields):

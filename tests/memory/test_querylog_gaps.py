@@ -1,13 +1,11 @@
 """What is asked again and again becomes known: as a gap while nothing answers, as a memory where something does."""
 
-from __future__ import annotations
-
 import json
 import re
 
 import pytest
 
-from conftest import DAY
+from conftest import DAY, synced
 from kbhub.errors import UsageError
 from kbhub.index.side_files import ONCE_SECONDS, QueryLog
 from kbhub.memory.catalog import all_known
@@ -39,9 +37,7 @@ ROLL = ("how do we roll back a release", "how to roll back a release?", "how can
 def hub(environment, clock):
     environment.write("knowledge/releases.md", ROLLBACK)
     environment.write("knowledge/cache.md", "# Cache\n\nSessions are kept for an hour.\n")
-    hub = environment.hub(clock=clock)
-    hub.sync()
-    return hub
+    return synced(environment, clock=clock)
 
 
 def ask(hub, *texts, times=1, client=None, apart=APART):
@@ -259,8 +255,7 @@ def test_a_memory_of_a_base_that_is_not_active_is_left_alone(environment, hub, t
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "releases.md").write_text(ROLLBACK)
-    with_notes = environment.hub(clock=hub.options.clock, bases={"notes": notes})
-    with_notes.sync()
+    with_notes = synced(environment, clock=hub.options.clock, bases={"notes": notes})
     ask(with_notes, ROLL[0], times=5)
     assert maintain(with_notes).promoted == (ROLL[0],)
 

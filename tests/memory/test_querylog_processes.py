@@ -1,7 +1,5 @@
 """Any number of processes note queries at once, and the death of one costs nothing that was written."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

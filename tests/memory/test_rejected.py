@@ -1,7 +1,5 @@
 """What was tried, and not taken, warns who is about to try it again; what misled is set back until it is confirmed."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """Forgotten memories come back, and memories change their scope, without losing anything."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused

@@ -52,7 +52,6 @@ def read(hub, ref):
 
 
 def test_a_ref_says_what_part_is_wanted():
-    """Lines, ranges, counts and headings are understood."""
     for text, meaning in {
         "a.md": ParsedRef("a.md"),
         "a.md:12": ParsedRef("a.md", 12),
@@ -81,7 +80,6 @@ def test_a_document_is_read_whole_and_verbatim(hub):
 
 
 def test_a_part_is_read(hub):
-    """The lines asked for, no more."""
     docid = read(hub, "guides/deploy.md").docid
     for ref, first, last in (
         ("guides/deploy.md:6", "Push a tag.", "One in ten."),
@@ -168,7 +166,6 @@ def test_a_file_that_is_not_indexed_yet_is_read(hub, environment):
 
 
 def test_what_cannot_be_read_says_why(hub):
-    """Near names, the rule that keeps a file out, or what there is instead."""
     for ref, message in {
         "guides/deplyo.md": "guides/deploy.md",
         "notes@vmi.md": "notes@vim.md",
@@ -230,7 +227,6 @@ def test_a_file_that_may_not_be_read_is_said_to_be_there(environment, bound, clo
 
 
 def test_what_does_not_fit_is_continued(hub, environment):
-    """Following `rest` gives the whole document, line by line, once."""
     lines = [f"line {number} " + "x" * 100 for number in range(1000)]
     environment.write("knowledge/long.md", "\n".join(lines))
     ref: str | None = "long.md"

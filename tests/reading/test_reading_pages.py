@@ -68,7 +68,6 @@ def test_any_document_is_read_to_its_end_in_pieces_of_any_size(environment, line
 
 
 def test_reading_on_stays_in_the_part_that_was_asked_for(environment):
-    """A section or a range ends where it ended, in however many answers."""
     environment.write("knowledge/a.md", "# A\n\n## B\n\n" + "x" * 500 + "\nlast of b\n\n## C\n\nnot asked for\n")
     hub = environment.hub()
 

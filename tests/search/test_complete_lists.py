@@ -64,7 +64,6 @@ def names(hits):
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 def test_pages_have_every_document_with_the_word_once(hub, mode):
-    """Nothing ends at the hundred best, and the scores never rise."""
     hits, last = walk(hub, mode=mode)
     wanted = {f"{number // 50}/{number:03}.md" for number in range(MATCHING)}
 
@@ -78,7 +77,6 @@ def test_pages_have_every_document_with_the_word_once(hub, mode):
 
 
 def test_pages_are_cut_from_one_list(hub):
-    """However long they are, and as one has them again."""
     every = names(walk(hub)[0])
     offsets = (0, 1, 2, 98, 99, 100, 101, 250)
     ones = [hub.search(Query(text="zebra", limit=1, offset=offset)).hits[0] for offset in offsets]
@@ -102,14 +100,12 @@ def test_every_chunk_is_listed_where_a_hit_is_a_chunk(environment):
 
 
 def test_filters_leave_out_what_they_leave_out_everywhere(hub):
-    """Also beyond the ranked ones."""
     hits, _ = walk(hub, text="zebra -path:0/ -path:3/", mode="keyword")
 
     assert {hit.ref for hit in hits} == {f"{n // 50}/{n:03}.md" for n in range(MATCHING) if n // 50 not in (0, 3)}
 
 
 def test_a_least_score_cuts_the_list_where_the_score_is_lower(hub):
-    """Nothing above it is left out, nothing below it is counted."""
     every, _ = walk(hub)
     least = every[200].score + 0.00006  # between two that are told
     hits, last = walk(hub, min_score=least)
@@ -120,7 +116,6 @@ def test_a_least_score_cuts_the_list_where_the_score_is_lower(hub):
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_recency_and_weights_count_to_the_end(environment, weight):
-    """What comes after the ranked ones is ordered by them, too."""
     write_notes(environment)
     other = environment.home / "other"
     write_notes(environment, other)
@@ -174,7 +169,6 @@ def test_of_what_both_signals_found_it_is_said_where_the_list_ends(hub):
 
 
 def test_all_lists_every_file(environment, kbhub):
-    """As many lines as there are documents, in the order of the pages."""
     write_notes(environment)
     hub = synced(environment)
     listed = kbhub("search", "zebra", "--mode", "keyword", "--all", "--files", code=0)

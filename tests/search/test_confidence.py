@@ -22,7 +22,6 @@ supports = st.builds(
 
 @given(st.lists(supports, max_size=20), st.integers(0, 100), shares, models)
 def test_confidence_is_a_probability(found, terms, cohesion, model):
-    """Any evidence gives a number between 0 and 1."""
     assert 0 <= confidence(found, terms, cohesion, model) <= 1
 
 
@@ -34,7 +33,6 @@ def test_confidence_is_a_probability(found, terms, cohesion, model):
     st.sampled_from(["coverage", "together", "phrase", "names", "similarity"]),
 )
 def test_more_evidence_is_never_less_sure(one, terms, cohesion, model, what):
-    """Confidence grows with each kind of evidence."""
     one = replace(one, similarity=0.5 if one.similarity is None else one.similarity)
     more = replace(one, **{what: 1.0})
     assert confidence([one], terms, cohesion, model) <= confidence([more], terms, cohesion, model)
@@ -64,7 +62,6 @@ def test_words_that_occur_nowhere_make_it_less_sure(one, terms, cohesion, model,
 
 
 def test_verdicts_follow_the_confidence():
-    """A clear answer is strong, a question from elsewhere is covered by nothing, and what is uncertain is weak."""
     clear = ChunkSupport(coverage=0.9, together=0.9, phrase=0.5, names=0.0, similarity=0.7, size=50)
     half = ChunkSupport(coverage=0.5, together=0.4, phrase=0.0, names=0.0, similarity=0.4, size=50)
     nothing = ChunkSupport(coverage=0.0, together=0.0, phrase=0.0, names=0.0, similarity=0.1, size=50)

@@ -49,7 +49,6 @@ def document(path="a.md", title="A", kind="document"):
     ],
 )
 def test_a_question_may_ask_for_a_time(question, start, days):
-    """Full dates, months, years, and what is counted from now."""
     asked = asked_time(question, NOW.timestamp())
 
     assert datetime.fromtimestamp(asked.start, UTC).date().isoformat() == start

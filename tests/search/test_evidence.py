@@ -19,13 +19,11 @@ def terms(query: str, **weights: float) -> list[WeightedTerm]:
     "word", ["max_retries", "--locked", "maxRetries", "main()", "PATH", "/api/v1", "utf8", "std::vec", "a.b", "$HOME"]
 )
 def test_names_of_programs_are_identifiers(word):
-    """Names are told from words by their form alone."""
     assert is_identifier(word)
 
 
 @pytest.mark.parametrize("word", ["release", "Release", "US", "naïve", "日本", "a", "3", "release.", "(see", "-"])
 def test_words_are_no_identifiers(word):
-    """Ordinary words, numbers and punctuation are not names."""
     assert not is_identifier(word)
 
 
@@ -74,7 +72,6 @@ def test_a_name_covers_its_other_spellings(query, text):
     "text", ["Set maxretries to three.", "Set climaxRetries", "aGVsbG8gbWF4UmV0cmllcyBoZWxsbyBoZWxsbw"]
 )
 def test_a_word_that_is_no_name_is_not_taken_apart(text):
-    """Where no capital divides it, or where it is data."""
     assert QueryTerms(terms("max_retries")).examine(text, (), "").coverage < 1
 
 
@@ -93,7 +90,6 @@ def test_either_spelling_of_a_name_is_all_of_it(text):
 
 @pytest.mark.parametrize("text", ["The pool of connections.", "プール connection pool"])
 def test_what_stands_together_counts_together(text):
-    """A sentence with both words is more than a page with one here and one there."""
     asked = QueryTerms(terms("connection pool"))
     apart = f"A connection. {'Something else altogether. ' * 20} A pool."
 
@@ -121,7 +117,6 @@ def test_a_name_counts_only_letter_for_letter():
 
 
 def test_a_definition_comes_before_a_mention():
-    """A heading or the start of a line defines a name; a sentence only mentions it."""
     asked = terms("max_retries")
 
     assert QueryTerms(asked).examine("See max_retries.", (), "").definition == 0
@@ -134,7 +129,6 @@ def test_a_definition_comes_before_a_mention():
 
 
 def test_a_title_that_says_no_more_than_the_query_counts_most():
-    """A page about just this is preferred to one that is about this and more."""
     asked = terms("rollback")
 
     assert QueryTerms(asked).examine("x", (), "Rollback").title == 1
@@ -143,7 +137,6 @@ def test_a_title_that_says_no_more_than_the_query_counts_most():
 
 @pytest.mark.parametrize("without", [(), ("phrase", "title", "about")])
 def test_signals_can_be_left_out(environment, without):
-    """An ablation takes just that signal's part away."""
     environment.write("knowledge/a.md", "# Pool\n\n## max_retries\n\nmax_retries pool\n")
     (hit,) = synced(environment).search(Query(text="max_retries pool", explain=True, without=without)).hits
 

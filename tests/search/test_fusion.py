@@ -39,7 +39,6 @@ fusions = st.sampled_from(["convex", "rrf"])
 
 @given(rankings, fusions)
 def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings, fusion):
-    """Every chunk of any ranking is there once, with a score in 0..1 that its parts add up to."""
     similar = {key: value for key, _, value in rankings.get("semantic", ())}
     fused = fuse(rankings, similar, fusion)
 
@@ -52,7 +51,6 @@ def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings, fus
 
 @given(rankings, st.randoms(), fusions)
 def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
-    """The same rankings in another order of signals give the same result."""
     shuffled = list(rankings.items())
     random.shuffle(shuffled)
 
@@ -64,7 +62,6 @@ def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
 
 @pytest.mark.parametrize("fusion", ["convex", "rrf"])
 def test_first_in_every_signal_scores_1(fusion):
-    """A chunk that leads every ranking that ran has the full score."""
     lead = [candidate(1, 9.0), candidate(2, 8.0)]
 
     assert fuse({"keyword": lead, "semantic": lead}, {}, fusion)[0].score == pytest.approx(1.0)
@@ -81,7 +78,6 @@ def test_how_much_better_counts_and_not_only_that_it_is():
 
 
 def test_a_similarity_outside_the_semantic_ranking_counts():
-    """What only the keyword ranking found is not treated as if it had no meaning."""
     keyword = [candidate(1, 5.0), candidate(2, 5.0)]
     fused = fuse({"keyword": keyword, "semantic": [candidate(3, 0.9)]}, {(0, 2): 0.6})
 
@@ -100,7 +96,6 @@ def test_a_chunk_without_a_vector_is_judged_by_its_words():
 
 
 def test_factors_multiply_and_a_factor_of_one_is_not_told():
-    """The weight of a base moves its hits, and the trace names only what changed something."""
     one = Candidate((0, 1), 1, (SignalPart("keyword", 3.0, 0.5, 1),))
     one.multiply("recency", 1.0)
     one.multiply("weight", 0.5)

@@ -57,7 +57,6 @@ def corpora(tmp_path_factory):
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("way", ["ten", "topics"])
 def test_cutting_a_corpus_changes_no_ranking(corpora, way, query):
-    """Order and scores of both signals are those of one base."""
     expected, found = rankings(corpora["one"], query), rankings(corpora[way], query)
 
     assert expected[0] == found[0]
@@ -84,7 +83,6 @@ def test_scores_are_those_of_sqlite(corpora, monkeypatch):
 
 
 def test_terms_that_occur_nowhere_are_named(corpora):
-    """An answer can say which words found nothing."""
     index = corpora["one"][0]
     with index.snapshot():
         found = keyword_ranking([index], parse_query("deploy xyzzy qux-frob").terms)
@@ -94,7 +92,6 @@ def test_terms_that_occur_nowhere_are_named(corpora):
 
 
 def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(corpora):
-    """`release-password` stands nowhere, its words do."""
     index = corpora["one"][0]
     with index.snapshot():
         found = keyword_ranking([index], parse_query("release-password").terms)
@@ -116,14 +113,12 @@ def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
 
 
 def test_no_terms_no_candidates(corpora):
-    """A query without a word finds nothing by keyword, and does not fail."""
     index = corpora["one"][0]
     with index.snapshot():
         assert len(keyword_ranking([index], parse_query("?!").terms).ranking) == 0
 
 
 def test_an_empty_base_among_others_is_harmless(tmp_path, corpora):
-    """A base without documents takes no part."""
     empty = make_index(tmp_path / "empty.db", {}, "empty")
 
     assert rankings([empty, *corpora["one"]], "refund") == rankings(corpora["one"], "refund")

@@ -80,7 +80,6 @@ FILTERS = [
 
 @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
 def test_filters_hold_in_every_mode_before_the_cut(shop, mode):
-    """Nothing that a filter leaves out is a hit, whatever ranks; by meaning, all that it leaves is."""
     for query, expected in FILTERS:
         found = set(refs(search(shop, query, mode=mode, limit=20)))
         assert found <= expected, query
@@ -135,7 +134,6 @@ def test_a_colon_is_text_where_no_document_has_the_key(shop):
 
 @pytest.mark.parametrize("count", [500, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_a_narrow_filter_is_never_starved(environment, count):
-    """Three documents among many that have all the query's words are found, in every mode."""
     rare = (7, count // 2, count - 1)
     for number in range(count):
         tags = "rare" if number in rare else "common"
@@ -147,7 +145,6 @@ def test_a_narrow_filter_is_never_starved(environment, count):
 
 
 def test_a_word_that_occurs_nowhere_is_taken_for_the_nearest(shop):
-    """The answer says what was searched for in its place, and the excerpt shows it."""
     result = search(shop, "sourdouhg crust")
 
     assert [(one.typed, one.used) for one in result.corrections] == [("sourdouhg", "sourdough")]
@@ -171,7 +168,6 @@ def test_the_parts_of_a_trace_add_up_to_the_score(shop, mode):
 
 
 def test_an_answer_is_judged(shop):
-    """What the bases cover is strong; what they do not is none, and says so before the hits."""
     assert search(shop, "how do I roll back a broken release").verdict == "strong"
     result = search(shop, "photosynthesis of tropical orchids in winter", mode="semantic")
     assert result.verdict == "none"
@@ -211,7 +207,6 @@ def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environme
 
 
 def test_hits_can_be_asked_to_be_sure(shop):
-    """`min_score` and `min_signals` leave out the rest, before paging."""
     whole = search(shop, "release", limit=10)
     sure = search(shop, "release", limit=10, min_score=whole.hits[1].score)
     both = search(shop, "release", limit=10, min_signals=2)
@@ -223,7 +218,6 @@ def test_hits_can_be_asked_to_be_sure(shop):
 
 
 def test_copies_are_one_hit(shop):
-    """The same document in two bases is shown once and both places are named."""
     text = "# Handbook\n\nEverybody who deploys reads the checklist and asks a colleague to watch the dashboards.\n"
     shop.write("knowledge/handbook.md", text)
     shop.write(str(shop.home / "notes" / "copy.md"), text)
@@ -281,7 +275,6 @@ def test_a_document_is_superseded_by_one_that_says_so(environment):
 
 
 def test_newer_documents_are_preferred_only_if_asked(environment):
-    """Recency moves equal documents apart by their age, and does nothing by default."""
     text = "# {0} zebra\n\nZebras of the kind {0} are striped and run.\n"
     environment.write("knowledge/a.md", "---\ndate: 2023-11-01\n---\n" + text.format("alpha"))
     environment.write("knowledge/b.md", "---\ndate: 2020-01-01\n---\n" + text.format("omega"))
@@ -294,7 +287,6 @@ def test_newer_documents_are_preferred_only_if_asked(environment):
 
 
 def test_hits_say_what_lies_where(shop):
-    """Contexts of the base and of the global config are returned with the hits below their path."""
     shop.write(
         str(shop.home / ".kbhub.json"),
         json.dumps({"contexts": {"": "Everything of the shop"}, "bases": {}}),

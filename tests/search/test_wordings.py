@@ -27,7 +27,6 @@ def refs(result):
 
 
 def test_other_words_find_what_the_query_does_not(hub):
-    """A document that has none of the query's words comes first, and the scores add up."""
     query = Query(text="undo bad deploy", mode="keyword", limit=10, explain=True)
     assert "revert.md" not in refs(hub.search(query))
 

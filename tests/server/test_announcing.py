@@ -130,7 +130,6 @@ async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
 
 
 async def test_writing_tools_that_come_or_go_are_announced(shop, mode):
-    """A setting that decides about tools changes their list, and not that of resources."""
     configure(shop)
     shop.hub().sync()  # or documents would come, too
     async with listening(create_server(shop.hub()), mode) as (_, ears):
@@ -150,7 +149,6 @@ async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
 
 
 async def test_what_changes_nothing_is_not_announced(shop, mode):
-    """A config that breaks and is fixed, and other settings, leave the lists as they are."""
     server = create_server(shop.hub())
     async with listening(server, mode) as (client, ears):
         for text in ("{", json.dumps({"tools": "all", "search": {"limit": 9}})):

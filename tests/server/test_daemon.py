@@ -160,7 +160,6 @@ def test_only_the_user_can_open_the_daemons_files(shared):
 
 
 def test_who_does_not_know_the_token_is_not_served(shared):
-    """A wrong token and a first line that is no greeting are refused, and nothing else is said."""
     one, _, begin = shared
     begin().handshake()
     where = read_record(folder_of(one)).link

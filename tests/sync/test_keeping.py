@@ -63,7 +63,6 @@ def place(environment):
 
 
 def test_what_was_deleted_is_still_found_and_read(place):
-    """The hit is the same, and so is the text that it leads to; the file is missed once."""
     before = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
     (place.folder / "2026" / "a.jsonl").unlink()
     for report in (place.sync(), place.sync()):
@@ -78,7 +77,6 @@ def test_what_was_deleted_is_still_found_and_read(place):
 
 @pytest.mark.parametrize("how", ["full", "cache deleted", "folder of the file deleted"])
 def test_it_survives_rebuilds(place, how):
-    """The index can be thrown away: what is kept is not in it."""
     shutil.rmtree(place.folder / "2026")
     if how != "full":
         place.sync()
@@ -140,7 +138,6 @@ def test_without_its_pattern_a_deleted_file_is_found_no_more(place):
 
 
 def test_what_is_kept_is_text_for_its_owner_alone(place):
-    """No other user may read it; no source, no picture, only the text."""
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (*place.kept, place.kept[0].parent)}
 
     assert len(place.kept) == 2
@@ -225,7 +222,6 @@ def test_a_pattern_of_the_command_line_is_remembered_until_it_is_taken_back(envi
 
 
 def test_what_is_forgotten_is_gone(place):
-    """Its copy is deleted, and search finds it no more; files that are there lose nothing."""
     shutil.rmtree(place.folder / "2026")
     place.sync()
     said = change_keeping(place.hub, ["logs"], keep=[], forget=["*.jsonl"])

@@ -35,7 +35,6 @@ def notes_of(environment):
 
 
 def test_search_and_status_say_what_is_not_searched(project, kbhub):
-    """In text and as a note in JSON; a search that finds something does not."""
     assert f"kbhub: {HERE}\n" in kbhub("search", "zebra flight").err
     assert kbhub("search", "zebra flight", "--json").json["notes"] == [HERE]
     assert "not part of a base" not in kbhub("search", "what does a crate hold").err
@@ -46,7 +45,6 @@ def test_search_and_status_say_what_is_not_searched(project, kbhub):
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
 async def test_the_tools_say_so_too(project, mode):
-    """Also where no base is active."""
     async with Client(create_server(project.hub()), mode=mode) as client:
         search = await client.call_tool("search", {"query": "zebra flight"})
         status = await client.call_tool("status", {})

@@ -73,7 +73,6 @@ def test_new_commits_are_taken_over(checkout):
 
 
 def test_commits_and_changes_of_the_users_are_never_touched(checkout):
-    """What cannot be fast-forwarded stays as it is, and the reason is said."""
     environment, origin, notes = checkout
     commit(origin)
     (notes / "b.md").write_text("mine\n")

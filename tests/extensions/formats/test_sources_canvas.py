@@ -65,7 +65,6 @@ def test_a_canvas_is_read_from_top_to_bottom():
     ],
 )
 def test_a_damaged_canvas_is_kept_as_text(data, problem):
-    """What is no canvas says so, and its words are still found."""
     document = read_canvas("a.canvas", data)
 
     assert document.lines == (data.decode(),)
@@ -73,7 +72,6 @@ def test_a_damaged_canvas_is_kept_as_text(data, problem):
 
 
 def test_nodes_without_text_are_counted():
-    """Nodes of no known form are left out, and the others are read."""
     document = read_canvas("a.canvas", b'{"nodes": [1, {"type": "x"}, {"type": "text", "text": "a"}]}')
 
     assert document.lines == ("a",)
@@ -105,7 +103,6 @@ nodes = st.one_of(
     )
 )
 def test_any_bytes_parse(data):
-    """Whatever the bytes are, there is a document that can be cut and stored."""
     document = read_canvas("a.canvas", data)
 
     "\n".join(document.lines).encode()
@@ -115,7 +112,6 @@ def test_any_bytes_parse(data):
 
 @given(st.lists(st.tuples(*[st.integers(0, 30)] * 4), max_size=12))
 def test_no_card_is_lost_however_groups_overlap(places):
-    """Each card and each group is in the text once."""
     records = [
         {
             "id": str(number),

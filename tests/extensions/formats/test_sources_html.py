@@ -47,7 +47,6 @@ def lines(text: str) -> list[str]:
     ],
 )
 def test_elements_become_markdown(html, markdown):
-    """Each kind of element has its one form in Markdown, and text that looks like markup is escaped."""
     assert markdown_of(html) == markdown
 
 
@@ -71,7 +70,6 @@ def test_tables_become_pipe_tables(html, markdown):
 
 
 def test_text_of_a_navigation_that_is_not_closed_is_kept():
-    """A missing end tag hides nothing."""
     assert markdown_of("<nav><p>menu<p>text") == "menu\n\ntext"
     assert markdown_of("<nav>only</nav>") == "only"
 
@@ -118,7 +116,6 @@ def test_the_encoding_is_read_as_browsers_do(data, text):
 
 
 def test_unreadable_bytes_are_a_problem():
-    """What cannot be decoded is named, and the rest is kept."""
     assert "Not valid UTF-8" in read_html("a.html", b"<p>a\xffb").problems[0]
     assert "'nonsense' is unknown" in read_html("a.html", b"<meta charset=nonsense>\xff").problems[0]
     assert read_html("a.html", b"<meta charset=euc-jp>a\xff").problems
@@ -138,7 +135,6 @@ pages = st.lists(pieces, max_size=60).map("".join)
 
 @given(st.one_of(st.binary(max_size=300), pages.map(str.encode), st.text(max_size=200).map(str.encode)))
 def test_any_bytes_parse(data):
-    """Whatever the bytes are, there is a document whose lines, headings and spans fit together."""
     document = read_html("a.html", data)
     count = len(document.lines)
 

@@ -53,7 +53,6 @@ def test_html_is_read_where_there_is_no_plain_text():
 
 
 def test_a_forwarded_mail_is_a_section():
-    """Its subject is a heading, and its text is read."""
     message = mail("See below.")
     message.add_attachment(mail("Inner text.", subject="Earlier"))
     document = read_mail("a.eml", message.as_bytes())
@@ -100,7 +99,6 @@ def test_encodings_of_transfer_and_of_text(head, body, text):
     ],
 )
 def test_odd_mails_keep_their_words(data):
-    """Missing boundaries, lines of a mailbox and broken headers lose no text."""
     document = read_mail("a.eml", data)
 
     assert document.title == "s"
@@ -117,7 +115,6 @@ def test_odd_mails_keep_their_words(data):
     ],
 )
 def test_what_is_no_mail_is_kept_as_text(data):
-    """It says so, and its words are still found."""
     document = read_mail("a/my-mail.eml", data)
 
     assert document.lines == tuple(data.decode().removesuffix("\n").split("\n"))
@@ -166,7 +163,6 @@ lines = st.sampled_from(
 
 @given(st.one_of(st.binary(max_size=200), st.lists(lines, max_size=30).map("\n".join).map(str.encode)))
 def test_any_bytes_parse(data):
-    """Whatever the bytes are, there is a document that can be cut and stored."""
     document = read_mail("a.eml", data)
 
     "\n".join(document.lines).encode()

@@ -62,7 +62,6 @@ def test_a_notebook_is_its_cells():
 
 
 def test_format_3_has_sheets_and_cells_that_are_headings():
-    """Notebooks from before 2014 read the same."""
     document = read(
         {
             "nbformat": 3,
@@ -110,7 +109,6 @@ def test_long_outputs_are_cut():
     ],
 )
 def test_a_damaged_notebook_is_kept_as_text(data, problem):
-    """What is no notebook says so, and its words are still found."""
     document = read_notebook("a/my-work.ipynb", data)
 
     assert document.title == "my work"
@@ -119,7 +117,6 @@ def test_a_damaged_notebook_is_kept_as_text(data, problem):
 
 
 def test_strange_cells_are_counted():
-    """Cells of no known form are left out, and the others are read."""
     document = read({"cells": [1, {"cell_type": 2}, {"cell_type": "markdown", "source": "text \ud800"}]})
 
     assert document.lines == ("text ?",)
@@ -164,7 +161,6 @@ cells = st.fixed_dictionaries(
     )
 )
 def test_any_bytes_parse(data):
-    """Whatever the bytes are, there is a document that can be cut and stored."""
     document = read_notebook("a.ipynb", data)
 
     "\n".join(document.lines).encode()
@@ -174,7 +170,6 @@ def test_any_bytes_parse(data):
 
 @given(st.lists(st.text("ab#`~<!->\n ", max_size=40), max_size=5))
 def test_a_cell_hides_nothing_of_the_next(sources):
-    """Code blocks and comments that a cell leaves open end with it."""
     record = {"cells": [{"cell_type": "markdown", "source": f"{source}\n"} for source in (*sources, "# The last")]}
 
     assert "The last" in [heading.text for heading in read(record).headings]

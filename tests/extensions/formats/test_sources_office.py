@@ -112,7 +112,6 @@ def test_a_sheet_is_a_heading_with_a_table_of_the_values_that_it_shows():
 
 
 def test_a_sheet_that_is_too_large_is_cut_and_says_so(monkeypatch):
-    """By rows, columns and characters."""
     monkeypatch.setattr(kbhub.extensions.formats.xlsx, "ROWS", 3)
     monkeypatch.setattr(kbhub.extensions.formats.xlsx, "COLUMNS", 2)
     data = an_xlsx(("Long", [["a", "b"]] * 4), ("Wide", [["c", "d", "e"]]))
@@ -216,7 +215,6 @@ def test_a_table_of_contents_that_is_broken_costs_no_chapter():
 
 
 def test_a_shape_without_a_geometry_is_read():
-    """Not every program writes what it is."""
     with zipfile.ZipFile(io.BytesIO(a_pptx(("Intake", ["primes"], "note")))) as package:
         members = {name: package.read(name) for name in package.namelist()}
     slide = "ppt/slides/slide1.xml"
@@ -266,7 +264,6 @@ def test_a_document_survives_its_way_through_a_pipe_and_an_index(kind):
 @given(st.data())
 @settings(max_examples=25)
 def test_any_damage_leaves_a_document(kind, data):
-    """Bytes of a sound file are changed or cut off."""
     sample = bytearray(SAMPLES[kind])
     for _ in range(data.draw(st.integers(1, 5))):
         sample[data.draw(st.integers(0, len(sample) - 1))] = data.draw(st.integers(0, 255))

@@ -82,7 +82,6 @@ BAD = {
 
 
 def test_a_file_that_cannot_be_read_is_reported(environment):
-    """Nothing fails, each file is named with its reason, and the others are found."""
     for name, (data, _) in BAD.items():
         environment.write(f"knowledge/{name}.pdf", data)
     environment.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
@@ -106,7 +105,6 @@ def test_a_file_that_anybody_may_open_or_that_can_be_mended_is_read(environment)
 
 
 def test_time_is_bounded(monkeypatch):
-    """A page that never ends is given up, and so are the pages after the time is over."""
     monkeypatch.setattr(kbhub.extensions.formats.pdf, "PDF_SECONDS", 0.2)
     data = a_pdf(*["x"] * 50, content=b"BT /F1 9 Tf " + b"(a) Tj " * 20_000 + b"ET")
     started = time.monotonic()

@@ -161,7 +161,6 @@ def test_a_vault_is_read(vault):
     ],
 )
 def test_a_wrong_line_of_a_beir_folder_is_named(beir, file, text, fault):
-    """File, line and what was expected."""
     (beir / file).write_text(text, "utf-8")
 
     with pytest.raises(DatasetError, match=fault):
@@ -169,7 +168,6 @@ def test_a_wrong_line_of_a_beir_folder_is_named(beir, file, text, fault):
 
 
 def test_a_folder_that_is_no_data_set_is_named_in_full(tmp_path, monkeypatch):
-    """Also where it is `.`; what is missing is explained."""
     monkeypatch.chdir(tmp_path)
     for name, said in (
         (".", f"{tmp_path} has no `queries.jsonl`, the file with the queries and their answers."),
@@ -226,7 +224,6 @@ def test_a_chunk_counts_as_the_best_section_that_it_covers():
 
 
 def test_a_corpus_is_searched_as_bases_are(beir, environment):
-    """Every document is indexed once, and its id is known again from where it was found."""
     dataset = load_dataset(beir)
     corpus = open_corpus(dataset, setup(environment))
 
@@ -237,7 +234,6 @@ def test_a_corpus_is_searched_as_bases_are(beir, environment):
 
 
 def test_a_cut_corpus_has_every_document_once(beir, environment):
-    """In bases of nearly the same size, and the same ones on every run."""
     dataset = load_dataset(beir)
     one, again = (open_corpus(dataset, setup(environment), 2) for _ in range(2))
 
@@ -300,7 +296,6 @@ def test_sections_and_strata_and_queries_without_an_answer(vault, evaluate):
 
 
 def test_the_table(beir, vault, evaluate):
-    """What a person sees: a row per run and stratum, columns in line, and the means over both sets."""
     code, out, err = evaluate(beir, vault, "--mode", "naive", "--mode", "hybrid", "--bases", "2", "--none", vault)
     lines = out.splitlines()
 
@@ -331,7 +326,6 @@ def test_a_run_is_compared_with_an_earlier_one(beir, evaluate, tmp_path):
 
 
 def test_a_worse_run_is_worse(beir, evaluate, tmp_path):
-    """A run that found nothing right is what is compared with, under the one name that was given."""
     file = tmp_path / "poor.run"
     file.write_text("q1 Q0 dot 1 1.0 poor\n", "utf-8")
 
@@ -350,7 +344,6 @@ def test_a_worse_run_is_worse(beir, evaluate, tmp_path):
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(beir, evaluate, arguments, fault):
-    """With exit code 2 and no figures."""
     code, out, err = evaluate(beir, "--mode", "hybrid", *(one.format(beir=beir) for one in arguments))
 
     assert (code, out) == (2, "")
@@ -359,7 +352,6 @@ def test_what_cannot_be_done_is_said_in_one_line(beir, evaluate, arguments, faul
 
 
 def test_other_wordings_are_measured_beside_the_query(beir, evaluate):
-    """Each run says what was given with the query; a set without any is refused."""
     queries = "".join(
         jsonl([{"_id": "q1", "text": "undo"}, {"_id": "q2", "text": "undo"}, {"_id": "q3", "text": "bills"}])
     )

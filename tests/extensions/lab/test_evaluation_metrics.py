@@ -49,7 +49,6 @@ def test_figures_are_those_of_ir_measures(ranked, gold, expected):
 
 
 def test_equal_runs_do_not_differ():
-    """No difference is always chance."""
     values = np.random.default_rng(1).random((30, 2))
 
     assert list(randomisation_p(values, values)) == [1.0, 1.0]
@@ -63,7 +62,6 @@ def test_the_test_gives_the_exact_p_of_a_small_case():
 
 
 def test_a_steady_gain_is_significant_and_noise_is_not():
-    """Both at once, as they come in a table; the same on every run."""
     chance = np.random.default_rng(2)
     before = chance.random((50, 2))
     after = before + np.stack([chance.normal(0.1, 0.1, 50), chance.permutation([0.1, -0.1] * 25)], axis=1)
@@ -101,7 +99,6 @@ def test_a_run_file_comes_back_as_it_was(tmp_path):
 
 
 def test_a_run_file_of_another_tool_is_read(tmp_path):
-    """Tabs, any order, blank lines; what counts is the score."""
     file = tmp_path / "other.run"
     file.write_text("q1\tQ0\td2\t2\t3.5\tx\n\nq2 Q0 d1 1 1 x\nq1 Q0 d1 1 9 x\nq1 Q0 d0 3 -1e3 x\n", "utf-8")
 
@@ -110,7 +107,6 @@ def test_a_run_file_of_another_tool_is_read(tmp_path):
 
 @pytest.mark.parametrize("line", ["q1 Q0 d1 1 0.5", "q1 Q0 d1 one 0.5 x", "query-id\tcorpus-id\tscore"])
 def test_a_file_that_is_no_run_file_is_refused_with_its_line(tmp_path, line):
-    """The first wrong line is named, with what was expected."""
     file = tmp_path / "wrong.run"
     file.write_text(f"q1 Q0 d1 1 0.5 x\n{line}\n", "utf-8")
 
@@ -119,7 +115,6 @@ def test_a_file_that_is_no_run_file_is_refused_with_its_line(tmp_path, line):
 
 
 def test_several_runs_have_files_of_their_own(tmp_path):
-    """One run has the very name that was asked for; of several, each names its data set and plan."""
     file = tmp_path / "base.trec"
 
     assert run_file(file, "cacm", "hybrid", alone=True) == file

@@ -5,7 +5,6 @@ from kbhub.extensions.lab.report import MOST_REPORTS, kept_reports
 
 
 def test_an_evaluation_is_kept_and_shown(environment, kbhub):
-    """On the page, with its figures; a file that is none is passed over."""
     (environment.project / "set").mkdir()
     (environment.project / "set" / "a.md").write_text("A canary goes first.\n")
     (environment.project / "set" / "queries.jsonl").write_text('{"query": "canary", "expected": "a.md"}\n')

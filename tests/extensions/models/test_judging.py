@@ -63,7 +63,6 @@ def test_each_passage_is_graded_by_itself(server, tmp_path):
 
 
 def test_grades_are_kept(server, tmp_path):
-    """The same passage for the same query is not graded twice, even without a server."""
     grades_by(server, lambda content: 2)
     graded(server, tmp_path, ["one", "two"])
     server.models.clear()
@@ -195,7 +194,6 @@ def test_what_was_not_graded_counts_as_the_mean():
 
 
 def test_graded_hits_come_in_another_order(hub, server):
-    """The best grade rises, the scores keep their scale, and the trace adds up."""
     query = Query(text="backup", mode="keyword", limit=12, explain=True)
     plain = hub.search(query)
     favourite = refs(plain)[2]
@@ -253,7 +251,6 @@ def test_filters_are_not_shown_to_the_model(hub, server):
 
 
 def test_pages_are_cut_from_one_ranking(hub, server):
-    """A better hit of the second page is on the first."""
     grades_by(server, lambda content: int("Note 6\n" in content) * 3)
     query = Query(text="backup", mode="keyword", limit=12)
     whole = search_reranked(hub.search, hub, SETTINGS, query)

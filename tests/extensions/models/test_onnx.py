@@ -267,7 +267,6 @@ def keys(environment):
 
 
 def test_every_text_gets_a_vector_once(project):
-    """A second pass computes nothing; a changed text gets a vector, and a vanished one loses it."""
     done = []
     assert ahead(project, progress=lambda *step: done.append(step))
     assert done == [("project", 2, 2)]
@@ -398,7 +397,6 @@ def test_it_is_part_of_hybrid_search_without_names(reranked):
 
 @installed
 def test_a_base_without_vectors_is_searched_as_ever(project):
-    """No vector is computed while somebody waits, and the model is not even loaded."""
     forget()
     result = project.hub().search(Query(text=QUESTION, explain=True))
 

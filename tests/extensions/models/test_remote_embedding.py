@@ -342,7 +342,6 @@ def project(environment, server):
 
 
 def test_a_base_is_indexed_and_searched_with_a_model_of_a_server(project, server):
-    """Vectors are made once; a query is told to the model as a query."""
     hub = project.hub()
     [report] = hub.sync()
     assert report.vectors_made == 2
@@ -360,7 +359,6 @@ def test_a_base_is_indexed_and_searched_with_a_model_of_a_server(project, server
 
 
 def test_a_server_that_is_away_leaves_search_by_keywords(project, server):
-    """And one note; when it is back, the next search has vectors again."""
     synced(project)
     server.drop = 100
     away = project.hub()
@@ -376,7 +374,6 @@ def test_a_server_that_is_away_leaves_search_by_keywords(project, server):
 
 
 def test_vectors_that_could_not_be_made_are_made_next_time(project, server):
-    """What the first sync wrote stays, and nothing is made twice."""
     server.models.clear()
     [first] = project.hub().sync()
     assert first.added == 2

@@ -300,7 +300,6 @@ def test_a_publisher_killed_at_any_moment_leaves_what_was(twin, tmp_path):
 
 
 def test_a_cut_connection_undoes_the_run(twin):
-    """The server forgets it, the error says so, and the next run goes on."""
     fill(twin)
     twin.publish()
     for path in twin.folder.rglob("*.md"):
@@ -449,7 +448,6 @@ def test_a_role_that_is_missing_is_told_with_the_statement_that_creates_it(twin,
 
 
 def test_the_example_works_as_its_page_says(twin, kbhub, tmp_path):
-    """Each command, with this server in place of that of its compose file."""
     folder = tmp_path / "team-hub"
     shutil.copytree(EXAMPLE, folder)
     url, stands_for = twin.database.url(), "postgresql://postgres@localhost/team"

@@ -160,7 +160,6 @@ def test_every_read_and_every_answer_is_the_same(twin):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_what_comes_and_goes_leaves_no_trace(twin, seed):
-    """After any edits, published one after the other, the base is as if it had been published at once."""
     fill(twin, 40)
     twin.publish()
     choose = random.Random(seed)
@@ -213,7 +212,6 @@ def test_a_whole_base_can_be_published_anew(twin):
 
 
 def test_what_is_done_with_a_base_can_be_done_with_a_shared_one(twin):
-    """Reading, listing, related documents, tags and answers are the same."""
     fill(twin)
     twin.publish()
     local, shared = twin.local(), twin.shared()
