@@ -19,7 +19,6 @@ from kbhub.hooks.delivery import considered
 from kbhub.hooks.events import event_of
 from kbhub.hooks.sessions import SessionLog
 from kbhub.memory.lists import memories
-from kbhub.reading.faults import backlinks
 from kbhub.reading.lists import list_documents, status
 from kbhub.reading.neighbours import related, tags
 from kbhub.reading.read import open_whole, read
@@ -136,7 +135,7 @@ def answer(twin) -> list[str]:
     assert read(hub, ["own@a.md"]).readings
     for ref in ("notes@other.md", "#0a", "Own", "n1", "notes@*.md"):
         read(hub, [ref])
-    for verb in (related, backlinks, open_whole):
+    for verb in (related, open_whole):
         with suppress(KbhubError):
             verb(hub, "notes@other.md")
     own = hub.select(["own"])[0]

@@ -18,7 +18,7 @@ from kbhub.cli.options import AllowSecret, Common, Reply, command, hub_options, 
 from kbhub.editing.intake import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.extensions.team.engine import team_engine
-from kbhub.extensions.team.schema import Member, Rights, SharedBase
+from kbhub.extensions.team.schema import VERSION, Member, Rights, SharedBase
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.bases import sync_report
@@ -208,10 +208,10 @@ def team_init(
     if sql:
         return Reply(text=engine.bases.init_sql(server, admin))
     before, closed = engine.bases.init(server)
-    if before == engine.bases.VERSION:
+    if before == VERSION:
         done = f"{server.name} already has schema {before}; nothing was changed"
     else:
-        done = f"{server.name}: schema {engine.bases.VERSION}, {f'it was {before}' if before else 'new'}"
+        done = f"{server.name}: schema {VERSION}, {f'it was {before}' if before else 'new'}"
     open_counts = (
         "Roles that may connect see how many rows all bases have together. To hide that, give kbhub a database of its "
         "own, and run this as a superuser."
