@@ -149,6 +149,7 @@ def test_the_palette_goes_to_pages_documents_and_memories(shared_tab):
         page.keyboard.press("Enter")
         expect(page).to_have_title(re.compile(title))
     page.keyboard.press("Control+k")
+    expect(page.locator("#places li").first).to_be_visible()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
@@ -417,7 +418,7 @@ def test_what_a_model_writes_is_streamed(project, chromium):
         assert set(kinds[1:-1]) == {"text"}
         page = tab.go("/ask?q=how+do+I+roll+back")
         expect(page.locator("#answer .body")).to_contain_text("Run orchard rollback")
-        expect(page.get_by_text("written by qwen3:0.6b")).to_be_visible()
+        expect(page.get_by_text("Written by qwen3:0.6b")).to_be_visible()
         tab.context.close()
 
 

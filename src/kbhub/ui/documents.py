@@ -205,7 +205,7 @@ def places(request: Request) -> Response:
         return all(word in name.lower() for word in words)
 
     found = [("page", name, address) for address, name, _ in PAGES if fits(name)]
-    listed = list_documents(site.hub).documents if words else ()
+    listed = site.listed() if words else ()
     named = sorted(
         (one for one in listed if fits(f"{one.title} {one.path}")),
         key=lambda one: (not fits(one.title), not one.title.lower().startswith(text.lower()), len(one.title)),

@@ -15,6 +15,7 @@ from kbhub.editing.audit import audit, fix
 from kbhub.editing.findings import AuditReport
 from kbhub.errors import KbhubError, WriteRefused
 from kbhub.hub import Hub
+from kbhub.reading.lists import Listed, list_documents
 from kbhub.render.html import environment, rendered
 from kbhub.sync.background import Background
 from kbhub.types import Base
@@ -102,6 +103,7 @@ class Site:
         """Threads of their own for what may take a minute, so that others find one."""
         self.auditing = SharedAudit(hub)
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
+        self._listed: tuple[float, tuple[Listed, ...]] = (-LOOK_SECONDS, ())
 
     def begin(self) -> None:
         """Load the templates and look at the files before the first request."""
@@ -150,6 +152,12 @@ class Site:
             return self.hub.discovery().bases
         except KbhubError:
             return ()
+
+    def listed(self) -> tuple[Listed, ...]:
+        """Return all documents as of a moment ago, for what is typed letter by letter."""
+        if time.monotonic() - self._listed[0] > LOOK_SECONDS:
+            self._listed = time.monotonic(), list_documents(self.hub).documents
+        return self._listed[1]
 
     def _common(self, request: Request) -> Mapping[str, Any]:
         try:
