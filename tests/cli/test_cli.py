@@ -585,3 +585,14 @@ def test_the_protocol_can_come_from_the_environment(shop, monkeypatch):
     wrong = shop("serve")
     assert (wrong.code, wrong.out) == (2, "")
     assert "KBHUB_PROTOCOL" in wrong.err
+
+
+def test_a_remedy_of_several_findings_is_said_once(kbhub, environment):
+    for name in ("crates", "pallets"):
+        environment.write(f"knowledge/{name}.md", f"# {name}\n\nNothing leads here.\n")
+    findings = kbhub("audit", "--check", "orphans", "--json").json["findings"]
+    said = kbhub("audit", "--check", "orphans").out
+
+    assert [one["path"] for one in findings] == ["crates.md", "pallets.md"]
+    assert said.count(findings[0]["remedy"]) == 1 == len({one["remedy"] for one in findings})
+    assert all(one["path"] in said for one in findings)

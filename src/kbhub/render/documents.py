@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -219,10 +220,15 @@ def _unread(skip: Skipped) -> Text:
 
 
 def audit_report(report: AuditReport) -> Report:
-    """Return the findings by severity, each with its remedy, the fixes, and the totals per check."""
+    """Return the findings by severity, each remedy once, the fixes, and the totals per check."""
     parts: list[Text | Item] = []
     for severity, findings in groupby(report.findings, key=lambda finding: finding.severity):
-        parts += ["", _SEVERITIES[severity], *map(_finding, findings)]
+        alike: dict[tuple[str, str], list[Item]] = {}
+        for finding in findings:
+            alike.setdefault((finding.check, finding.remedy), []).append(_finding(finding))
+        parts += ["", _SEVERITIES[severity]]
+        for first, *others in alike.values():
+            parts += [first, *(replace(other, lines=()) for other in others)]
     if report.fixed:
         changes = [
             Item(

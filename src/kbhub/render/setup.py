@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,11 @@ def diagnosis_report(diagnosis: Diagnosis) -> Report:
     repairs = [Item(label="fixed", title=Line(text)) for text in diagnosis.fixed]
     repairs += [Item(label="failed", title=Line(text)) for text in diagnosis.failed]
     items = []
-    for finding in diagnosis.findings:
-        message = f"{finding.subject}: {finding.message}" if finding.subject else finding.message
-        items.append(Item(label=finding.level, title=finding.check, marks=(Line(message),), row=True))
-        items += [Item(marks=(Line(f"→ {finding.remedy}"),), row=True)] if finding.remedy else []
+    for remedy, findings in groupby(diagnosis.findings, key=lambda finding: finding.remedy):
+        for finding in findings:
+            message = f"{finding.subject}: {finding.message}" if finding.subject else finding.message
+            items.append(Item(label=finding.level, title=finding.check, marks=(Line(message),), row=True))
+        items += [Item(marks=(Line(f"→ {remedy}"),), row=True)] if remedy else []
     levels = [finding.level for finding in diagnosis.findings]
     counts = [(levels.count(level), level) for level in ("error", "warning") if level in levels]
     fixable = sum(finding.fixable for finding in diagnosis.findings)
