@@ -4,7 +4,10 @@ import hashlib
 import random
 from pathlib import Path
 
-from kbhub.index.engine import Index, NewChunk, NewDocument
+import numpy as np
+
+from kbhub.index.engine import Index, Key, NewChunk, NewDocument
+from kbhub.index.matches import CHUNK_BITS, Ranking
 from kbhub.index.signatures import quantise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
@@ -22,6 +25,13 @@ _COMMON = [
     *("the", "a", "of", "to", "in", "and", "is", "for", "with", "on", "when", "we", "it", "this", "that", "from"),
     *("by", "as", "be", "are"),
 ]
+
+
+def ranking_of(rows: list[tuple[Key, int, float]]) -> Ranking:
+    """Make a ranking of (chunk, document, value), best first."""
+    chunks = np.array([(base << CHUNK_BITS) + chunk for (base, chunk), _, _ in rows], np.int64)
+    documents = np.array([document for _, document, _ in rows], np.int64)
+    return Ranking(chunks, documents, np.array([value for *_, value in rows], np.float64))
 
 
 def sentences(documents: int, seed: int = 0) -> dict[str, str]:

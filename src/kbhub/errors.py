@@ -60,10 +60,7 @@ class UsageError(KbhubError):
 class ConfigError(KbhubError):
     """A configuration that cannot be used.
 
-    Args:
-        where: the file, or the name of the environment variable or option.
-        message: what is wrong there and what was expected.
-        field: the dotted name of the field, if a field is invalid.
+    `where` is a file, or the name of a variable or option; `field` is the dotted name of an invalid field.
     """
 
     exit_code = 2
@@ -78,11 +75,7 @@ class ConfigError(KbhubError):
 class BaseNotFound(KbhubError):
     """No active base has this id.
 
-    Args:
-        name: the id.
-        known: ids of the active bases.
-        problem: why the base is not active and what to do, as sentences; empty if unknown.
-        meant: a sentence on what was probably meant.
+    `problem` says why it is not active and what to do, `meant` what was probably meant, as sentences.
     """
 
     exit_code = 2
@@ -131,9 +124,7 @@ class PathNotContained(KbhubError):
 class WriteRefused(KbhubError):
     """A document may not be written, moved or deleted, or not in this way.
 
-    Args:
-        ref: the document.
-        reason: why not and what to do, in one or two sentences without the full stop.
+    `reason` says why not and what to do, in one or two sentences without the full stop.
     """
 
     def __init__(self, ref: str, reason: str) -> None:
@@ -144,11 +135,7 @@ class WriteRefused(KbhubError):
 class SecretFound(KbhubError):
     """A text was not stored, because it looks like it contains a credential.
 
-    Args:
-        what: the text, `The memory`.
-        kind: what was found, `GitHub token`.
-        line: its line in the text, from 1.
-        shown: its first characters.
+    `what` is the text (`The memory`), `kind` what was found (`GitHub token`), and `shown` its first characters.
     """
 
     def __init__(self, what: str, kind: str, line: int, shown: str) -> None:
@@ -163,11 +150,7 @@ class SecretFound(KbhubError):
 class DocumentChanged(KbhubError):
     """A document changed since it was read for an edit.
 
-    Args:
-        ref: the document.
-        based_on: hash of that version.
-        now: hash of the current version.
-        what: a description of the change.
+    `based_on` and `now` are the hashes of the two versions, `what` describes the change.
     """
 
     def __init__(self, ref: str, based_on: str, now: str, what: str) -> None:
@@ -234,11 +217,9 @@ class EngineUnavailable(KbhubError):
 class ModelUnavailable(KbhubError):
     """A request to a model server failed.
 
-    Args:
-        kind: `unreachable` no connection, `lost` the connection broke, `busy` try again later, `missing` no such model,
-            `too long` a text is longer than the model accepts, `refused` any other error reported by the server,
-            `nonsense` the answer has an unexpected format, `late` the deadline passed.
-        message: what happened, to which server or model, what to do next.
+    `unreachable`: no connection; `lost`: it broke; `busy`: try again later; `missing`: no such model; `too long`: a
+    text is longer than the model accepts; `refused`: any other error that the server reports; `nonsense`: the answer
+    has an unexpected format; `late`: the deadline passed.
     """
 
     def __init__(self, kind: ModelFault, message: str) -> None:
@@ -257,10 +238,7 @@ _CANDIDATES = 10
 class DatasetError(KbhubError):
     """A set of judged queries, or a run file, that cannot be read.
 
-    Args:
-        where: the folder or file.
-        fault: what is wrong there and what was expected, without the full stop.
-        line: the invalid line of the file, from 1, if any.
+    `fault` says what is wrong there and what was expected, without the full stop.
     """
 
     exit_code = 2

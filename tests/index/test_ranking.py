@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from corpus import ranking_of
 from kbhub.index.engine import inverse_document_frequency
-from kbhub.index.matches import Ranking, scores, spread
+from kbhub.index.matches import scores, spread
 from kbhub.index.signatures import Postings
 
 
@@ -17,7 +18,7 @@ def test_equal_scores_go_by_path_then_line_then_base():
         (0, 1): ("a.md", 2, "y"),
         (1, 2): ("a.md", 2, "x"),
     }
-    found = Ranking.of([(key, 1, 2.0 if key == (0, 7) else 1.0) for key in places])
+    found = ranking_of([(key, 1, 2.0 if key == (0, 7) else 1.0) for key in places])
     asked = []
 
     def where(keys):

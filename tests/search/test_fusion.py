@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index.matches import Ranking
+from corpus import ranking_of
 from kbhub.search.plan import Candidate, SignalPart
 from kbhub.search.retrieval import MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, semantic_share
 from kbhub.search.retrieval import fuse as fuse_rankings
@@ -22,8 +22,8 @@ def places(keys):
 
 def fuse(rankings, similar, fusion="convex", coverage=1.0):
     """Join rankings, given as candidates, and cosines by chunk."""
-    compared = Ranking.of([(key, 0, similar[key]) for key in sorted(similar)])
-    made = {signal: Ranking.of(found) for signal, found in rankings.items()}
+    compared = ranking_of([(key, 0, similar[key]) for key in sorted(similar)])
+    made = {signal: ranking_of(found) for signal, found in rankings.items()}
     return fuse_rankings(made, compared.chunks, compared.values, places, fusion, coverage)
 
 

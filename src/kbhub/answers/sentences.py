@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kbhub.answers.answer import Weight, estimated_tokens
-from kbhub.documents.markdown import Blocks, heading_end, is_item, is_rule, scan_blocks
+from kbhub.documents.markdown import LINK_DEFINITION, Blocks, heading_end, is_item, is_rule, scan_blocks
 from kbhub.index.query.parser import STOP_WORDS, searchable, stems
 from kbhub.values import struct
 
@@ -30,7 +30,6 @@ _END = re.compile(
 )
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
-_LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
 _QUOTE = re.compile(r"(?: {0,3}>(?:\s|$))+")
 """Marker of a line of a block quote; sentences continue across it."""
 
@@ -126,7 +125,7 @@ def _regions(lines: Sequence[str], blocks: Blocks) -> Iterator[tuple[int, int, L
             at = opaque[at]
         elif at in hidden or at in headings:
             at = hidden.get(at) or heading_end(lines, at)
-        elif not lines[at].strip() or is_rule(lines[at]) or _LINK_DEFINITION.match(lines[at]):
+        elif not lines[at].strip() or is_rule(lines[at]) or LINK_DEFINITION.match(lines[at]):
             at += 1
         elif is_item(lines[at]):
             end = _list_end(lines, at, {**opaque, **hidden}, headings)

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from kbhub.documents.markdown import heading_end, is_item, is_rule
+from kbhub.documents.markdown import LINK_DEFINITION, heading_end, is_item, is_rule
 from kbhub.types import Chunk, Document
 from kbhub.values import struct
 
@@ -52,8 +52,6 @@ INTRODUCTION_WORTH = 0.5
 
 DISTANCE_COST = 1.5
 """Subtracted at the far end of the window."""
-
-_LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
 
 
 def size(line: str) -> int:
@@ -202,7 +200,7 @@ class _Chunker:
 
     def _first_text(self, start: int, end: int) -> int:
         index = self._filled_from(start)
-        while index < end and _LINK_DEFINITION.match(self.lines[index]):
+        while index < end and LINK_DEFINITION.match(self.lines[index]):
             index = self._filled_from(index + 1)
         return min(index, end)
 

@@ -42,6 +42,7 @@ _FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 _FENCE_END = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*$")
 _RULE = re.compile(r"(?:(?:-[ \t]*+){3,}|(?:\*[ \t]*+){3,}|(?:_[ \t]*+){3,})$")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
+LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
 _RAW = re.compile(r"<(?:(!--)|(pre|script|style|textarea)(?=[\s>]|$))", re.IGNORECASE)
 # Lines that cannot be part of a setext heading: quotes, lists, tables, ATX headings, HTML and link definitions.
 _NO_PARAGRAPH = re.compile(

@@ -34,13 +34,13 @@ from kbhub.editing.paths import (
     find_document,
     new_place,
     refusing,
-    short_hash,
     sync_changed,
     twin,
 )
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.hub import Hub
+from kbhub.index.references import short_hash
 from kbhub.sync.comparison import writing
 from kbhub.types import Heading
 from kbhub.values import struct

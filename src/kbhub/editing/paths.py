@@ -23,7 +23,16 @@ from kbhub.errors import (
     WriteRefused,
 )
 from kbhub.hub import Hub
-from kbhub.index.references import check_length, document_id, named_base, ref_of, short_docid, unknown_base, why_no_base
+from kbhub.index.references import (
+    check_length,
+    document_id,
+    named_base,
+    ref_of,
+    short_docid,
+    short_hash,
+    unknown_base,
+    why_no_base,
+)
 from kbhub.reading.lists import typed_into
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import sync_written
@@ -367,18 +376,10 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-HASH_DIGITS = 12
-"""Hex digits of a content hash that are shown: one collision in 10^14 pairs of versions."""
-
 LEAST_DIGITS = 8
 """Minimum hex digits of `based_on`."""
 
 _HASH = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},64}}")
-
-
-def short_hash(digest: str) -> str:
-    """Return the part of a content hash (SHA-256, hexadecimal) that is shown."""
-    return digest[:HASH_DIGITS]
 
 
 def read_for_change(folder: Folder, place: Location, based_on: str | None) -> Content:

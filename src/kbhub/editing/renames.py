@@ -27,7 +27,6 @@ from kbhub.editing.paths import (
     qualified,
     read_for_change,
     refusing,
-    short_hash,
     sync_changed,
     twin,
     why_not_writable,
@@ -36,7 +35,7 @@ from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names
-from kbhub.index.references import ref_of
+from kbhub.index.references import ref_of, short_hash
 from kbhub.reading.links import PATH_KINDS, LinkKind, PathTable, folded, places, stem
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
@@ -81,12 +80,8 @@ class Rewritten:
 def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[Rewritten], list[int | None]]]:
     """Rewrite the links of a document, whose suffix tells its format, by a function that returns a link's new target.
 
-    Returns:
-        The text, the links that were replaced, and the lines of those that should have been (None for an entry of
-        `related`).
-
-    Raises:
-        WriteRefused: `related` has to change, but the front matter cannot be edited.
+    Returns the text, the links that were replaced, and the lines of those that should have been (None for an entry of
+    `related`). `WriteRefused` if `related` has to change, but the front matter cannot be edited.
     """
     before = _links_in(ref, text)
     targets = [rewrite(target, kind) for kind, _, target, _ in before]

@@ -12,7 +12,7 @@ from kbhub.editing.checks import incoming
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.references import ref_of
+from kbhub.index.references import ref_of, short_hash
 from kbhub.sync.comparison import writing
 from kbhub.types import Base
 from kbhub.workspace.atomic_writes import open_folder
@@ -84,7 +84,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
         docid=docid,
         base=place.base.id,
         path=place.path,
-        hash=paths.short_hash(content.hash),
+        hash=short_hash(content.hash),
         trash=kept.id,
         indexed=paths.sync_changed(hub, place.base, place.path, there=False),
         broken=tuple(dict.fromkeys(broken))[:MAX_LINKS],
@@ -121,7 +121,7 @@ def restore(hub: Hub, name: str) -> Restored:
         ref=place.ref,
         base=base.id,
         path=place.path,
-        hash=paths.short_hash(entry.hash),
+        hash=short_hash(entry.hash),
         indexed=paths.sync_changed(hub, base, place.path),
     )
 

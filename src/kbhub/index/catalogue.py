@@ -368,9 +368,8 @@ def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
 def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str], list[str]]:
     """Compare the documents of an index with all files: path → (size in bytes, mtime in ns).
 
-    Returns:
-        Paths that are new or have another size or time; paths of files indexed so soon after a write that they may have
-        changed within the same tick; paths of documents without a file. All unsorted.
+    Returns, unsorted, paths that are new or have another size or time; of files indexed so soon after a write that they
+    may have changed within the same tick; and of documents without a file.
     """
     different, young, gone = list[str](), list[str](), list[str]()
     matched = 0

@@ -21,6 +21,9 @@ from kbhub.values import DAY_SECONDS, struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
+    "Returns the positions of chunks."
+
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
 """Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""
 
@@ -112,25 +115,28 @@ def _selected(index: Index, selection: Selection | None) -> tuple[NDArray[np.sig
 
 def _condition(index: Index, condition_filter: parser.Filter, now: float) -> Condition:
     if condition_filter.key == "path":
-        sql, values = _either([_path(index, value.text) for value in condition_filter.values])
+        sql, values = _joined("OR", [_path(index, value.text) for value in condition_filter.values])
     elif condition_filter.key == "kind":
         kinds = [parser.fold(value.text) for value in condition_filter.values]
         sql, values = ("true", []) if parser.ANY in kinds else ("kind IN @texts", [kinds])
     elif condition_filter.key == "age":
-        sql, values = _either([_age(value, now) for value in condition_filter.values])
+        sql, values = _joined("OR", [_age(value, now) for value in condition_filter.values])
     else:
         # The key in each alternative, or SQLite would go through all values of the key.
         rows = [
             condition for value in condition_filter.values for condition in _properties(condition_filter.key, value)
         ]
-        true, values = _either([(f"key = ? AND ({sql})", [condition_filter.key, *values]) for sql, values in rows])
+        true, values = _joined(
+            "OR", [(f"key = ? AND ({sql})", [condition_filter.key, *values]) for sql, values in rows]
+        )
         sql = f"id IN (SELECT document_id FROM property WHERE @each key IN @texts AND ({true}))"
         values = [[condition_filter.key], *values]
     return (f"NOT ({sql})" if condition_filter.excluded else sql), values
 
 
-def _either(conditions: Sequence[Condition]) -> Condition:
-    return " OR ".join(f"({sql})" for sql, _ in conditions), [value for _, values in conditions for value in values]
+def _joined(word: str, conditions: Sequence[Condition]) -> Condition:
+    sql = f" {word} ".join(f"({sql})" for sql, _ in conditions)
+    return sql, [value for _, values in conditions for value in values]
 
 
 def _path(index: Index, value: str) -> Condition:
@@ -154,11 +160,8 @@ def _properties(key: str, value: parser.FilterValue) -> list[Condition]:
     text = parser.fold(value.text)
     if text == parser.ANY:
         return [("true", [])]
-    if key == "tag":
-        name = " ".join(text.lstrip("#").rstrip("/").split())
-        return [("value = ?", [name]), ("value > ? AND value < ?", [f"{name}/", f"{name}0"])]
-    if key == "namespace":
-        name = text.strip("/")
+    if key in ("tag", "namespace"):
+        name = " ".join(text.lstrip("#").rstrip("/").split()) if key == "tag" else text.strip("/")
         return [("value = ?", [name]), ("value > ? AND value < ?", [f"{name}/", f"{name}0"])]
     same: list[Condition] = [("value IN (?, ?)", [text, _SPELLINGS.get(text, text)])]
     if (number := parser.number_of(text)) is not None:
@@ -172,14 +175,14 @@ def _compared(
     value: parser.FilterValue, what: str, before: list[Any], read: Callable[[str], float | None]
 ) -> Condition:
     """Compare a number; false if an end is not a number."""
-    return _all([(f"{what} {sign} ?", [*before, read(end)]) for sign, end in _ends(value)])
+    return _joined("AND", [(f"{what} {sign} ?", [*before, read(end)]) for sign, end in _ends(value)])
 
 
 def _dated(value: parser.FilterValue) -> Condition:
     """Compare a date at the precision of the value: `>2024` is after that year, `<=2024-05` includes that May."""
     ends = [(sign, parser.date_of(end)) for sign, end in _ends(value)]
     compared = [(f"substr(value, 1, {len(date or '')}) {sign} ?", [date]) for sign, date in ends]
-    return _all([("@iso_date", []), *compared])
+    return _joined("AND", [("@iso_date", []), *compared])
 
 
 def _ends(value: parser.FilterValue) -> list[tuple[str, str]]:
@@ -188,16 +191,6 @@ def _ends(value: parser.FilterValue) -> list[tuple[str, str]]:
         return [(value.operator, value.text)]
     return [(sign, end) for sign, end in ((">=", value.text), ("<=", value.upper)) if end] or [("=", "")]
 
-
-def _all(conditions: Sequence[Condition]) -> Condition:
-    return " AND ".join(f"({sql})" for sql, _ in conditions), [value for _, values in conditions for value in values]
-
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
-    "Returns the positions of chunks."
 
 CHUNK_BITS = 44
 """Low bits of a number that hold the chunk id; the bits above hold the base. Ids are never reused, and 2^44 suffice."""
@@ -224,14 +217,6 @@ class Ranking:
 
     def __len__(self) -> int:
         return len(self.chunks)
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[Key, int, float]]) -> Self:
-        """Create a ranking from (chunk, document, value), best first."""
-        rows = list(rows)
-        chunks = np.array([(base << CHUNK_BITS) + chunk for (base, chunk), _, _ in rows], np.int64)
-        documents = np.array([document for _, document, _ in rows], np.int64)
-        return cls(chunks, documents, np.array([value for _, _, value in rows], np.float64))
 
     @classmethod
     def joined(cls, rankings: Sequence[Ranking]) -> Self:
@@ -319,15 +304,10 @@ def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: P
 def scores(
     terms: Sequence[tuple[Postings, float]], lengths: NDArray[np.int32], mean_length: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Score every chunk that contains any of the terms.
+    """Score every chunk that contains any of the terms, each given with its weight (inverse document frequency).
 
-    Args:
-        terms: postings of each term in a base, and its weight (inverse document frequency).
-        lengths: tokens per chunk of the base, by position.
-        mean_length: mean tokens per chunk, over all bases.
-
-    Returns:
-        Positions of the chunks, ascending; their scores; the summed weights of the terms that each contains.
+    `lengths` are tokens per chunk of the base, `mean_length` is over all bases. Returns positions of the chunks,
+    ascending; their scores; the summed weights of the terms that each contains.
     """
     if not terms:
         return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)

@@ -21,6 +21,9 @@ MOST_REFS = 256
 DOCID_DIGITS = 6
 """Hex digits of a displayed docid, unless two documents share them."""
 
+HASH_DIGITS = 12
+"""Hex digits of a content hash that are shown: one collision in 10^14 pairs of versions."""
+
 MAX_DIGITS = 18
 """Most digits of a line number; no file has more lines, and Python refuses to parse very long numbers."""
 
@@ -46,6 +49,11 @@ def document_id(base: Base, path: str) -> str:
 def docid_in(place: str, path: str) -> str:
     """Return the full docid of a document in a folder; for a shared base, `team` and its name replace the folder."""
     return hashlib.sha256(f"{place}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def short_hash(digest: str) -> str:
+    """Return the part of a content hash (SHA-256, hexadecimal) that is shown."""
+    return digest[:HASH_DIGITS]
 
 
 def chunk_key(text: str) -> int:

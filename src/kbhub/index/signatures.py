@@ -19,6 +19,8 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Read = Callable[[NDArray[np.int64]], list[tuple[int, bytes]]]
+
 MORE = 255
 """Byte value that means the number continues in the next byte."""
 
@@ -128,11 +130,6 @@ class Postings:
         return len(self.positions)
 
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Read = Callable[[NDArray[np.int64]], list[tuple[int, bytes]]]
-
 MOST = 127
 """Largest component of a stored vector; each vector has its own scale, as cosine ignores length."""
 
@@ -216,8 +213,7 @@ class Signatures:
     ) -> tuple[NDArray[np.int64] | None, NDArray[np.uint16]]:
         """Count the differing bits between chunks in a mask and a query's bits, shape (words,).
 
-        Returns:
-            Positions (None for all); the differing bits of each, one more than possible for chunks outside the mask.
+        Returns positions (None for all), and the bits of each: one more than possible for chunks outside the mask.
         """
         size = int(np.count_nonzero(reachable))
         if size < NARROW * len(reachable):

@@ -279,17 +279,12 @@ def locked(data: Path, place: str) -> Iterator[None]:
     lock = filelock.FileLock(top / f".{name}.lock", timeout=LOCK_SECONDS, mode=0o600)
     try:
         private_directory(top)
-        lock.acquire()
+        with lock.acquire():
+            yield
     except filelock.Timeout as error:
         raise MemoriesUnavailable(top, f"another process has held {lock.lock_file} for {LOCK_SECONDS:g} s") from error
     except OSError as error:
         raise MemoriesUnavailable(top, error.strerror or str(error)) from error
-    try:
-        yield
-    except OSError as error:
-        raise MemoriesUnavailable(top, error.strerror or str(error)) from error
-    finally:
-        lock.release()
 
 
 class FolderFiles:

@@ -15,7 +15,7 @@ from kbhub.documents.markdown import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError, PartNotFound, UsageError
 from kbhub.hub import Hub
 from kbhub.index.engine import DocumentRow
-from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pattern, outdated, split_refs
+from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pattern, outdated, short_hash, split_refs
 from kbhub.reading.links import squashed
 from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import ResolvedDocument, Resolver, resolver_of
@@ -46,9 +46,6 @@ NUMBER_BYTES = 8
 
 HEADINGS = 20
 """Headings listed when the requested one does not exist."""
-
-HASH_DIGITS = 12
-"""Hex digits of the hash of a file: 48 bits distinguish the versions of one file."""
 
 SUGGESTED = 10
 """Refs per answer that get suggestions."""
@@ -245,7 +242,7 @@ class Library:
             offset=offset,
             text="\n".join(taken),
             rest=rest,
-            hash=opened.digest.hex()[:HASH_DIGITS],
+            hash=short_hash(opened.digest.hex()),
             contexts=matching(place.base.contexts, self._contexts, place.path),
             deleted=opened.deleted,
         )
@@ -263,11 +260,8 @@ def _listed(refs: str | Sequence[str]) -> Sequence[str]:
 def fit(lines: Sequence[str], room: int, extra: int = 0) -> tuple[list[str], int]:
     """Take as many whole lines as fit; cut a line if whole ones would leave half of the room empty.
 
-    Lines have no line endings. `room` and `extra`, the overhead of each line, are in UTF-8 bytes.
-
-    Returns:
-        The lines (at least one if there is any), and the number of characters taken of the last line if it was cut,
-        else 0.
+    Lines have no line endings. `room` and `extra`, the overhead of each line, are in UTF-8 bytes. Returns the lines (at
+    least one if there is any), and the number of characters taken of the last line if it was cut, else 0.
     """
     taken: list[str] = []
     left = room
@@ -341,11 +335,7 @@ def open_whole(hub: Hub, ref: str) -> Whole:
     """Open a document by a ref as for `read`.
 
     A heading may be given as the anchor that GitHub makes of it; one that does not exist stands for the whole document.
-
-    Raises:
-        DocumentNotFound, PathNotContained: it does not exist, or cannot be read.
-        AmbiguousReference: several documents match.
-        UsageError: the ref is too long.
+    Raises `DocumentNotFound` and `PathNotContained`; `UsageError` if the ref is too long.
     """
     with hub.readers:
         resolver = resolver_of(hub)
@@ -360,7 +350,7 @@ def open_whole(hub: Hub, ref: str) -> Whole:
                 path=place.path,
                 document=opened.document,
                 lines=_asked(opened.document, reference, ref),
-                hash=opened.digest.hex()[:HASH_DIGITS],
+                hash=short_hash(opened.digest.hex()),
                 deleted=opened.deleted,
                 contexts=matching(place.base.contexts, hub.config().settings.contexts, place.path),
                 row=row,

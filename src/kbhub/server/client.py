@@ -26,6 +26,7 @@ from kbhub.documents.safe_text import one_line
 from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.index import catalogue
 from kbhub.server.definitions import offered
+from kbhub.server.frames import LISTEN
 from kbhub.types import Base
 from kbhub.values import struct
 
@@ -331,9 +332,6 @@ log = logging.getLogger(__name__)
 
 LIST_SECONDS = 2.0
 """Least time between two announcements of a changed document list: a client fetches the list again each time."""
-
-LISTEN = "subscriptions/listen"
-"""The request by which a client of 2026-07-28 subscribes."""
 
 SESSION = "mcp-session-id"
 """The header that names a session over HTTP."""

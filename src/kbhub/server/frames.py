@@ -27,6 +27,18 @@ DEEPEST = 100
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 """Codes of JSON-RPC 2.0."""
 
+LISTEN = "subscriptions/listen"
+"""The request of 2026-07-28 whose answer is a stream of notifications, open as long as the client wants."""
+
+ENVELOPE = "io.modelcontextprotocol/protocolVersion"
+"""Key in `_meta` that only requests of 2026-07-28 and later have."""
+
+PIECE_BYTES = 64 * 1024
+"""Bytes read at once: the size of a pipe."""
+
+LAST_WORDS_SECONDS = 0.4
+"""Time for a client that has closed its end to read what is being written to it; clients kill after two seconds."""
+
 _MARK = b"\xef\xbb\xbf"
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _STRING = re.compile(rb'"[^"]*(?:"|\Z)')

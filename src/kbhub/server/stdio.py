@@ -28,9 +28,8 @@ from pydantic_core import PydanticSerializationError
 
 from kbhub.errors import UsageError
 from kbhub.hub import Hub, HubOptions
-from kbhub.server.client import LISTEN
 from kbhub.server.daemon.protocol import PROTOCOLS
-from kbhub.server.frames import Frame, Frames
+from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, Frames
 from kbhub.server.server import KbhubServer, create_server, log_level
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.discovery import parse_base_arguments
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 log = logging.getLogger(__name__)
-
-PIECE_BYTES = 64 * 1024
-"""Bytes read at once: the size of a pipe."""
 
 GRACE_SECONDS = 0.5
 """Time for a signalled server to end its calls; clients kill after two seconds, some much sooner."""
@@ -182,11 +178,6 @@ Loop = Callable[[Any, Any], Coroutine[Any, Any, None]]
 """Serves one connection on a stream of messages from the client and one to it."""
 
 PROBE = "server/discover"
-ENVELOPE = "io.modelcontextprotocol/protocolVersion"
-"""Key in `_meta` that only requests of 2026-07-28 and later have."""
-
-LAST_WORDS_SECONDS = 0.4
-"""Time for a client that has closed its end to read the last output; clients kill after two seconds."""
 
 LAST_ANSWERS_SECONDS = 1.5
 """Time for calls that run when the client ends its input; clients kill after two seconds."""

@@ -26,6 +26,9 @@ PATIENCE_MS = 3_000
 
 _RIGHT_NAMES = {number: name for name, number in schema.RIGHTS.items()}
 
+INIT = "kbhub team init"
+"""Name of the connection that creates or upgrades the schema."""
+
 WAIT_MS = 10_000
 """How long to wait for another writer of a base before a memory is refused, in ms."""
 
@@ -33,10 +36,9 @@ WAIT_MS = 10_000
 def init(server: Server) -> tuple[int, bool]:
     """Create the schema of a database, or upgrade it to this version.
 
-    Returns:
-        Its version before, 0 for none; whether the total size of all bases is hidden from roles.
+    Returns its version before, 0 for none, and whether the total size of all bases is hidden from roles.
     """
-    with _connected(server) as connection:
+    with server.opened(INIT) as connection:
         version = schema_version(connection)
         if version > schema.VERSION:
             reason = f"the database has schema {version}, but this version of kbhub uses {schema.VERSION}"
@@ -58,11 +60,11 @@ def init_sql(server: Server | None = None, admin: str | None = None) -> str:
     """
     version = 0
     if server:
-        with _connected(server) as connection:
+        with server.opened(INIT) as connection:
             version = schema_version(connection)
-    return (
-        f"BEGIN;\n{schema.upgrade_sql(version, admin)}COMMIT;\n" if version < schema.VERSION else "-- Nothing to do.\n"
-    )
+    if version >= schema.VERSION:
+        return "-- Nothing to do.\n"
+    return f"BEGIN;\n{schema.upgrade_sql(version, admin)}COMMIT;\n"
 
 
 def shared_bases(server: Server) -> list[schema.SharedBase]:
@@ -85,23 +87,12 @@ def shared_bases(server: Server) -> list[schema.SharedBase]:
 
 @contextmanager
 def changing(
-    server: Server,
-    name: str,
-    who: str,
-    *,
-    create: bool = False,
-    wait: bool = False,
-    undo: bool = False,
+    server: Server, name: str, who: str, *, create: bool = False, wait: bool = False, undo: bool = False
 ) -> Iterator[tuple[Connection[Any], int]]:
     """Hold a base against other writers, and yield (connection, its number), in a transaction.
 
-    Args:
-        server: the database.
-        name: name of the base.
-        who: name of the connection in the server's list, for whoever waits for the base; visible to everybody.
-        create: create the base if there is none.
-        wait: wait for another writer, as for a memory, which is written in a moment.
-        undo: roll back at the end.
+    `who` names the connection to whoever waits for the base. With `create`, a missing base is created; with `wait`,
+    another writer is waited for, as for a memory, which is written in a moment; with `undo`, all is rolled back.
     """
     with server.writing(who) as connection, connection.transaction(force_rollback=undo):
         connection.execute("SET LOCAL search_path = pg_catalog")
@@ -230,15 +221,3 @@ def _ruling(server: Server, name: str | None) -> Iterator[tuple[Connection[Any],
                 raise no_base(server, name)
             number = found.number
         yield connection, number
-
-
-@contextmanager
-def _connected(server: Server) -> Iterator[Connection[Any]]:
-    """Yield a connection to a database of any version."""
-    connection = server.connect("kbhub team init")
-    try:
-        yield connection
-    except psycopg.Error as error:
-        raise server.fault(error) from error
-    finally:
-        connection.close()

@@ -12,6 +12,7 @@ import numpy as np
 
 from kbhub.extensions.team.schema import WRITTEN
 from kbhub.index.engine import FTS_WEIGHTS
+from kbhub.index.matches import NO_CHUNKS
 from kbhub.index.query.parser import tokens
 from kbhub.index.signatures import encoded, growing
 from kbhub.values import struct
@@ -77,7 +78,7 @@ def listed(blocks: Sequence[Block]) -> tuple[NDArray[np.int64], NDArray[np.float
 
     Blocks that contradict each other raise ValueError.
     """
-    chunks = np.concatenate([np.zeros(0, np.int64), *(block.ids() for block in blocks)])
+    chunks = np.concatenate([NO_CHUNKS, *(block.ids() for block in blocks)])
     counts = np.concatenate([np.zeros(0), *(block.weights() for block in blocks)])
     if len(chunks) != len(counts) or (chunks[1:] <= chunks[:-1]).any() or counts.min(initial=1) < 1:
         raise ValueError("the postings of a term contradict each other")
@@ -86,12 +87,12 @@ def listed(blocks: Sequence[Block]) -> tuple[NDArray[np.int64], NDArray[np.float
 
 def occurrences(blocks: Sequence[Block]) -> NDArray[np.int64]:
     """Return the occurrences in all blocks of a term, ascending; see `Block.occurrences`."""
-    return np.concatenate([np.zeros(0, np.int64), *(block.occurrences() for block in blocks)])
+    return np.concatenate([NO_CHUNKS, *(block.occurrences() for block in blocks)])
 
 
 def united(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return the occurrences of any of several terms, ascending."""
-    return np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))
+    return np.sort(np.concatenate([NO_CHUNKS, *parts]))
 
 
 def phrase(parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -154,7 +155,7 @@ class Inverter:
     def sorted(self) -> Occurrences:
         """Return all occurrences by term."""
         if not self._terms:
-            return Occurrences((), np.zeros(0, np.int64), np.zeros(0, np.int64))
+            return Occurrences((), NO_CHUNKS, NO_CHUNKS)
         numbers = np.concatenate(self._terms)
         every = np.concatenate(self._at)[np.argsort(numbers, kind="stable")]
         return Occurrences(tuple(self._numbers), np.cumsum(np.bincount(numbers, minlength=len(self._numbers))), every)
@@ -223,8 +224,6 @@ TERMS_AT_ONCE = 5_000
 BLOCKS_AT_ONCE = 20_000
 """Blocks that one statement writes: 30 MB at most."""
 
-_NOTHING = np.zeros(0, np.int64)
-
 
 def put(connection: Connection[Any], number: int, table: str, rows: Sequence[Sequence[Any]]) -> None:
     """Write rows of a base into a table of `WRITTEN`, as one array per column, in a transaction that holds the base."""
@@ -256,12 +255,12 @@ def write_postings(connection: Connection[Any], number: int, added: Inverter, re
         blocks = _touched(connection, number, some, gone)
         parts: list[tuple[str, NDArray[np.int64]]] = []
         for term in some:
-            lost = gone.get(term, _NOTHING)
-            fresh = _without(fresh_by_term.get(term, _NOTHING), lost)
+            lost = gone.get(term, NO_CHUNKS)
+            fresh = _without(fresh_by_term.get(term, NO_CHUNKS), lost)
             for block, is_last in blocks.get(term, ()):
                 kept = _without(block.occurrences(), lost)
                 if is_last:
-                    kept, fresh = np.concatenate([kept, fresh]), _NOTHING
+                    kept, fresh = np.concatenate([kept, fresh]), NO_CHUNKS
                 parts.append((term, kept))
             parts.append((term, fresh))
         parts = [(term, every) for term, every in parts if len(every)]

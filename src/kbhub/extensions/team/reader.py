@@ -21,6 +21,7 @@ from kbhub.extensions.team.bases import opened
 from kbhub.extensions.team.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
 from kbhub.extensions.team.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
+from kbhub.index.matches import NO_CHUNKS
 from kbhub.index.query.parser import Term
 from kbhub.index.signatures import Columns, Postings, Signatures, enlarged, made, roomy, sign
 from kbhub.index.sqlite.columns import compared, paired
@@ -39,8 +40,6 @@ CHUNKS_AT_ONCE = 50_000
 no value reaches PostgreSQL's limit of 1 GB."""
 
 LAST_CHARACTER = "\U0010ffff"
-
-NO_IDS = np.zeros(0, np.int64)
 
 _WORDS = {
     "IN ids": "= ANY(%s::bigint[])",
@@ -192,7 +191,7 @@ class PostgresIndex(Index):
             documents.append(np.frombuffer(owners, ">i4").astype(np.int32))
             lengths.append(np.frombuffer(tokens, ">i4").astype(np.int32))
         gone = [chunk for (chunk,) in self._of("SELECT chunk_id FROM kbhub.gone_rows(%s)")]
-        if np.isin(np.concatenate([NO_IDS, *ids[1:]]), gone).any():
+        if np.isin(np.concatenate([NO_CHUNKS, *ids[1:]]), gone).any():
             raise ValueError("chunks in it exist and are gone")
         if min(int(tokens.min(initial=0)) for tokens in lengths) < 0:
             raise ValueError("a chunk in it has fewer tokens than none")

@@ -470,9 +470,6 @@ MIGRATIONS: tuple[str, ...] = (_TABLES.strip() + "\nINSERT INTO kbhub.version VA
 VERSION = len(MIGRATIONS)
 """Version of the schema, as stored in the database."""
 
-OWNER = "kbhub_owner"
-"""Role without login that owns the schema."""
-
 _BEFORE = """
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kbhub_owner') THEN

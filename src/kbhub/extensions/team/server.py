@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from socket import SHUT_RDWR, socket
 from typing import TYPE_CHECKING, Any
 
@@ -128,9 +128,18 @@ class Server:
     @contextmanager
     def writing(self, application: str) -> Iterator[Connection[Any]]:
         """Yield a separate connection, listed as `application`, without a deadline and in no transaction."""
-        with self._opened(application) as connection:
+        with self.opened(application) as connection:
             self._check(connection)
             yield connection
+
+    @contextmanager
+    def opened(self, application: str) -> Iterator[Connection[Any]]:
+        """Yield a connection to a database of any version."""
+        with closing(self.connect(application)) as connection:
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise self.fault(error) from error
 
     @property
     def name(self) -> str:
@@ -154,7 +163,7 @@ class Server:
 
     def session(self) -> DatabaseSession:
         """Open a connection and return its role and rights, for `doctor`."""
-        with self._opened("kbhub doctor") as connection:
+        with self.opened("kbhub doctor") as connection:
             self._check(connection)
             row = connection.execute(
                 "SELECT current_user, extract(epoch FROM clock_timestamp()), current_setting('server_version')"
@@ -184,16 +193,6 @@ class Server:
         except (psycopg.Error, UnicodeError) as error:
             reason = f"its URL is malformed ({' '.join(str(error).split())})"
             raise EngineUnavailable(self.name, reason, "Fix the URL.") from error
-
-    @contextmanager
-    def _opened(self, application: str) -> Iterator[Connection[Any]]:
-        connection = self.connect(application)
-        try:
-            yield connection
-        except psycopg.Error as error:
-            raise self.fault(error) from error
-        finally:
-            connection.close()
 
     @contextmanager
     def _begun(self) -> Iterator[Connection[Any]]:
@@ -232,7 +231,7 @@ class Server:
                 raise self._failed[1]
             # The first connection is made here: a pool says only that it has none, not why.
             try:
-                with self._opened("kbhub") as connection:
+                with self.opened("kbhub") as connection:
                     self._check(connection)
             except EngineUnavailable as error:
                 raise self._failure(error) from None

@@ -92,14 +92,7 @@ def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int3
 
 
 def signatures(before: Signatures | None, known: Columns, rows: Rows, read: Read) -> Signatures:
-    """Update signatures to the current state of the index.
-
-    Args:
-        before: signatures of the same embedder, for columns that these extend; None if there are none.
-        known: columns of the index, in this snapshot.
-        rows: reads within the snapshot.
-        read: returns (id, int8 vector) of those chunks that have one.
-    """
+    """Update signatures of the same embedder, for columns that these extend, to the state of the index; see `sign`."""
     return sign(before or _packed_signatures(known, rows), known.ids, read)
 
 

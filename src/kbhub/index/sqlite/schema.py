@@ -149,10 +149,7 @@ def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
 def open_reader(path: Path) -> apsw.Connection:
     """Open an index for reading.
 
-    Raises:
-        FileNotFoundError: the index does not exist yet.
-        apsw.Error: it cannot be opened, or is not a SQLite file.
-        ValueError: it is not an index of this version.
+    Raises FileNotFoundError if it does not exist yet, `apsw.Error` if it cannot be opened, ValueError for another one.
     """
     if path.is_dir():
         raise ValueError("a folder has its name")

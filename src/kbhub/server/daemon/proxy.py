@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 from kbhub import __version__
 from kbhub.server.daemon import protocol
 from kbhub.server.daemon.launch import DaemonUnavailable, greeted, own_server, reach
-from kbhub.server.frames import Frame, frames, refusal
+from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, frames, refusal
 from kbhub.values import struct
 from kbhub.workspace.files import data_dir, working_directory
 from kbhub.workspace.tool_names import WRITERS
@@ -26,10 +26,6 @@ from kbhub.workspace.tool_names import WRITERS
 if TYPE_CHECKING:
     from subprocess import Popen
 
-LISTEN = "subscriptions/listen"
-"""The request whose answer is a stream of notifications, open as long as the client wants."""
-
-_VERSION = "io.modelcontextprotocol/protocolVersion"
 _LOST = -32000
 """Error code for a request whose server went away; the SDKs use it too."""
 
@@ -38,12 +34,6 @@ ATTEMPTS = 3
 
 FINISHING_SECONDS = 5.0
 """Time for an ending daemon to answer what it was asked."""
-
-LAST_WORDS_SECONDS = 0.4
-"""Time for a client that has closed its end to read the line being written to it."""
-
-PIECE_BYTES = 64 * 1024
-"""Bytes read at once: the size of a pipe."""
 
 LISTENING = "notifications/subscriptions/acknowledged"
 
@@ -80,7 +70,7 @@ class Request:
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": self.id}
         if self.method == "tools/call":
             answer["result"] = {"content": [{"type": "text", "text": text}], "isError": True}
-            if _VERSION in _inside(self.params, "_meta"):  # the era without a handshake
+            if ENVELOPE in _inside(self.params, "_meta"):  # the era without a handshake
                 answer["result"]["resultType"] = "complete"
         else:
             answer["error"] = {"code": _LOST, "message": text}
