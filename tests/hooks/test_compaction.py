@@ -222,3 +222,23 @@ def test_calls_of_codex_and_gemini_are_paired_by_their_ids(shop, environment, tm
         keep(shop, event("compact", environment.project, transcript=log))
         lines = [line for line in given_back(shop, environment).splitlines() if "This command" in line]
         assert [line.partition(" > ")[2] for line in lines] == [wanted]
+
+
+def test_the_log_of_copilot_cli_is_where_its_sessions_are(shop, environment):
+    calls = {"t1": ("make check", True), "t2": ("make broken", False)}
+    events = [{"type": "session.start", "data": {"context": {"cwd": str(environment.project)}}}]
+    events += [{"type": "user.message", "data": {"content": DECISION}}]
+    for key, (command, worked) in calls.items():
+        start = {"toolCallId": key, "toolName": "bash", "arguments": {"command": command}}
+        events += [{"type": "tool.execution_start", "data": start}]
+        events += [{"type": "tool.execution_complete", "data": {"toolCallId": key, "success": worked}}]
+    log = "".join(f"{json.dumps(one)}\n" for one in events)
+    environment.write(environment.home / f".copilot/session-state/{SESSION}/events.jsonl", log)
+
+    keep(shop, event("compact", environment.project, client="copilot-cli"))
+
+    text = given_back(shop, environment, "copilot-cli")
+    assert f"- The user decided: > {DECISION}" in text
+    assert "make check" in text
+    assert "make broken" not in text
+    assert [one.text for one in waiting(shop)] == [DECISION]

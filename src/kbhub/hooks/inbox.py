@@ -162,14 +162,22 @@ def waiting(hub: Hub) -> tuple[Proposal, ...]:
 
 def log_of(hub: Hub, event: Event) -> Transcript:
     """Return the log of an event's session, without turns if there is none to read."""
-    path = Path(event.transcript)
+    path = _log_path(hub, event)
     try:
-        if event.transcript and path.is_file() and not hub.config().settings.read_only:
+        if path and path.is_file() and not hub.config().settings.read_only:
             with path.open("rb") as file:
                 return read_transcript(path.name, file, hub.config().settings.limits.session_bytes)
     except (OSError, ValueError):  # a path that no system has
         pass
     return Transcript()
+
+
+def _log_path(hub: Hub, event: Event) -> Path | None:
+    """Return where a session's log is; Copilot CLI does not say, but names the folder by the session."""
+    if event.client == "copilot-cli" and not event.transcript and re.fullmatch(r"[\w-]+", event.session):
+        copilot = hub.options.env.get("COPILOT_HOME") or hub.options.home / ".copilot"
+        return Path(copilot) / "session-state" / event.session / "events.jsonl"
+    return Path(event.transcript) if event.transcript else None
 
 
 def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:

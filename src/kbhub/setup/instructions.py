@@ -272,9 +272,6 @@ _CLAUDE_EVENTS: dict[EventName, str] = {
     "session-end": "SessionEnd",
 }
 
-_COPILOT_EVENTS: dict[EventName, str] = {**_CLAUDE_EVENTS, "tool": "PostToolUse"}
-del _COPILOT_EVENTS["compact"]  # kbhub cannot read its log, so there is nothing to keep
-
 HOOKED: tuple[Hooked, ...] = (
     Hooked(
         "claude-code",
@@ -294,7 +291,7 @@ HOOKED: tuple[Hooked, ...] = (
     Hooked(
         "copilot-cli",
         f"{{copilot}}/hooks/{OWN_NAME}",
-        _COPILOT_EVENTS,
+        {**_CLAUDE_EVENTS, "tool": "PostToolUse"},
         tools="bash|view|edit|create|powershell",
         own=True,
     ),

@@ -190,12 +190,14 @@ class Transcript:
             self._say(Turn("assistant", line, when, self._model, texts=_texts(data.get("content"))))
         elif kind == "tool.execution_start":
             call = _call(data.get("toolName"), data.get("arguments"))
+            self._called(data.get("toolCallId"), data.get("toolName"), data.get("arguments"))
             self._say(Turn("assistant", line, when, self._model, tools=[call]))
         elif kind == "tool.execution_complete":
             status = _object(data.get("shellExecution")).get("exitCode")
             said = _object(data.get("result")).get("content") or _object(data.get("error")).get("message")
-            result = _result({"content": said, "metadata": {"exit_code": status}}, failed=data.get("success") is False)
-            self._say(Turn("assistant", line, when, self._model, tools=result))
+            result, failed = {"content": said, "metadata": {"exit_code": status}}, data.get("success") is False
+            self._ended(data.get("toolCallId"), result, failed=failed)
+            self._say(Turn("assistant", line, when, self._model, tools=_result(result, failed=failed)))
 
     def _gemini(self, record: dict[str, Any], line: int) -> None:
         self.agent = self.agent or "Gemini CLI"
