@@ -38,6 +38,7 @@ from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.lists import short_docids
 from kbhub.sync.freshness import passed_over
 from kbhub.types import Problem, Skipped
+from kbhub.workspace.extensions import extensions, imported
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -79,7 +80,7 @@ def audit(
         raise UsageError(f"Unknown check {unknown[0]!r}. Checks: {', '.join(CHECKS)}.")
     if limit is not None and limit < 0:
         raise UsageError(f"limit is {limit}; it must be 0 or more.")
-    bases: dict[str, Material] = {}
+    names, bases = tuple(names), dict[str, Material]()
     skipped: list[Skipped] = []
     chosen = {base.id for base in hub.select(names)}
     for base in hub.discovery().bases:
@@ -93,7 +94,7 @@ def audit(
         material.short.update(short)
     while True:
         audited = [material for name, material in bases.items() if name in chosen]
-        run = AuditRun(hub, bases, audited, selected, progress)
+        run = AuditRun(hub, bases, audited, selected, progress, named=bool(names))
         try:
             findings = [one for one in _findings(run) if one.check in selected]
             break
@@ -131,8 +132,9 @@ def audit(
 
 def _findings(run: AuditRun) -> Iterator[AuditFinding]:
     """Run the requested checks, and maybe some that come with them."""
+    added = imported((code for extension in extensions() for _, code in extension.audits.values()), Check)
     steps: list[tuple[Check, int, tuple[AuditRun | Material, ...]]] = [
-        (check, len(material.documents), (run, material)) for material in run.audited for check in _OF_A_BASE
+        (check, len(material.documents), (run, material)) for material in run.audited for check in (*_OF_A_BASE, *added)
     ]
     steps += [(check, run.documents, (run,)) for check in _OF_ALL]
     for check, size, where in steps:

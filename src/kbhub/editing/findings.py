@@ -17,6 +17,7 @@ from kbhub.reading.faults import ResolvedLink, resolved_links
 from kbhub.reading.reports import PASSED_OVER
 from kbhub.types import Base, Problem, Skipped
 from kbhub.values import struct
+from kbhub.workspace.extensions import extensions
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -46,7 +47,9 @@ CHECKS: dict[str, str] = {
     "orphans": "documents without links and tags",
     "memories": "memories whose subject changed or is gone",
 }
-"""Name of a check → what it finds, in the order of lists."""
+"""Name of a check → what it finds, in the order of lists; those of extensions are the last."""
+
+CHECKS |= {name: about for extension in extensions() for name, (about, _) in extension.audits.items()}
 
 
 class Fix(Model):
@@ -219,6 +222,8 @@ class AuditRun:
     audited: Sequence[Material]
     selected: frozenset[str]
     progress: Progress | None
+    named: bool = False
+    """Whether the audited bases were asked for by name."""
     done: int = 0
     notes: list[str] = field(default_factory=list)
 

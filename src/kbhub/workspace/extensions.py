@@ -78,6 +78,8 @@ class Extension:
     the whole, or raises `ModelUnavailable`."""
     checks: tuple[str, ...] = ()
     """Each a function of the hub that returns findings of `kbhub doctor`."""
+    audits: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Name of a check of `kbhub audit` → what it finds, and the `Check`, which looks through one base."""
     server: tuple[str, ...] = ()
     """Each a `ServerExtension` of the MCP server: tools, methods, addresses, views of results."""
     embedders: Mapping[str, str] = field(default_factory=dict)

@@ -175,6 +175,7 @@ def audit(
     hub: Hub,
     *bases: Annotated[str, Parameter(metavar="BASE")],
     check: Annotated[tuple[str, ...], Parameter(metavar="NAME")] = (),
+    okf: bool = False,
     fix: bool = False,
     dry_run: bool = False,
     fail_on: Literal["error", "warning", "info", "never"] = "error",
@@ -186,13 +187,14 @@ def audit(
     Every finding says how to fix it. In a CI job, the exit code is 1 if there is an error, or a finding of --fail-on.
 
     Checks: links, related, headings, ambiguous, spelling, refs, front-matter, encoding, secrets, files, titles, tags,
-    duplicates, stale, orphans, memories.
+    duplicates, stale, orphans, memories, okf.
 
     Example: kbhub audit --check links --check refs
 
     Args:
         bases: Ids of the bases to check (all active bases).
         check: Run only this check; may be repeated.
+        okf: Run only the check okf, on bundles of the Open Knowledge Format or the named bases.
         fix: Fix what is safe to fix in writable bases, then check again.
         dry_run: With --fix, show the changes without making them.
         fail_on: Exit with 1 if a finding has this severity or a higher one.
@@ -203,6 +205,7 @@ def audit(
     """
     if dry_run and not fix:
         raise UsageError("--dry-run requires --fix.")
+    check = (*check, "okf") if okf else check
     bring_in_step(hub)  # all of them, for links lead from one to another
     with progress_bars("checking ") as bars:
 

@@ -1,0 +1,42 @@
+"""What makes a base a bundle, and the reserved files in it, which are about no subject."""
+
+from __future__ import annotations
+
+from kbhub.index.catalogue import front_matter_of
+from kbhub.index.engine import Index
+from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal
+
+INDEX, LOG = "index.md", "log.md"
+RESERVED = (INDEX, LOG)
+"""Files that list and record pages, in any folder."""
+
+VERSION_KEY = "okf_version"
+"""The key in the front matter of the uppermost `INDEX` that makes a base a bundle."""
+
+RESERVED_FACTOR = 0.2
+"""Factor on a list or record of pages, which has the words of every page and answers nothing."""
+
+_LOOKED_AT = 50
+"""Hits among which they are set back."""
+
+
+def is_reserved(path: str) -> bool:
+    """Return whether a path is that of a list or record of pages."""
+    return path.rpartition("/")[2] in RESERVED
+
+
+def is_bundle(index: Index) -> bool:
+    """Return whether an index is that of a bundle."""
+    return index.remembered("bundle", lambda: any(path == INDEX for path, *_ in front_matter_of(index, VERSION_KEY)))
+
+
+def _add(_: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    bundles = {number for number, base in enumerate(bases.open) if is_bundle(base.index)}
+    best = [hit for hit in hits[:_LOOKED_AT] if hit.document_key[0] in bundles]
+    documents = bases.documents([hit.document_key for hit in best])
+    for hit in best:
+        if is_reserved(documents[hit.document_key].path):
+            hit.multiply("reserved", RESERVED_FACTOR)
+
+
+SIGNAL = RankingSignal(("reserved",), lambda plan: plan.asks_for("reserved"), _add)
