@@ -32,7 +32,9 @@ from kbhub.editing.paths import (
     check_writable,
     docid_of,
     find_document,
+    followed,
     new_place,
+    page_rules,
     refusing,
     sync_changed,
     twin,
@@ -111,7 +113,7 @@ def write_document(
         check_writable(hub, place.base, place.ref)
 
         def changed(old: Text) -> tuple[Text, tuple[Text, TextChange | None]]:
-            new, change = _changed(place, old, edit)
+            new, change = _changed(hub, place, old, edit, client)
             _check_size(hub, place, new.encoded())
             return new, (new, change)
 
@@ -119,7 +121,9 @@ def write_document(
         action = "appended" if mode == "append" else "updated"
         if before == hashlib.sha256(after.encoded()).hexdigest():
             action = "unchanged"
-    return _answer(hub, place, after, change, action=action, before=before)
+    warnings = () if action == "unchanged" else followed(hub, place, action, after)
+    answer = _answer(hub, place, after, change, action=action, before=before)
+    return answer.model_copy(update={"warnings": (*warnings, *answer.warnings)})
 
 
 def _check(ref: str, edit: _Edit, based_on: str | None) -> None:
@@ -152,14 +156,16 @@ def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) ->
     if not text.ends_with_newline:
         text = Text((*lines[:-1], lines[-1] + text.newline))
     start = front_end(text)
+    ruled = _ruled(hub, place, None, text, edit, client)
     if brings_front_matter(edit.text):
-        if edit.front_matter:
-            text = with_values(place.ref, text, edit.front_matter)
+        if asked := {**edit.front_matter, **(ruled or {})}:
+            text = with_values(place.ref, text, asked)
             start = front_end(text)
     else:
         created = datetime.fromtimestamp(hub.options.clock(), UTC).date().isoformat()
-        defaults: dict[str, Any] = {"tags": [], "source": client, "created": created}
-        values = {key: value for key, value in {**defaults, **edit.front_matter}.items() if value is not None}
+        defaults: Mapping[str, Any] = {"tags": [], "source": client, "created": created} if ruled is None else ruled
+        asked = {**defaults, **edit.front_matter, **(ruled or {})}
+        values = {key: value for key, value in asked.items() if value is not None}
         if values:
             head = written_lines(values, text.newline)
             blank = (text.newline,) if text.lines[0].strip() else ()
@@ -169,6 +175,15 @@ def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) ->
     data = text.encoded()
     _check_size(hub, place, data)
     return data, TextChange(text, start, len(text.lines))
+
+
+def _ruled(
+    hub: Hub, place: Location, old: Text | None, new: Text, edit: _Edit, client: str | None
+) -> Mapping[str, Any] | None:
+    """Return the front matter that the format of a base asks for, or None if it has no rules."""
+    body = old is None or (edit.text is not None and new != old)
+    asked = (rules.values(hub, place, old, new, edit.front_matter, client, body) for rules in page_rules())
+    return next((values for values in asked if values is not None), None)
 
 
 def _create(place: Location, data: bytes) -> None:
@@ -186,7 +201,7 @@ def _create(place: Location, data: bytes) -> None:
             raise
 
 
-def _changed(place: Location, text: Text, edit: _Edit) -> tuple[Text, TextChange | None]:
+def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | None) -> tuple[Text, TextChange | None]:
     """Return the edited text: the body is changed first, then the front matter."""
     markdown = is_markdown(place.name)
     if not markdown and (edit.front_matter or edit.section is not None):
@@ -200,10 +215,13 @@ def _changed(place: Location, text: Text, edit: _Edit) -> tuple[Text, TextChange
     elif new is not None:
         change = append(ref, text, new, edit.section)
     else:
-        return with_values(ref, text, edit.front_matter), None
-    if not edit.front_matter:
+        return with_values(
+            ref, text, {**edit.front_matter, **(_ruled(hub, place, text, text, edit, client) or {})}
+        ), None
+    asked = {**edit.front_matter, **(_ruled(hub, place, text, change.text, edit, client) or {})}
+    if not asked:
         return change.text, change
-    after = with_values(ref, change.text, edit.front_matter)
+    after = with_values(ref, change.text, asked)
     moved = len(after.lines) - len(change.text.lines)
     return after, TextChange(after, change.start + moved, change.end + moved, change.lost)
 

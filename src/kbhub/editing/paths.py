@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kbhub.documents.edits import Text, text_of
 from kbhub.documents.filters import Filters, belongs
@@ -39,6 +39,7 @@ from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import Content, Folder, open_folder
+from kbhub.workspace.extensions import extensions, imported
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
 from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
@@ -93,6 +94,28 @@ class Location:
     def linked(self) -> bool:
         """Whether the path leads through a link."""
         return "/".join(self.real) != self.path
+
+
+@struct
+class PageRules:
+    """What a format asks of the documents that are written in bases of it."""
+
+    values: Callable[[Hub, Location, Text | None, Text, Mapping[str, Any], str | None, bool], Mapping[str, Any] | None]
+    """Takes a place, the text before (None for a new document) and after, the requested front matter, the client, and
+    whether the body changed; returns further front matter, or None if the base is of another format."""
+    follow: Callable[[Hub, Location, str, Text | None], Iterable[str]]
+    """Takes a place, what was done, and the text, None if it was deleted; changes what lists the document, and returns
+    warnings."""
+
+
+def page_rules() -> list[PageRules]:
+    """Return the rules of the installed extensions."""
+    return imported((name for extension in extensions() for name in extension.pages), PageRules)
+
+
+def followed(hub: Hub, place: Location, action: str, text: Text | None = None) -> tuple[str, ...]:
+    """Change what lists a document after it was written or deleted; return warnings."""
+    return tuple(warning for rules in page_rules() for warning in rules.follow(hub, place, action, text))
 
 
 def check_writable(hub: Hub, base: Base, ref: str) -> None:

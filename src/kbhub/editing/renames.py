@@ -148,6 +148,11 @@ def spelling(target: str, kind: LinkKind, source: str, path: str) -> list[str]:
     return [*short, bare, relative]
 
 
+def as_destination(path: str) -> str:
+    """Return a path as the destination of a link."""
+    return path.translate(_ENCODED)
+
+
 def _relinked_line(line: str, number: int, rewrite: Rewrite, replaced: list[Rewritten]) -> str:
     masked = _CODE.sub(lambda match: "x" * len(match[0]), line)
     edits: list[tuple[int, int, str]] = []
@@ -181,7 +186,7 @@ def _new_destination(destination: str, kind: LinkKind, rewrite: Rewrite) -> str 
     if not new:
         return None
     plain = angled and not _MEANT & set(new)
-    new = (new if plain else new.translate(_ENCODED)) + query + more + mark + rest
+    new = (new if plain else as_destination(new)) + query + more + mark + rest
     return f"<{new}>" if angled else new
 
 

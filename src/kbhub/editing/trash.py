@@ -79,6 +79,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
                 with suppress(KbhubError):  # an extra copy does no harm, and the original error matters more
                     trash.discard(kept)
             raise
+    paths.followed(hub, place, "deleted")
     return Deleted(
         ref=place.ref,
         docid=docid,

@@ -18,6 +18,7 @@ from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, TrustStore
 
 STARTER = """\
 ---
+type: Guide
 tags: [knowledge, writing]
 ---
 # How to write knowledge here
@@ -132,6 +133,22 @@ def point_to(
     if read_only:
         notes += ("Agents may read it, but not write there; `kbhub base trust --writable` lets them.",)
     return Initialised(knowledge=target, made=(pointer,), trusted=not inside, notes=notes)
+
+
+def declare_okf(made: Initialised, day: str) -> Initialised:
+    """Make the knowledge a bundle of the Open Knowledge Format, with a log that begins on a day."""
+    folder = made.knowledge
+    if folder is None:
+        return made
+    entry = f"\n* [How to write knowledge here]({STARTER_NAME})\n" if folder / STARTER_NAME in made.made else ""
+    index, log = folder / "index.md", folder / "log.md"
+    if index.exists():
+        note = f'{index} exists; add `okf_version: "0.2"` to its front matter.'
+        return made.model_copy(update={"notes": (*made.notes, note)})
+    new = [create_file(index, f'---\nokf_version: "0.2"\n---\n# Pages\n{entry}')]
+    if not log.exists():
+        new.append(create_file(log, f"# Log\n\n## {day}\n* **Initialization**: Made the bundle.\n"))
+    return made.model_copy(update={"made": (*made.made, *new)})
 
 
 def create_file(path: Path, text: str) -> Path:

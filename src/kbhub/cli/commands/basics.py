@@ -53,7 +53,7 @@ from kbhub.render.terminal import neutralised
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.protocol import DaemonFolder, running
 from kbhub.setup.clients import Machine, this_platform
-from kbhub.setup.init import make_knowledge, point_to
+from kbhub.setup.init import declare_okf, make_knowledge, point_to
 from kbhub.setup.instructions import agents_tasks
 from kbhub.setup.plan import carry_out
 from kbhub.sync.base_suggestions import Suggestion, choices, outside
@@ -160,6 +160,7 @@ def init(
     *,
     knowledge: Annotated[str | None, Parameter(metavar="DIR")] = None,
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    okf: bool = False,
     agents_md: Annotated[bool | None, Parameter(name="--agents-md", negative="--no-agents-md")] = None,
     common: Common,
 ) -> Reply:
@@ -173,6 +174,7 @@ def init(
     Args:
         knowledge: Write a pointer to this directory, and trust it; knowledge/ is created if it does not exist.
         name: Readable name of the project's knowledge.
+        okf: Make it a bundle of the Open Knowledge Format: add index.md and log.md.
         agents_md: Add the lines of `kbhub setup --agents-md`. Without this option, kbhub asks you.
     """
     found = choices(hub) if knowledge is None else ()
@@ -186,6 +188,8 @@ def init(
         made = make_knowledge(discovery, name=name, found=tuple(one.sentence for one in found))
     else:
         made = point_to(discovery, knowledge, name=name, trust=hub.trust, home=options.home, cwd=options.cwd)
+    if okf:
+        made = declare_okf(made, datetime.fromtimestamp(options.clock(), UTC).date().isoformat())
     if not found:
         hub.rediscover()
         made = made.model_copy(update={"notes": (*made.notes, *outside(hub))})

@@ -1,10 +1,17 @@
 """The Open Knowledge Format (OKF) 0.2: bundles are recognised, checked, kept and exported."""
 
-from kbhub.workspace.extensions import Extension
+from kbhub.workspace.extensions import Extension, commands_in
 
 _HERE = "kbhub.extensions.okf"
 
+_COMMANDS = """\
+base export | export | [OPTIONS] BASE DIR
+    Copy the documents of a base, and the files that they name, to a new folder, byte for byte.
+"""
+
 EXTENSION = Extension(
+    commands=commands_in(f"{_HERE}.commands:", _COMMANDS),
     signals=(f"{_HERE}.bundles:SIGNAL",),
+    pages=(f"{_HERE}.pages:RULES",),
     audits={"okf": ("pages that do not follow the Open Knowledge Format", f"{_HERE}.conformance:CHECK")},
 )

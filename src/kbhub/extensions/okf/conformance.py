@@ -44,9 +44,9 @@ def faults(path: str, text: str, *, lists: bool) -> Iterator[Fault]:
     elif name == LOG:
         yield from _of_log(lines, front)
     elif front.problem:
-        line = _LINE.search(front.problem)
+        place = _LINE.search(front.problem)
         message = front.problem.partition(", so it is")[0] + "."
-        yield Fault(message, "Fix it: a page begins with valid front matter.", int(line[1]) if line else 1)
+        yield Fault(message, "Fix it: a page begins with valid front matter.", int(place[1]) if place else 1)
     elif not front.closing:
         yield Fault("The page has no front matter.", "Begin it with front matter that has a `type`.")
     else:

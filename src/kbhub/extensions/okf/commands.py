@@ -1,0 +1,164 @@
+"""Export the files of a base: base export."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from kbhub.cli.options import AllowSecret, Reply, command
+from kbhub.documents.edits import front_matter_of, text_of, with_values
+from kbhub.documents.filters import Filters
+from kbhub.documents.links import EXTERNAL
+from kbhub.documents.markdown import decode, images_of, parse_document
+from kbhub.documents.secrets import find_secrets
+from kbhub.documents.walk import open_contained, scan
+from kbhub.errors import KbhubError, UsageError, WriteRefused
+from kbhub.extensions.okf.bundles import INDEX, VERSION_KEY, is_reserved
+from kbhub.extensions.okf.conformance import faults
+from kbhub.extensions.okf.pages import GENERIC, declared, entry
+from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.reading.links import places
+from kbhub.types import Base, Document
+from kbhub.workspace.atomic_writes import open_folder
+
+VERSION = "0.2"
+"""Version of the format that is written."""
+
+MOST_BYTES = 100_000_000
+"""Bytes of the largest file that is copied."""
+
+
+class CopiedBase(Model):
+    """What `kbhub base export` wrote."""
+
+    base: str = Field(description="Id of the base.")
+    folder: Path = Field(description="Where its files are now.")
+    files: tuple[str, ...] = Field(description="Paths of the written files.")
+    changed: tuple[str, ...] = Field((), description="Those that differ from the base: they got front matter.")
+    refused: tuple[str, ...] = Field((), description="Files that look like they contain a credential.")
+    faults: int = Field(0, description="What does not follow the format; see `kbhub audit --okf`.")
+
+
+@command()
+def export(hub: Hub, base: str, folder: Path, /, *, okf: bool = False, allow_secret: AllowSecret = False) -> Reply:
+    """Copy the documents of a base, and the files that they name, to a new folder, byte for byte.
+
+    Hidden and ignored files, and links out of the base, are left out.
+
+    Example: kbhub base export --okf project ~/bundle
+
+    Args:
+        base: Id of the base.
+        folder: The folder; it must be empty, or not exist.
+        okf: Make it a bundle of the Open Knowledge Format: where the base is none, pages without a `type` get one,
+            and index.md declares the format.
+        allow_secret: Also copy what looks like a credential.
+    """
+    (chosen,) = hub.select([base])
+    if chosen.engine:
+        raise UsageError(f"The base {chosen.id!r} is shared; copy it with `kbhub pull`.")
+    target = Path(os.path.realpath(folder))
+    if target.is_relative_to(os.path.realpath(chosen.path)):
+        raise UsageError(f"{target} is inside the base; choose a folder outside it.")
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise UsageError(f"{target} is not an empty folder; choose another one.")
+        target.mkdir(parents=True, exist_ok=True)
+        done = _export(hub, chosen, target, okf=okf, allow_secret=allow_secret)
+    except OSError as error:
+        raise KbhubError(f"{target} cannot be written: {error.strerror or error}.") from error
+    notes = [f"{path}: left out, because it looks like it contains a credential." for path in done.refused]
+    if done.faults:
+        notes.append(f"It does not follow the format in {done.faults} places; `kbhub audit --okf {base}` lists them.")
+    return Reply(done, f"{len(done.files)} files written to {target}", notes=notes, code=1 if done.refused else 0)
+
+
+def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool) -> CopiedBase:
+    limits, filters = hub.limits(), Filters(base)
+    out = Base(id=base.id, path=target, origin="argument")
+    pages = scan(base, max_bytes=limits.file_bytes, max_files=limits.files, kind_bytes=limits.kind_bytes).files
+    new = okf and not declared(base)
+    paths, written, changed, refused = [*pages], list[str](), list[str](), list[str]()
+    titles, count = dict[str, str](), 0
+    for path in paths:  # grows by what pages name
+        try:
+            with open_contained(base, path) as file:
+                data = file.read(MOST_BYTES + 1)
+        except (OSError, KbhubError):
+            continue
+        text = decode(data)[0]
+        if len(data) > MOST_BYTES or (find_secrets(text) and not allow_secret):
+            refused.append(path)
+            continue
+        if path in pages and path.endswith(".md"):
+            document = parse_document(path, data)
+            titles[path] = document.title
+            for other in _named(path, document, text):
+                if other not in paths and filters.target_reason(other) is None and (base.path / other).is_file():
+                    paths.append(other)
+            if new and (page := _as_page(path, data)) != data:
+                data = page
+                changed.append(path)
+            if okf:
+                found = faults(path, decode(data)[0], lists=False)
+                count += sum(fault.severity == "error" for fault in found)
+        _write(out, path, data)
+        written.append(path)
+    if new and INDEX not in written and INDEX not in refused:
+        _write(out, INDEX, _listing(titles))
+        written.append(INDEX)
+        changed.append(INDEX)
+    return CopiedBase(
+        base=base.id,
+        folder=target,
+        files=tuple(sorted(written)),
+        changed=tuple(changed),
+        refused=tuple(refused),
+        faults=count,
+    )
+
+
+def _named(path: str, document: Document, text: str) -> Iterator[str]:
+    """Yield the paths in the base that a page may name: in links, images and front matter."""
+    targets = [link.target for link in (*document.links, *images_of(text))]
+    front: list[Any] = [document.front_matter]
+    for value in front:  # grows by what is nested
+        inner = value.values() if isinstance(value, Mapping) else value
+        targets += [one for one in inner if isinstance(one, str)]
+        front += [one for one in inner if isinstance(one, Mapping | list)]
+    for target in dict.fromkeys(targets):
+        if not EXTERNAL.match(target):
+            yield from filter(None, places(path, target, "markdown"))
+
+
+def _as_page(path: str, data: bytes) -> bytes:
+    """Return a file with the front matter that a bundle needs, or as it is if that cannot be written."""
+    try:
+        text = text_of(path, data)
+        values = front_matter_of(text).values
+        if path == INDEX:
+            return with_values(path, text, {VERSION_KEY: VERSION}).encoded()
+        return data if is_reserved(path) or values.get("type") else with_values(path, text, {"type": GENERIC}).encoded()
+    except WriteRefused:
+        return data
+
+
+def _listing(titles: Mapping[str, str]) -> bytes:
+    """Return an index of the uppermost folder."""
+    folders = sorted({path.partition("/")[0] for path in titles if "/" in path})
+    entries = [
+        entry(title, path) for path, title in sorted(titles.items()) if "/" not in path and not is_reserved(path)
+    ]
+    entries += [entry(folder, f"{folder}/") for folder in folders]
+    return "\n".join(["---", f'{VERSION_KEY}: "{VERSION}"', "---", "# Pages", "", *entries, ""]).encode()
+
+
+def _write(out: Base, path: str, data: bytes) -> None:
+    *folders, name = path.split("/")
+    with open_folder(out, folders, make=True) as folder:
+        folder.create(name, data)

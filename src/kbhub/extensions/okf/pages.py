@@ -1,0 +1,167 @@
+"""What a page that is written in a bundle gets: who wrote it, hashes of its sources, and lines in index and log."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from kbhub import __version__
+from kbhub.documents.edits import Text, front_matter_of
+from kbhub.documents.frontmatter import read_front_matter
+from kbhub.documents.links import EXTERNAL
+from kbhub.documents.markdown import parse_document, scan_blocks
+from kbhub.documents.walk import open_contained
+from kbhub.editing.documents import append, front_end
+from kbhub.editing.paths import Location, PageRules, change_document, find_document, short_hash
+from kbhub.editing.renames import as_destination
+from kbhub.errors import KbhubError, WriteRefused
+from kbhub.extensions.okf.bundles import INDEX, LOG, VERSION_KEY, is_reserved
+from kbhub.hub import Hub
+from kbhub.reading.links import PathTable
+from kbhub.types import Base
+
+GENERIC = "Reference"
+"""The type of a page that was given none."""
+
+_HEAD_BYTES = 65_536
+"""Bytes of an index that are read to see whether it declares the format."""
+
+_VERBS = {"created": ("Creation", "Added"), "deleted": ("Deletion", "Removed")}
+_BULLET = re.compile(r"[ \t]*([-*+])[ \t]+\[", re.MULTILINE)
+_MARKUP = re.compile(r"([\\`*_\[\]<>])")
+
+
+def declared(base: Base) -> bool:
+    """Return whether the files of a base say that it is a bundle."""
+    try:
+        with open_contained(base, INDEX) as file:
+            head = file.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
+    except (OSError, KbhubError):
+        return False
+    return VERSION_KEY in read_front_matter(head.splitlines()).values
+
+
+def _is_page(place: Location) -> bool:
+    return place.name.endswith(".md") and not is_reserved(place.path) and declared(place.base)
+
+
+def _values(
+    hub: Hub,
+    place: Location,
+    old: Text | None,
+    new: Text,
+    given: Mapping[str, Any],
+    client: str | None,
+    body: bool,
+) -> Mapping[str, Any] | None:
+    front = front_matter_of(new)
+    if front.problem or not _is_page(place):
+        return None
+    values: dict[str, Any] = {}
+    if not {**front.values, **given}.get("type"):
+        values["type"] = GENERIC
+    before = front_matter_of(old).values.get("generated") if old else None
+    if body and "generated" not in given and front.values.get("generated") == before:
+        at = datetime.fromtimestamp(hub.options.clock(), UTC)
+        by = f"{re.sub('[:/ ]+', '-', client)}/kbhub-{__version__}" if client else f"kbhub/{__version__}"
+        values["generated"] = {"by": by, "at": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+    if sources := given.get("sources"):
+        values["sources"] = [_source(hub, place, one) for one in (sources if isinstance(sources, list) else [sources])]
+    return values
+
+
+def _source(hub: Hub, place: Location, source: Any) -> Any:
+    """Return a source as an entry, with the hash of the document that it names, if it does."""
+    entry = {"resource": source} if isinstance(source, str) else source
+    if not isinstance(entry, dict) or not isinstance(name := entry.get("resource"), str) or EXTERNAL.match(name):
+        return entry
+    ref = f"{place.base.id}@{name.lstrip('/')}" if name.startswith("/") else name
+    with suppress(KbhubError, OSError, ValueError):
+        found = find_document(hub, ref)
+        with open_contained(found.base, found.path) as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        resource = f"/{found.path}" if found.base.id == place.base.id else found.ref
+        return {**entry, "resource": resource, "hash": entry.get("hash", short_hash(digest))}
+    return entry
+
+
+def entry(title: str, path: str, about: str = "") -> str:
+    """Return the line of an index on a page."""
+    name = _MARKUP.sub(r"\\\1", " ".join(title.split()))
+    return f"* [{name}]({as_destination(path)}){f' - {about}' if about else ''}"
+
+
+def _follow(hub: Hub, place: Location, action: str, text: Text | None) -> Iterator[str]:
+    if not _is_page(place):
+        return
+    document = parse_document(place.path, text.encoded() if text else b"")
+    day = datetime.fromtimestamp(hub.options.clock(), UTC).date().isoformat()
+    word, verb = _VERBS.get(action, ("Update", "Changed"))
+    what = f"`{place.path}`" if action == "deleted" else entry(document.title, f"/{place.path}")[2:]
+    about = " ".join(str(document.front_matter.get("description") or "").split())
+
+    def listed(home: str, index: Text) -> Text:
+        links = parse_document(home, index.encoded()).links
+        table = PathTable([place.path])
+        found = [table.resolve(home, link.target, link.kind) for link in links]
+        if any(one is not None and one.by == "path" for one in found):
+            return index
+        bullets = _BULLET.findall("".join(index.lines))
+        line = entry(document.title, posixpath.relpath(place.path, posixpath.dirname(home) or "."), about)
+        line = (bullets[-1] if bullets else "*") + line[1:]
+        with suppress(WriteRefused):
+            return append(home, index, line, str(document.front_matter.get("type")).strip()).text
+        return append(home, index, line, None).text
+
+    def recorded(_: str, log: Text) -> Text:
+        return logged(log, day, f"* **{word}**: {verb} {what}.")
+
+    for name, change in ((LOG, recorded), *([(INDEX, listed)] if action == "created" else [])):
+        if home := _nearest(hub, place, name):
+            try:
+                change_document(hub, home, partial(_applied, change, home.path))
+            except KbhubError as error:
+                yield f"{home.path} was not updated: {error}"
+
+
+def _applied(change: Callable[[str, Text], Text], home: str, old: Text) -> tuple[Text, None]:
+    return change(home, old), None
+
+
+def _nearest(hub: Hub, place: Location, name: str) -> Location | None:
+    """Return the file of a name in the folder of a page, or in one above it."""
+    folder = place.path
+    while folder:
+        folder = posixpath.dirname(folder)
+        with suppress(KbhubError):
+            found = find_document(hub, f"{place.base.id}@{posixpath.join(folder, name)}")
+            if found.path == posixpath.join(folder, name):
+                return found
+    return None
+
+
+def logged(text: Text, day: str, entry: str) -> Text:
+    """Add an entry to a log, below the heading of its day; the newest day and entry come first."""
+    newline, bare = text.newline, text.bare
+    headings = scan_blocks(bare, front_end(text), 0).headings
+    below = next((one for one in headings if re.fullmatch(r"\d{4}-\d\d-\d\d", one.text) and one.text <= day), None)
+    if below is None:
+        lead = [newline] * (1 + (not text.ends_with_newline)) if text.lines else []
+        return text.replaced(len(text.lines), len(text.lines), (*lead, f"## {day}{newline}", entry + newline))
+    if below.text < day:
+        lines = (f"{'#' * below.level} {day}{newline}", entry + newline, newline)
+        return text.replaced(below.line - 1, below.line - 1, lines)
+    end = next((one.line - 1 for one in headings if one.line > below.line), len(bare))
+    if entry in bare[below.line : end]:
+        return text
+    at = below.line + (not bare[below.line].strip() if below.line < end else 0)
+    return text.replaced(at, at, (entry + newline,))
+
+
+RULES = PageRules(_values, _follow)
