@@ -63,7 +63,8 @@ def test_a_hostile_bundle_leaks_nothing(environment, exported):
     )
     environment.project.joinpath("knowledge/link.md").symlink_to(outer)
     environment.project.joinpath("knowledge/pic.png").symlink_to(outer)
-    named = "[a](../secret.txt) [b](/../secret.txt) [c](.env) [d](ignored.bin) ![e](pic.png) [f](sub/../../secret.txt)"
+    environment.project.joinpath("knowledge/own.png").symlink_to(".env")
+    named = "[a](../secret.txt) [b](/../secret.txt) [c](.env) [d](ignored.bin) ![e](pic.png) ![f](own.png)"
     write(
         environment,
         {"page.md": f"---\ntype: X\ncomputation: {outer}\nexecutor: [{{resource: .env}}]\n---\n# P\n\n{named}\n"},

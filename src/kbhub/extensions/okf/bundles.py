@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from kbhub.documents.frontmatter import read_front_matter
+from kbhub.documents.walk import open_contained
+from kbhub.errors import KbhubError
 from kbhub.index.catalogue import front_matter_of
 from kbhub.index.engine import Index
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal
+from kbhub.types import Base
 
 INDEX, LOG = "index.md", "log.md"
 RESERVED = (INDEX, LOG)
@@ -20,6 +24,10 @@ _LOOKED_AT = 50
 """Hits among which they are set back."""
 
 
+_HEAD_BYTES = 65_536
+"""Bytes of an index that are read to see whether it declares the format."""
+
+
 def is_reserved(path: str) -> bool:
     """Return whether a path is that of a list or record of pages."""
     return path.rpartition("/")[2] in RESERVED
@@ -28,6 +36,16 @@ def is_reserved(path: str) -> bool:
 def is_bundle(index: Index) -> bool:
     """Return whether an index is that of a bundle."""
     return index.remembered("bundle", lambda: any(path == INDEX for path, *_ in front_matter_of(index, VERSION_KEY)))
+
+
+def declared(base: Base) -> bool:
+    """Return whether the files of a base say that it is a bundle."""
+    try:
+        with open_contained(base, INDEX) as file:
+            head = file.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
+    except (OSError, KbhubError):
+        return False
+    return VERSION_KEY in read_front_matter(head.splitlines()).values
 
 
 def _add(_: Plan, bases: OpenBases, hits: list[Candidate]) -> None:

@@ -17,9 +17,9 @@ from kbhub.documents.markdown import decode, images_of, parse_document
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, UsageError, WriteRefused
-from kbhub.extensions.okf.bundles import INDEX, VERSION_KEY, is_reserved
+from kbhub.extensions.okf.bundles import INDEX, VERSION_KEY, declared, is_reserved
 from kbhub.extensions.okf.conformance import faults
-from kbhub.extensions.okf.pages import GENERIC, declared, entry
+from kbhub.extensions.okf.pages import GENERIC, entry
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.links import places
@@ -84,7 +84,7 @@ def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool
     pages = scan(base, max_bytes=limits.file_bytes, max_files=limits.files, kind_bytes=limits.kind_bytes).files
     new = okf and not declared(base)
     paths, written, changed, refused = [*pages], list[str](), list[str](), list[str]()
-    titles, count = dict[str, str](), 0
+    titles, count, seen = dict[str, str](), 0, set(paths)
     for path in paths:  # grows by what pages name
         try:
             with open_contained(base, path) as file:
@@ -99,8 +99,9 @@ def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool
             document = parse_document(path, data)
             titles[path] = document.title
             for other in _named(path, document, text):
-                if other not in paths and filters.target_reason(other) is None and (base.path / other).is_file():
+                if other not in seen and _may_go(filters, other):
                     paths.append(other)
+                seen.add(other)
             if new and (page := _as_page(path, data)) != data:
                 data = page
                 changed.append(path)
@@ -121,6 +122,12 @@ def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool
         refused=tuple(refused),
         faults=count,
     )
+
+
+def _may_go(filters: Filters, path: str) -> bool:
+    """Return whether a path is a file that is not hidden, not ignored, and no link: it could lead to one that is."""
+    place = filters.root / path
+    return place.is_file() and os.path.realpath(place) == str(place) and filters.target_reason(path) is None
 
 
 def _named(path: str, document: Document, text: str) -> Iterator[str]:

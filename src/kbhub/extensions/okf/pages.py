@@ -13,38 +13,24 @@ from typing import Any
 
 from kbhub import __version__
 from kbhub.documents.edits import Text, front_matter_of
-from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.markdown import parse_document, scan_blocks
 from kbhub.documents.walk import open_contained
 from kbhub.editing.documents import append, front_end
-from kbhub.editing.paths import Location, PageRules, change_document, find_document, short_hash
+from kbhub.editing.paths import Location, PageRules, change_document, find_document
 from kbhub.editing.renames import as_destination
 from kbhub.errors import KbhubError, WriteRefused
-from kbhub.extensions.okf.bundles import INDEX, LOG, VERSION_KEY, is_reserved
+from kbhub.extensions.okf.bundles import INDEX, LOG, declared, is_reserved
 from kbhub.hub import Hub
+from kbhub.index.references import short_hash
 from kbhub.reading.links import PathTable
-from kbhub.types import Base
 
 GENERIC = "Reference"
 """The type of a page that was given none."""
 
-_HEAD_BYTES = 65_536
-"""Bytes of an index that are read to see whether it declares the format."""
-
 _VERBS = {"created": ("Creation", "Added"), "deleted": ("Deletion", "Removed")}
 _BULLET = re.compile(r"[ \t]*([-*+])[ \t]+\[", re.MULTILINE)
 _MARKUP = re.compile(r"([\\`*_\[\]<>])")
-
-
-def declared(base: Base) -> bool:
-    """Return whether the files of a base say that it is a bundle."""
-    try:
-        with open_contained(base, INDEX) as file:
-            head = file.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
-    except (OSError, KbhubError):
-        return False
-    return VERSION_KEY in read_front_matter(head.splitlines()).values
 
 
 def _is_page(place: Location) -> bool:
