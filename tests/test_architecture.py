@@ -124,7 +124,7 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 262,
-    "lines": 66669,
+    "lines": 66670,
     "code lines": 46130,
     "files under 60 lines": 4,
     "class names in two files": 0,

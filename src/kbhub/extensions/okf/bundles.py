@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError
 from kbhub.index.catalogue import front_matter_of
@@ -45,7 +44,9 @@ def declared(base: Base) -> bool:
             head = file.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
     except (OSError, KbhubError):
         return False
-    return VERSION_KEY in read_front_matter(head.splitlines()).values
+    # Not parsed: a search does without YAML.
+    front, closed, _ = head.removeprefix("---").partition("\n---")
+    return head.startswith("---") and bool(closed) and f"\n{VERSION_KEY}:" in front.replace("\r", "\n")
 
 
 def _add(_: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
