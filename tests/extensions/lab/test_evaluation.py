@@ -96,7 +96,7 @@ def evaluate(environment, monkeypatch, capsys):
     monkeypatch.chdir(environment.project)
 
     def run(*arguments: str | Path):
-        code = main(["eval", *map(str, arguments)])
+        code = main(["dev", "eval", *map(str, arguments)])
         return code, *capsys.readouterr()
 
     return run
