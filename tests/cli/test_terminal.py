@@ -27,15 +27,22 @@ STYLES = re.compile(r"\x1b\[[0-9;]*m")
 QUESTION = "how do I deploy a release to production"
 SHORT = (["search", "deploy"], ["ask", QUESTION], ["read", "runbooks/incident.md"], ["status"])
 OTHERS = (
-    *(["bases", "list"], ["ls"], ["related", "runbooks/deploy.md"], ["tags"], ["memories"], ["recall", "deploys"]),
+    *(
+        ["base", "list"],
+        ["ls"],
+        ["related", "runbooks/deploy.md"],
+        ["ls", "--tags"],
+        ["memories"],
+        ["recall", "deploys"],
+    ),
     *(
         ["audit"],
-        ["context", "list"],
+        ["base", "context", "list"],
         ["dev", "log"],
         ["gaps"],
-        ["cleanup", "--dry-run"],
+        ["admin", "cleanup", "--dry-run"],
         ["doctor"],
-        ["trust", "--list"],
+        ["base", "trust", "--list"],
     ),
     *(
         ["search", "deploy", "-C", "1", "--line-numbers"],
