@@ -111,6 +111,16 @@ def test_the_copy_follows_the_lock_file_and_is_this_project_s_alone(environment)
     assert not any("kiln-1.0/" in ref for ref in refs(environment, "clay"))
 
 
+def test_of_several_pinned_versions_the_installed_one_is_taken(environment):
+    packages = "".join(f'[[package]]\nname = "kiln"\nversion = "{one}"\n\n' for one in ("1.9", "2.0"))
+    environment.write("uv.lock", f"version = 1\n\n{packages}")
+    distribution(environment, "kiln", "2.0", ("kiln/__init__.py", '"""Fires clay."""'))
+
+    package = add_package(environment.hub(), "kiln")
+
+    assert (package.version, package.lock) == ("2.0", "uv.lock")
+
+
 def test_signatures_shipped_text_and_the_description_are_documentation_and_nothing_is_run(environment):
     source = (
         'raise SystemExit("imported")\n\nclass Oven(Base):\n    """Holds heat."""\n\n'

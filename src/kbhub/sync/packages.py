@@ -168,7 +168,10 @@ def choose(project: Path, package: Package, env: Mapping[str, str], home: Path) 
         raise UsageError(
             f"No {package.name} on this machine; looked in {looked}. Install it, or `kbhub base add` a folder."
         )
-    pin = next((pin for pin in pinned if package.version in (None, pin.version)), None)
+    # A lock file pins several versions for several versions of Python; the one that is installed counts.
+    versions = {one.version for one in there}
+    fitting = sorted(pinned, key=lambda pin: pin.version not in versions)
+    pin = next((pin for pin in fitting if package.version in (None, pin.version)), None)
     wanted = package.version or (pin and pin.version)
     taken = [one for one in there if wanted in (None, one.version) and (pin is None or one.ecosystem == pin.ecosystem)]
     if not taken:
