@@ -61,7 +61,7 @@ def export(hub: Hub, base: str, folder: Path, /, *, okf: bool = False, allow_sec
     """
     (chosen,) = hub.select([base])
     if chosen.engine:
-        raise UsageError(f"The base {chosen.id!r} is shared; copy it with `kbhub pull`.")
+        raise UsageError(f"The base {chosen.id!r} is shared; copy it with `kbhub team pull`.")
     target = Path(os.path.realpath(folder))
     if target.is_relative_to(os.path.realpath(chosen.path)):
         raise UsageError(f"{target} is inside the base; choose a folder outside it.")
