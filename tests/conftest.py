@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import hypothesis
 import pytest
+from cyclopts.argument import _collection as arguments
+from docstring_parser.attrdoc import AttributeDocstrings
 from jsonschema import Draft202012Validator
 
 import faults
@@ -174,9 +176,21 @@ def mode(request):
     return request.param
 
 
+def once(call, place=0):
+    """Return a function that calls another once for each value of its argument at a place."""
+    known = {}
+
+    def recalled(*arguments, **options):
+        if (key := arguments[place]) not in known:
+            known[key] = call(*arguments, **options)
+        return known[key]
+
+    return recalled
+
+
 @pytest.fixture(autouse=True, scope="session")
 def what_takes_long_once():
-    """The packaged model is read and a schema checked once; git is not asked about a repository without commits."""
+    """The packaged model, a schema and the options of a command are read once; no git where nothing is committed."""
     asked, packaged, embedder = git._git, embedding.packaged_embedder(), embedding.StaticEmbedder
     load, queries = embedder._load, embedder.queries
 
@@ -206,6 +220,11 @@ def what_takes_long_once():
         )
         patch.setattr(embedder, "_load", lambda one: load(shared(one)))
         patch.setattr(embedder, "queries", lambda one: queries(shared(one)))
+        for owner, name, place in (
+            (arguments, "_resolve_groups_from_callable", 0),
+            (AttributeDocstrings, "get_attr_docs", 1),
+        ):
+            patch.setattr(owner, name, once(getattr(owner, name), place))
         yield
 
 

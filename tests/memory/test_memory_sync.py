@@ -122,10 +122,12 @@ def change_at_random(machine, chance, number):
         file.unlink() if what == "rm" else file.write_text(f"{file.read_text()}\nBy hand, {number}.\n")
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
-def test_two_machines_converge_after_200_changes_whenever_they_sync(two, seed):
+@pytest.mark.parametrize(
+    ("seed", "changes"), [(1, 30), *(pytest.param(seed, 200, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))]
+)
+def test_two_machines_converge_after_many_changes_whenever_they_sync(two, seed, changes):
     chance = random.Random(seed)
-    for number in range(200):
+    for number in range(changes):
         change_at_random(chance.choice(two), chance, number)
         if chance.random() < 0.1:
             chance.choice(two).sync()
@@ -137,7 +139,7 @@ def test_two_machines_converge_after_200_changes_whenever_they_sync(two, seed):
         {m.id: m.model_dump(exclude={"strength"}) for m in memories(each.hub, limit=1000).memories} for each in two
     ]
     assert shown[0] == shown[1]
-    assert len(shown[0]) > 20
+    assert len(shown[0]) > changes // 10
     assert {name: m["superseded_by"] for name, m in shown[0].items() if m["supersedes"]}
     for name, memory in shown[0].items():
         assert all(name in shown[0][older]["superseded_by"] for older in memory["supersedes"] if older in shown[0])
@@ -514,7 +516,7 @@ def version(chance, number):
 
 def test_merging_is_the_same_from_both_sides_and_twice():
     chance = random.Random(5)
-    for _ in range(500):
+    for _ in range(200):
         base, one, other = (version(chance, number) for number in chance.sample(range(9), 3))
         base = chance.choice((None, base))
         both = merged(base, one, other)
