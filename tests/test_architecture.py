@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 262,
-    "lines": 66673,
-    "code lines": 46132,
+    "files": 260,
+    "lines": 66343,
+    "code lines": 45895,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 49408,
+    "test lines": 49173,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -155,6 +155,6 @@ def test_status_has_lines_about_queries_and_gaps():
 
 
 def test_each_change_of_maintenance_is_a_line():
-    done = Maintained(ran=True, opened=("a",), reopened=("b",), withdrawn=("c", "d"))
+    done = Maintained(ran=True, opened=("a",), reopened=("b",), answered=("c", "d"))
     assert [line.rpartition(": ")[2] for line in maintained_lines(done)] == ["a", "b", "c", "d"]
     assert maintained_lines(Maintained()) == []

@@ -24,7 +24,7 @@ def test_a_use_in_the_future_counts_as_now():
     assert decay(-30) == 1
 
 
-@pytest.mark.parametrize(("source", "base"), [("user", 0.7), ("agent", 0.5), ("promoted", 0.3)])
+@pytest.mark.parametrize(("source", "base"), [("user", 0.7), ("agent", 0.5)])
 def test_confidence_begins_with_the_source(source, base):
     assert confidence(source, 0) == pytest.approx(base)
 
@@ -38,7 +38,7 @@ def test_strength_is_decay_times_confidence():
     now = 1_000_000_000.0
     assert strength("user", 3, now - 90 * DAY_SECONDS, now) == pytest.approx(0.5 * 0.9)
     assert strength("user", 7, now, now) == pytest.approx(1)
-    assert strength("promoted", 0, 0, now) == pytest.approx(0.03)
+    assert strength("agent", 0, 0, now) == pytest.approx(0.05)
 
 
 def test_the_effect_on_ranking_is_bounded():

@@ -295,7 +295,7 @@ def test_a_damaged_log_is_set_aside_and_goes_on(hub):
     assert path.with_suffix(".aside.db").exists()
 
 
-def test_a_log_of_a_later_version_is_left_alone(hub):
+def test_a_log_of_another_version_is_left_alone(hub):
     """It is an error for who asks for it, and none for a search."""
     ask(hub, "rollback")
     path = show_log(hub).path
@@ -308,28 +308,6 @@ def test_a_log_of_a_later_version_is_left_alone(hub):
         show_log(hub)
     assert summary(hub).asked == 0
     log._waiting.clear()
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_log_of_an_earlier_version_is_read_on(hub, version):
-    """What was learned from readings goes; the queries stay."""
-    ask(hub, "rollback")
-    path = show_log(hub).path
-    connection = apsw.Connection(str(path))
-    if version < 3:
-        connection.execute("ALTER TABLE asked DROP COLUMN took")
-    if version > 1:
-        connection.execute("CREATE TABLE question(asked_id INTEGER); CREATE TABLE lesson(asked_id INTEGER)")
-        connection.execute("CREATE TRIGGER forget AFTER DELETE ON asked BEGIN DELETE FROM lesson; END")
-    connection.execute(f"PRAGMA user_version={version}")
-    connection.close()
-    ask(hub, "cache")
-
-    assert show_log(hub).total == 2
-    with apsw.Connection(str(path)) as connection:
-        assert not connection.execute(
-            "SELECT name FROM sqlite_schema WHERE name IN ('question', 'lesson', 'forget')"
-        ).get
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")

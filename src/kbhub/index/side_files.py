@@ -158,8 +158,8 @@ CREATE TABLE IF NOT EXISTS vector(key INTEGER PRIMARY KEY, embedding BLOB NOT NU
 APPLICATION_ID = 0x6B62716C
 """Marks a SQLite file as a query log of kbhub ("kbql")."""
 
-VERSION = 4
-"""Schema version; a file with a higher one belongs to a later release and is left alone."""
+VERSION = 5
+"""Schema version; a file with another one belongs to another version of kbhub and is left alone."""
 
 JOURNAL_BYTES = 1 << 20
 """Size from which the journal is checkpointed. Opening the file reads all of it, and SQLite only truncates it for
@@ -196,9 +196,8 @@ CREATE TABLE listed(
   PRIMARY KEY(asked_id, place)
 ) WITHOUT ROWID;
 CREATE INDEX listed_ref ON listed(ref);
-CREATE TABLE topic(
+CREATE TABLE gap(
   id TEXT PRIMARY KEY,
-  kind TEXT NOT NULL,
   key TEXT NOT NULL,
   question TEXT NOT NULL,
   state TEXT NOT NULL,
@@ -207,8 +206,6 @@ CREATE TABLE topic(
   last REAL NOT NULL,
   clients TEXT NOT NULL,
   ref TEXT NOT NULL,
-  memory TEXT NOT NULL,
-  digest TEXT NOT NULL,
   reopened REAL
 ) WITHOUT ROWID;
 CREATE TABLE state(key TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
@@ -314,22 +311,22 @@ class QueryLog(SideFile):
         )
         return int(rows[0][0]) if rows else 0
 
-    def topics(self, kind: Kind) -> list[Topic]:
-        """Return the topics of a kind, sorted by id."""
-        rows = self._rows(f"SELECT {_TOPIC} FROM topic WHERE kind = ? ORDER BY id", kind)
-        return [Topic(*row[:8], *(tuple(json.loads(row[8])), *row[9:])) for row in rows]
+    def gaps(self) -> list[LoggedGap]:
+        """Return the gaps, sorted by id."""
+        rows = self._rows(f"SELECT {_GAP} FROM gap ORDER BY id")
+        return [LoggedGap(*row[:7], *(tuple(json.loads(row[7])), *row[8:])) for row in rows]
 
-    def put(self, topic: Topic, before: State | None = None) -> bool:
-        """Write a topic, unless its state is no longer `before` (None if it is new); return whether it was written."""
+    def put(self, gap: LoggedGap, before: State | None = None) -> bool:
+        """Write a gap, unless its state is no longer `before` (None if it is new); return whether it was written."""
         values = (
-            *(topic.id, topic.kind, topic.key, topic.question, topic.state, topic.since, topic.count, topic.last),
-            *(json.dumps(list(topic.clients)), topic.ref, topic.memory, topic.digest, topic.reopened),
+            *(gap.id, gap.key, gap.question, gap.state, gap.since, gap.count, gap.last),
+            *(json.dumps(list(gap.clients)), gap.ref, gap.reopened),
         )
         with self._writing() as connection:
-            current = connection.execute("SELECT state FROM topic WHERE id = ?", (topic.id,)).get
+            current = connection.execute("SELECT state FROM gap WHERE id = ?", (gap.id,)).get
             if current != before:
                 return False
-            connection.execute(f"INSERT OR REPLACE INTO topic({_TOPIC}) VALUES ({', '.join('?' * 13)})", values)
+            connection.execute(f"INSERT OR REPLACE INTO gap({_GAP}) VALUES ({', '.join('?' * 10)})", values)
         return True
 
     def moment(self, key: str) -> float:
@@ -355,9 +352,7 @@ class QueryLog(SideFile):
             gone = connection.changes()
             if gone:
                 connection.execute("DELETE FROM listed WHERE asked_id NOT IN (SELECT id FROM asked)")
-            connection.execute(
-                "DELETE FROM topic WHERE state IN ('open', 'answered', 'withdrawn') AND last < ?", (before,)
-            )
+            connection.execute("DELETE FROM gap WHERE state <> 'closed' AND last < ?", (before,))
             connection.execute(_WORDLESS + " AND last < ?", (before,))
         return gone
 
@@ -368,7 +363,7 @@ class QueryLog(SideFile):
         with self._writing() as connection:
             count = int(str(connection.execute("SELECT count(*) FROM asked").get))
             connection.execute("DELETE FROM asked; DELETE FROM listed; DELETE FROM state")
-            connection.execute("DELETE FROM topic WHERE state IN ('open', 'answered', 'withdrawn')")
+            connection.execute("DELETE FROM gap WHERE state <> 'closed'")
             connection.execute(_WORDLESS)
         with self._translated(), closing(self._opened()) as connection:
             connection.execute("VACUUM")
@@ -430,12 +425,6 @@ class QueryLog(SideFile):
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}").fetchall()
         elif application != APPLICATION_ID:
             raise QueryLogUnavailable(self.path, "it is not a query log of kbhub")
-        elif version in (1, 2, 3):  # before searches were timed, and when readings had tables of their own
-            took = "ALTER TABLE asked ADD COLUMN took REAL;" if version < 3 else ""
-            connection.execute(
-                f"{took} DROP TRIGGER IF EXISTS forget; DROP TABLE IF EXISTS question; DROP TABLE IF EXISTS lesson; "
-                f"PRAGMA user_version={VERSION}"
-            ).fetchall()
         elif version != VERSION:
             raise QueryLogUnavailable(self.path, f"it has format {version}, but this version of kbhub uses {VERSION}")
         connection.execute("COMMIT")
@@ -444,13 +433,12 @@ class QueryLog(SideFile):
 _AGAIN = "coalesce(at - lag(at) OVER (PARTITION BY key, client ORDER BY at) > ?, 1) AS again"
 """SQL: whether a query counts as a new one."""
 
-_TOPIC = "id, kind, key, question, state, since, count, last, clients, ref, memory, digest, reopened"
+_GAP = "id, key, question, state, since, count, last, clients, ref, reopened"
 
-_WORDLESS = "UPDATE topic SET question = '', clients = '[]', ref = '' WHERE state IN ('closed', 'forgotten')"
+_WORDLESS = "UPDATE gap SET question = '', clients = '[]', ref = '' WHERE state = 'closed'"
 
 
-Kind = Literal["gap", "promotion"]
-State = Literal["open", "answered", "closed", "promoted", "withdrawn", "forgotten", "own"]
+State = Literal["open", "answered", "closed"]
 
 
 @struct
@@ -505,11 +493,10 @@ class Distinct:
 
 
 @struct
-class Topic:
-    """A recurring question: a gap, or one whose answer was promoted to a memory."""
+class LoggedGap:
+    """A recurring question without an answer."""
 
     id: str
-    kind: Kind
     key: str
     """Hash of the query it was found by."""
     question: str
@@ -522,10 +509,6 @@ class Topic:
     clients: tuple[str, ...] = ()
     ref: str = ""
     """The document that answers."""
-    memory: str = ""
-    """Id of the promoted memory."""
-    digest: str = ""
-    """Digest of the ref's target when last checked."""
     reopened: float | None = None
     """When an answered gap was opened again."""
 

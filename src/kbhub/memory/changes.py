@@ -103,7 +103,6 @@ def remember(
     client: str | None = None,
     source: Source | None = None,
     origin: str | None = None,
-    refers: str | None = None,
     session: str | None = None,
     rejected: bool | None = None,
     misleading: bool = False,
@@ -126,7 +125,6 @@ def remember(
         client: name of the MCP client; none stands for the user.
         source: on whose word it rests, if that does not follow from `client`.
         origin: what it was learned from, in words.
-        refers: ref of a document that it follows.
         session: id of the session in which it was learned.
         rejected: whether it is a way that was tried, and not taken; with `id`, none leaves it as it is.
         misleading: with `id` alone: it misled. It is weaker, and no hook brings it, until it is confirmed or changed.
@@ -153,7 +151,6 @@ def remember(
         "by": client or "user",
         "source": source or ("agent" if client else "user"),
         "from": " ".join((origin or "").split()),
-        "refers": " ".join((refers or "").split()),
         "session": " ".join((session or "").split()),
         "project": project_text(hub.discovery().workspace),
         "status": None if rejected is None else "rejected" if rejected else "",
@@ -275,10 +272,9 @@ def change(hub: Hub, old: MemoryFile, text: str, wanted: Mapping[str, Any], olde
     """Update the memory that was named, or confirm it if nothing changes."""
     if any(memory.key == old.key for memory in older):
         raise UsageError(f"The memory {old.facts.id!r} cannot supersede itself.")
-    # It rests on the word of who wrote it last; maintenance tells promoted ones by their source.
-    provenance = PROVENANCE if text and old.facts.source != "promoted" else ()
+    # It rests on the word of who wrote it last.
     named = ("tags", *PROVENANCE, "namespace", "about", "about_hash")
-    changes = {key: wanted[key] for key in named if (key in provenance if key in PROVENANCE else wanted[key])}
+    changes = {key: wanted[key] for key in named if (text if key in PROVENANCE else wanted[key])}
 
     def fields(facts: Facts) -> dict[str, Any]:
         turned = wanted["status"] is not None and facts.rejected != bool(wanted["status"])

@@ -89,7 +89,7 @@ class MemoryFrontMatter(Model):
     created: str = Field("", description="When it was written: ISO 8601, UTC by default.")
     updated: str = Field("", description="When it was last changed or confirmed, like `created`.")
     by: str = Field("", description="Who wrote it: name of the MCP client, or `user`.")
-    source: Source = Field("agent", description="Where it comes from: `user`, `agent`, or `promoted` from others.")
+    source: Source = Field("agent", description="Where it comes from: `user` or `agent`.")
     project: str = Field("", description="Project it was written in, as kbhub identifies projects.")
     commit: str = Field("", description="Commit of the project at that time.")
     from_: str = Field("", alias="from", description="What it was learned or imported from, as text.")
@@ -103,7 +103,6 @@ class MemoryFrontMatter(Model):
     )
     about_hash: dict[str, str] = Field({}, description="Subject → its hash at the time of writing, to detect changes.")
     memory_tool: str = Field("", description="File name in Claude's memory tool, if it has one there.")
-    refers: str = Field("", description="Ref of the document it was promoted from.")
     supersedes: str | list[str] = Field([], description="Ids of older memories it replaces.")
     superseded_by: str | list[str] = Field([], description="Ids of memories that replace it; it ranks lower then.")
     may_supersede: str | list[str] = Field(

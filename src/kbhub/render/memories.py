@@ -108,9 +108,6 @@ def maintained_lines(done: Maintained) -> list[str]:
         ("New gap", done.opened),
         ("Open again: it is no longer answered", done.reopened),
         ("Answered now", done.answered),
-        ("Remembered where it is answered", done.promoted),
-        ("The answer moved; updated its memory", done.followed),
-        ("The answer is gone; removed its memory", done.withdrawn),
     )
     return [f"{change}: {visible_line(question)}" for change, questions in changes for question in questions]
 

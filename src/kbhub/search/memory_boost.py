@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
 
 
-Source = Literal["user", "agent", "promoted"]
+Source = Literal["user", "agent"]
 """Who vouches for a memory."""
 
 FADING_DAYS = 180
@@ -29,7 +29,7 @@ FADING_DAYS = 180
 LEAST_DECAY = 0.1
 """Decay of a fully faded memory, which can still be found. Same source."""
 
-CONFIDENCE: Mapping[Source, float] = {"user": 0.7, "agent": 0.5, "promoted": 0.3}
+CONFIDENCE: Mapping[Source, float] = {"user": 0.7, "agent": 0.5}
 """Confidence in a memory that was never used. Same source."""
 PER_DOUBLING, MOST_FROM_USE = 0.1, 0.3
 """Confidence added by each doubling of the uses, and its maximum, reached with seven uses. Same source."""
@@ -66,7 +66,7 @@ def confidence(source: Source, uses: int) -> float:
 
 
 def strength(source: Source, uses: int, last_use: float, now: float, misleading: int = 0) -> float:
-    """Return the strength of a memory, from 0.03 to 1; half of it each time that it misled.
+    """Return the strength of a memory, from 0.05 to 1; half of it each time that it misled.
 
     `last_use` is the time of the last use, or of writing; times are in seconds since the epoch.
     """
@@ -103,7 +103,6 @@ class Facts:
     """Its origin in words: where it was learned or imported from."""
     about: tuple[str, ...] = ()
     about_hash: Mapping[str, str] | None = None
-    refers: str = ""
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
     rejected: bool = False
@@ -128,14 +127,13 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         updated=_moment(values.get("updated")),
         by=_text(values.get("by")),
         author=_text(values.get("author")),
-        source=source if source in ("user", "agent", "promoted") else "agent",
+        source="user" if source == "user" else "agent",
         project=_text(values.get("project")),
         commit=_text(values.get("commit")),
         session=_text(values.get("session")),
         origin=_text(values.get("from")),
         about=_texts(values.get("about")),
         about_hash={str(key): str(value) for key, value in hashes.items()} if isinstance(hashes, dict) else None,
-        refers=_text(values.get("refers")),
         supersedes=_texts(values.get("supersedes")),
         superseded_by=_texts(values.get("superseded_by")),
         rejected=_text(values.get("status")).casefold() == REJECTED,

@@ -1,27 +1,34 @@
-"""Gaps, recurring questions without an answer; and the maintenance that finds, promotes and closes them."""
+"""Gaps, recurring questions without an answer; and the maintenance that finds and closes them."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+import base64
+import hashlib
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
-from kbhub.errors import EmbedderError, MemoriesUnavailable, QueryLogUnavailable, UsageError, WriteRefused
+from kbhub.errors import EmbedderError, QueryLogUnavailable, UsageError
 from kbhub.hub import Hub
-from kbhub.index.side_files import ONCE_SECONDS, QueryLog, Topic
+from kbhub.index.side_files import ONCE_SECONDS, LoggedGap, QueryLog
 from kbhub.models.embedding import PACKAGED_SHA256, Embedder, packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.memory_boost import timestamp
+from kbhub.search.search import search
+from kbhub.types import Hit, Query
 from kbhub.usage.log import log_of
-from kbhub.usage.promotion import follow, may_promote, promote
-from kbhub.usage.questions import TimeLimit, Topics, answer_anywhere, topic_id, topic_key
 from kbhub.usage.reports import Gaps, Maintained, Unanswered
-from kbhub.values import DAY_SECONDS
+from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kbhub.usage.clusters import Cluster
+
+    Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 MOST_OPEN = 200
 """Limit of open gaps per project; longer lists are not read, and each maintenance searches for all of them."""
@@ -33,21 +40,84 @@ QUESTION_CHARACTERS = 300
 """Length to which questions are cut."""
 
 
+KEY_DIGITS = 32
+"""Hex digits of a question's hash, enough to avoid collisions."""
+
+ID_CHARACTERS = 8
+"""Length of an id: 40 bits, as for memories."""
+
 HOUR_SECONDS = 3600.0
 
 TOP = 3
 """Number of gaps in the summary; `kbhub gaps` lists all."""
 
 
+class TimeLimit:
+    """A time limit, in seconds from its creation."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self.met = True
+        """Whether `over` never returned True: nothing was left undone."""
+
+    def over(self) -> bool:
+        """Return whether the time is up."""
+        if time.monotonic() > self._end:
+            self.met = False
+        return not self.met
+
+
+class KnownGaps:
+    """The gaps in a log; questions whose cosine exceeds `similarity` are the same."""
+
+    def __init__(self, log: QueryLog, embed: Embed, similarity: float) -> None:
+        self._similarity = similarity
+        self.gaps = log.gaps()
+        self._vectors = embed([gap.question for gap in self.gaps]) if self.gaps else None
+
+    def about(self, cluster: Cluster) -> LoggedGap | None:
+        """Return the gap of a cluster, the nearest if several match, or None if it is new."""
+        keys = set(map(_hashed, cluster.keys))
+        for gap in self.gaps:
+            if gap.key in keys:
+                return gap
+        if self._vectors is None:
+            return None
+        near = self._vectors @ cluster.vector
+        nearest = int(near.argmax())
+        return self.gaps[nearest] if near[nearest] > self._similarity else None
+
+
+def _hashed(key: str) -> str:
+    """Hash the key of a query, to recognise it after its text was deleted."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:KEY_DIGITS]
+
+
+@struct
+class LoggedAnswer:
+    """The current answer to a question."""
+
+    hit: Hit | None
+    """The hit that answers."""
+    complete: bool
+    """Whether everything could be searched."""
+
+
+def _answer(hub: Hub, question: str) -> LoggedAnswer:
+    result = search(hub, Query(text=question, limit=1))
+    hit = result.hits[0] if result.hits and result.verdict == "strong" else None
+    return LoggedAnswer(hit, complete=bool(result.searched) and not result.skipped)
+
+
 def find_gaps(
-    hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: Topics, deadline: TimeLimit
+    hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: KnownGaps, deadline: TimeLimit
 ) -> tuple[list[str], list[str]]:
     """Record recurring questions that mostly had no answer and still have none; return those of new and reopened gaps.
 
     An answered gap that is still asked in vain is reopened; one that the user closed is not.
     """
     opened, reopened = [], []
-    free = MOST_OPEN - sum(topic.state == "open" for topic in known.topics)
+    free = MOST_OPEN - sum(gap.state == "open" for gap in known.gaps)
     now = hub.options.clock()
     for cluster in recurring:
         if deadline.over():
@@ -60,10 +130,11 @@ def find_gaps(
                 reopened.append(counted.question)
             log.put(counted, before=gap.state)
         elif free > 0 and cluster.mostly("none"):
-            key = topic_key(cluster.center.key)
-            new = _counted(Topic(topic_id("gap", key), "gap", key, cluster.center.subject, "open", now), cluster)
-            answer = answer_anywhere(hub, new.question)
-            if answer.complete and not answer.strong and log.put(new):
+            key = _hashed(cluster.center.key)
+            id_ = base64.b32encode(hashlib.sha256(key.encode()).digest())[:ID_CHARACTERS].decode("ascii").lower()
+            new = _counted(LoggedGap(id_, key, cluster.center.subject, "open", now), cluster)
+            answer = _answer(hub, new.question)
+            if answer.complete and not answer.hit and log.put(new):
                 free -= 1
                 opened.append(new.question)
     return opened, reopened
@@ -72,14 +143,13 @@ def find_gaps(
 def close_answered(hub: Hub, log: QueryLog, deadline: TimeLimit) -> list[str]:
     """Search for open gaps again and close those with an answer; return their questions."""
     answered = []
-    for gap in log.topics("gap"):
+    for gap in log.gaps():
         if gap.state != "open":
             continue
         if deadline.over():
             break
-        answer = answer_anywhere(hub, gap.question)
-        if answer.strong and answer.hit:
-            closed = replace(gap, state="answered", since=hub.options.clock(), ref=answer.hit.ref)
+        if hit := _answer(hub, gap.question).hit:
+            closed = replace(gap, state="answered", since=hub.options.clock(), ref=hit.ref)
             if log.put(closed, before="open"):
                 answered.append(gap.question)
     return answered
@@ -87,12 +157,12 @@ def close_answered(hub: Hub, log: QueryLog, deadline: TimeLimit) -> list[str]:
 
 def list_gaps(hub: Hub, *, every: bool = False) -> Gaps:
     """Return the open gaps, or `every` one, as of the last maintenance."""
-    gaps = [topic for topic in log_of(hub).topics("gap") if topic.question]
-    shown = [topic for topic in gaps if every or topic.state == "open"]
-    shown.sort(key=lambda topic: (topic.state != "open", -topic.count, -topic.last, topic.id))
+    gaps = [gap for gap in log_of(hub).gaps() if gap.question]
+    shown = [gap for gap in gaps if every or gap.state == "open"]
+    shown.sort(key=lambda gap: (gap.state != "open", -gap.count, -gap.last, gap.id))
     return Gaps(
         gaps=tuple(map(described, shown)),
-        open=sum(topic.state == "open" for topic in gaps),
+        open=sum(gap.state == "open" for gap in gaps),
         logged=hub.config().settings.log.queries,
     )
 
@@ -101,7 +171,7 @@ def close_gap(hub: Hub, name: str) -> Gap:
     """Close a gap for good, by its id; raise `UsageError` if there is none."""
     log = log_of(hub)
     while True:
-        gap = next((topic for topic in log.topics("gap") if topic.id == name.strip() and topic.question), None)
+        gap = next((one for one in log.gaps() if one.id == name.strip() and one.question), None)
         if gap is None:
             raise UsageError(f"No gap {name!r} here. `kbhub gaps --all` lists them with their ids.")
         closed = gap if gap.state == "closed" else replace(gap, state="closed", since=hub.options.clock())
@@ -109,31 +179,31 @@ def close_gap(hub: Hub, name: str) -> Gap:
             return described(closed)
 
 
-def described(topic: Topic) -> Gap:
+def described(gap: LoggedGap) -> Gap:
     """Build the public description of a gap."""
     return Gap(
-        id=topic.id,
-        question=topic.question,
-        count=topic.count,
-        last_asked=timestamp(topic.last),
-        clients=topic.clients,
-        state=cast("Literal['open', 'answered', 'closed']", topic.state),
-        since=timestamp(topic.since),
-        answer=topic.ref or None,
-        reopened=timestamp(topic.reopened) if topic.reopened is not None else None,
+        id=gap.id,
+        question=gap.question,
+        count=gap.count,
+        last_asked=timestamp(gap.last),
+        clients=gap.clients,
+        state=gap.state,
+        since=timestamp(gap.since),
+        answer=gap.ref or None,
+        reopened=timestamp(gap.reopened) if gap.reopened is not None else None,
     )
 
 
-def _counted(gap: Topic, cluster: Cluster) -> Topic:
+def _counted(gap: LoggedGap, cluster: Cluster) -> LoggedGap:
     question = cluster.center.subject[:QUESTION_CHARACTERS]
     return replace(gap, question=question, count=cluster.count, last=cluster.last, clients=cluster.clients)
 
 
-def _asked_in_vain(hub: Hub, log: QueryLog, gap: Topic, cluster: Cluster) -> bool:
+def _asked_in_vain(hub: Hub, log: QueryLog, gap: LoggedGap, cluster: Cluster) -> bool:
     if log.unanswered(cluster.keys, gap.since) < AGAIN:
         return False
-    answer = answer_anywhere(hub, gap.question)
-    return answer.complete and not answer.strong
+    answer = _answer(hub, gap.question)
+    return answer.complete and not answer.hit
 
 
 def summary(hub: Hub) -> QuerySummary:
@@ -155,8 +225,6 @@ def summary(hub: Hub) -> QuerySummary:
     )
 
 
-log = logging.getLogger(__name__)
-
 MOST_SECONDS = 10.0
 """Time limit of one run, enough for some hundred questions; the next run continues."""
 
@@ -173,7 +241,7 @@ _DONE = "maintained"
 
 
 def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECONDS) -> Maintained:
-    """Expire old queries, find recurring ones, and update gaps and promoted memories, within a limit of `seconds`.
+    """Expire old queries, find recurring ones, and update the gaps, within a limit of `seconds`.
 
     Indexes are used as they are. If query logging is off, only old queries are expired. Nothing is done within
     `at_most_every` seconds of the last run.
@@ -202,27 +270,14 @@ def _maintained(hub: Hub, queries: QueryLog, deadline: TimeLimit) -> Maintained:
     distinct = queries.distinct(MOST_DISTINCT)
     recurring = clusters(distinct, embedder.embed([query.subject for query in distinct])) if distinct else []
     answered = close_answered(hub, queries, deadline)
-    gaps = Topics(queries, "gap", embedder.embed, SIMILARITY)
-    opened, reopened = find_gaps(hub, queries, recurring, gaps, deadline)
-    promoted: list[str] = []
-    followed: list[str] = []
-    withdrawn: list[str] = []
-    if may_promote(hub):
-        try:
-            followed, withdrawn = follow(hub, queries, deadline)
-            promotions = Topics(queries, "promotion", embedder.embed, SIMILARITY)
-            promoted = promote(hub, queries, recurring, promotions, deadline)
-        except (MemoriesUnavailable, WriteRefused) as error:
-            log.info("%s", error)
+    known = KnownGaps(queries, embedder.embed, SIMILARITY)
+    opened, reopened = find_gaps(hub, queries, recurring, known, deadline)
     return Maintained(
         ran=True,
         recurring=len(recurring),
         opened=tuple(opened),
         reopened=tuple(reopened),
         answered=tuple(answered),
-        promoted=tuple(promoted),
-        followed=tuple(followed),
-        withdrawn=tuple(withdrawn),
         complete=deadline.met,
     )
 
@@ -234,7 +289,7 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
 
     gaps, queries, embedder = list_gaps(hub, every=every), log_of(hub), _packaged(hub)
     distinct = queries.distinct(MOST_DISTINCT) if gaps.logged and queries.exists() else []
-    known = Topics(queries, "gap", embedder.embed, SIMILARITY)
+    known = KnownGaps(queries, embedder.embed, SIMILARITY)
     recurring = clusters(distinct, embedder.embed([query.subject for query in distinct]), least=1) if distinct else []
     deadline = TimeLimit(MOST_SECONDS)
     candidates = (
@@ -244,7 +299,7 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
         and cluster.mostly("none")
         and known.about(cluster) is None
         and not deadline.over()
-        and not answer_anywhere(hub, cluster.center.subject).strong
+        and not _answer(hub, cluster.center.subject).hit
     )
     unanswered = tuple(
         Unanswered(

@@ -85,9 +85,6 @@ class Maintained(Model):
     opened: tuple[str, ...] = Field((), description="New gaps.")
     reopened: tuple[str, ...] = Field((), description="Gaps that had been answered and are open again.")
     answered: tuple[str, ...] = Field((), description="Gaps that are answered now.")
-    promoted: tuple[str, ...] = Field((), description="Questions whose answer was saved as a memory.")
-    followed: tuple[str, ...] = Field((), description="Promoted memories updated because their document moved.")
-    withdrawn: tuple[str, ...] = Field((), description="Promoted memories whose document is gone.")
     complete: bool = Field(True, description="Whether there was time for everything.")
 
 
@@ -106,7 +103,7 @@ def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:
 def clear_log(hub: Hub, *, every_project: bool = False) -> Cleared:
     """Delete the queries and gaps of this project, or of all.
 
-    Hashes of forgotten promotions and closed gaps are kept, without their text, so that they do not come back.
+    Hashes of closed gaps are kept, without their text, so that they do not come back.
     """
     flush()
     logs = [log for log in (_all_logs(hub) if every_project else [log_of(hub)]) if log.exists()]
