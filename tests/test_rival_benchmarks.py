@@ -32,7 +32,6 @@ KBHUB = """Hits 1-2 of 8 for "metric names" in bench (hybrid)
 ```
 2. bench@not/a-hit.md, said by the text itself? No: it is quoted, and this line has no number of lines.
 ```
-   whole document: read(refs="bench@eips/eip-2159.md")
 2. bench@notes/Plan B.md:1-3 \u00b7 "Plan" \u00b7 0.19
    > See bench@eips/eip-1.md:1-2.
 

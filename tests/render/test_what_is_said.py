@@ -8,7 +8,6 @@ import pytest
 
 from conftest import synced
 from kbhub.errors import BaseNotFound
-from kbhub.memory.changes import remember
 from kbhub.render.search import contribution_of, search_answer
 from kbhub.types import Query, Signal
 
@@ -113,24 +112,3 @@ def test_what_the_inner_base_leaves_out_is_found_in_the_outer_one(environment):
     hub = synced(environment)
 
     assert {"infra@kept.md", "vault@infra/left.md"} == {hit.ref for hit in hub.search(Query(text="bastion")).hits}
-
-
-def test_a_memory_that_is_quoted_whole_is_not_offered_to_be_read(environment):
-    """A longer one is, and a document is, whose front matter may be wanted."""
-    hub = environment.hub()
-    short = "Releases are announced in the channel of the team."
-    remember(hub, short)
-    query = Query(text="releases announced channel")
-    answer = shown(hub.search(query), query)
-    assert short in answer
-    assert "read(" not in answer
-
-    long = "\n\n".join(f"The staging cluster restarts on day {number} of the month. " * 9 for number in range(12))
-    remember(hub, long)
-    query = Query(text="staging cluster restarts")
-    assert "read(" in shown(hub.search(query), query)
-
-    environment.write("knowledge/zebra.md", "# Zebra\n\nA zebra has stripes.\n")
-    hub = synced(environment)
-    query = Query(text="zebra stripes")
-    assert 'whole document: read(refs="zebra.md")' in shown(hub.search(query), query)

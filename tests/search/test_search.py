@@ -106,7 +106,7 @@ def test_a_list_shows_no_scores(shop):
     told, _ = search_answer(result, query, str)
     shown = text_of(search_report(result, query))
 
-    assert "(newest first)" in told.splitlines()[0]
+    assert "(newest first; " in told.splitlines()[0]
     assert "0.00" not in told + shown
 
 

@@ -30,7 +30,7 @@ from kbhub.values import counted
 ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000
 """UTF-8 bytes of an answer, some 2,000 tokens; and of one with `full`, which may be as long as an answer of `read`."""
 
-GLANCE_CHARACTERS = 160
+GLANCE_CHARACTERS = 120
 """Characters shown of a text on the line below a hit."""
 
 LIST_BYTES = 320
@@ -133,7 +133,7 @@ def _notes(notes: Iterable[Text], most: int) -> list[str]:
 
 def _lines(part: Text | Item | Quote, above: Item | None, *, listed: bool) -> list[str]:
     if isinstance(part, Quote):
-        return _quote_lines(part, None)
+        return _quote_lines(part)
     if not isinstance(part, Item):
         return [line(part)] if part else []
     ref = line(part.ref) if part.ref else ""
@@ -146,11 +146,11 @@ def _lines(part: Text | Item | Quote, above: Item | None, *, listed: bool) -> li
     lines = [" ".join((bullet + first, *map(line, part.lines)))]
     if part.context and (above is None or part.context != above.context):
         lines.append(f"   context: {line(part.context)}")
-    lines += _quote_lines(part.quote, part.ref) if part.quote else []
+    lines += _quote_lines(part.quote) if part.quote else []
     return [*lines, *([f"   trace: {one_line(part.trace, 2 * LINE_BYTES)}"] if part.trace else [])]
 
 
-def _quote_lines(quote: Quote, ref: Ref | None) -> list[str]:
+def _quote_lines(quote: Quote) -> list[str]:
     if not quote.fenced:
         text = quote.text
         if quote.terms is not None:
@@ -160,22 +160,21 @@ def _quote_lines(quote: Quote, ref: Ref | None) -> list[str]:
             text, _ = excerpt("\n".join(lines), quote.terms, GLANCE_CHARACTERS)
         return ["   > " + re.sub(r"`{3,}|~{3,}", "`", one_line(text, quote.limit))]
     text = cut(quote.text, quote.limit)
-    if not quote.lines or not ref:
+    if not quote.lines:
         return [fenced(text.strip("\n"))]
     first, start, end = quote.lines
     if len(_FENCE.findall(text)) % 2 and (closing := _CLOSING.match(text)):  # of code that ends before
         first, text = first + closing[0].count("\n"), text[closing.end() :]
     shown, whole = text.count("\n") + 1, end - start + 1
-    name = _plain_ref(ref.ref) or ref.docid
     text = _BLANK.sub("\n\n", text)
-    if shown < whole or "…" in text[:1] + text[-1:]:
-        part = f'   lines {first}-{first + shown - 1} shown; all: read(refs="{name}:{start}:{whole}")'
-        return [fenced(text), part]
-    return [fenced(text), f'   whole document: read(refs="{name}")']
+    part = shown < whole or "…" in text[:1] + text[-1:]
+    return [fenced(text), *([f"   lines {first}-{first + shown - 1} shown"] if part else [])]
 
 
 def _argument(value: object) -> str:
-    """Return an argument of a call as JSON, or a placeholder if it is long or would break the line."""
+    """Return an argument of a call as JSON, or a placeholder if it is long, would break the line or is to stay."""
+    if value is ...:
+        return SAME
     if isinstance(value, Ref):
         return f'"{line(value)}"'
     if isinstance(value, dict):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import REJECTED, TITLE_BYTES, cut, fenced, one_line, outdated_mark
+from kbhub.documents.safe_text import REJECTED, TITLE_BYTES, fenced, one_line, outdated_mark
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import model, terminal
@@ -134,9 +134,7 @@ def search_report(
         limit = model.FULL_ANSWER_BYTES if full else GLANCE_BYTES
         if number == 0:
             limit = model.FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES
-        # `read` would return nothing more of a whole memory.
-        whole = hit.kind == "memory" and hit.whole and cut(hit.excerpt, limit) == hit.excerpt
-        lines = None if whole else (hit.excerpt_line, hit.start_line, hit.end_line)
+        lines = (hit.excerpt_line, hit.start_line, hit.end_line)
         behind = result.verdict == "strong" and hit.score < NEARLY_AS_GOOD * result.hits[0].score
         quote = (
             None
@@ -146,12 +144,18 @@ def search_report(
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
 
     def summary(count: int) -> list[Text]:
-        return [_heading(result, query, count), *(["", *leading] if leading else []), *([""] if items else [])]
+        end = query.offset + count
+        more = end < result.total and (full or not _empty_handed(result))
+        return [
+            _heading(result, query, count, cursor(end) if more else ""),
+            *(["", *leading] if leading else []),
+            *([""] if items else []),
+        ]
 
     return Report(
         parts=items,
         summary=summary,
-        calls=lambda count: _calls(result, query, count, cursor, full=full),
+        calls=lambda _: _calls(result, query, full=full),
         notes=_notes(result),
         data=result,
         lists=("hits",),
@@ -177,7 +181,7 @@ def search_notes(result: SearchResult, query: Query) -> list[str]:
         notes.append(f"Showing hits {query.offset + 1} to {end} of {of}; `--page {page + 1}` shows more.")
     unsure = result.searched and result.verdict in ("weak", "none")
     if unsure and not (query.queries or query.offset) and rewording_helps(result.notes):
-        notes.append(_reworded("search", {}, '--also "WORDING"'))
+        notes.append(_reworded("search", "query", '--also "WORDING"'))
     return [*map(terminal.line, notes)]
 
 
@@ -194,13 +198,13 @@ def _not_searched(skip: Skipped) -> Text:
     return say("Not searched: {}. {}", Bare(skip.base), Line(skip.reason))
 
 
-def _reworded(tool: str, question: Mapping[str, object], command: str) -> Text:
+def _reworded(tool: str, question: str, command: str) -> Text:
     """Return the next step after a weak answer: the call with other wordings to fill in."""
-    call = Call(tool, {**question, "queries": ["…", "…"]}, command)
+    call = Call(tool, {question: ..., "queries": ["…", "…"]}, command)
     return say("Try other wordings, as the documents may put it: {}", call)
 
 
-def _heading(result: SearchResult, query: Query, shown: int) -> Text:
+def _heading(result: SearchResult, query: Query, shown: int, cursor: str) -> Text:
     where = Names(result.searched)
     if not result.searched:
         return "No hits: no base could be searched."
@@ -208,16 +212,18 @@ def _heading(result: SearchResult, query: Query, shown: int) -> Text:
         more = "more " if query.offset else ""
         none = f"Nothing {more}found yet" if is_unfinished(result.notes) else f"No {more}hits"
         return say(f"{none} in {{}} ({result.mode}).", where)
-    first, order = query.offset + 1, "newest first" if result.listed else result.mode
+    first, order = query.offset + 1, "newest first" if result.listed else "" if result.mode == "hybrid" else result.mode
+    manner = "; ".join(filter(None, (order, f'cursor="{cursor}" for more' if cursor else "")))
     range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
     verdict = f" {verdict_words(result.verdict)}" if result.verdict and not result.listed else ""
-    return say(f"{range_} of {_total(result)} in {{}} ({order}).{verdict}", where)
+    return say(f"{range_} of {_total(result)} in {{}}{f' ({manner})' if manner else ''}.{verdict}", where)
 
 
 def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     years = (hit.age_days or 0) // STALE_DAYS
-    names = " › ".join(name[:TITLE_BYTES] for name in heading_path(hit.title, hit.headings))
-    also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also)
+    above = heading_path(hit.title, hit.headings)
+    names = " › ".join(name[:TITLE_BYTES] for name in (above if number == 1 else dict.fromkeys((above[0], above[-1]))))
+    also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also if not span.excerpt)
     return Item(
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
         Name(names),
@@ -258,24 +264,18 @@ def _trace(trace: Trace) -> str:
     return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())
 
 
-def _calls(
-    result: SearchResult, query: Query, shown: int, cursor: Callable[[int], str], *, full: bool
-) -> Sequence[Text]:
+def _calls(result: SearchResult, query: Query, *, full: bool) -> Sequence[Text]:
     """Return what a model does next."""
     if result.hits and (full or not _empty_handed(result)):
-        calls: list[Text] = []
-        if query.offset + shown < result.total:
-            calls.append(f'Next page: the same call with cursor="{cursor(query.offset + shown)}".')
-        if result.verdict == "weak" and not query.queries and not query.offset:
-            calls.append(_reworded("search", {"query": query.text}, ""))
-        return calls
+        reword = result.verdict == "weak" and not query.queries and not query.offset
+        return [_reworded("search", "query", "")] if reword else []
     if not result.searched:
         return ["`status` shows indexing progress and problems."]
     if query.offset:
         return [f"There are {_total(result)} hits in total; search without `cursor` for the first."]
     if is_unfinished(result.notes):
         return ["Search again in a moment; `status` shows how far indexing is."]
-    asked = [_reworded("search", {"query": query.text}, "")] if rewording_helps(result.notes) else []
+    asked = [_reworded("search", "query", "")] if rewording_helps(result.notes) else []
     return ["`status` lists the bases and what is indexed.", *asked]
 
 
@@ -389,7 +389,7 @@ def _asked_again(answer: Answer, queries: Sequence[str]) -> list[Text]:
     """Return the next step after an uncertain answer to a question that was asked in one wording."""
     if queries or not answer.searched or answer.verdict not in ("weak", "none"):
         return []
-    return [_reworded("ask", {"question": answer.question}, '--also "WORDING"')]
+    return [_reworded("ask", "question", '--also "WORDING"')]
 
 
 def answer_markdown(answer: Answer) -> str:

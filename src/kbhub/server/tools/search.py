@@ -85,7 +85,7 @@ async def search(
     options: SearchOptions | None = None,
 ) -> Annotated[CallToolResult, model_of(SearchResult)]:
     """Search the notes, docs, decisions, conventions and memory of this project and its user. Use it first for
-    questions that these may answer. Quotes the best hit; `read` opens the others.
+    questions that these may answer. Quotes the best hit; `read` opens refs as shown, or without lines whole documents.
     """
     options = options or SearchOptions()
     config, discovery = await calls.state()
