@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 260,
-    "lines": 66342,
-    "code lines": 45895,
+    "files": 259,
+    "lines": 66029,
+    "code lines": 45680,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 49140,
+    "test lines": 48909,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -61,7 +61,7 @@ BASE = {
     LONG: VALUES,
 }
 POINTERS = st.one_of(VALUES, st.fixed_dictionaries({}, optional=BASE))
-GROUPS = ("search", "embedder", "expansion", "rerank", "answers", "memory", "limits", "serve", "log", "distil")
+GROUPS = ("search", "embedder", "expansion", "rerank", "answers", "memory", "limits", "serve", "log")
 CONFIGS = st.one_of(
     VALUES,
     st.fixed_dictionaries(

@@ -65,7 +65,7 @@ def test_what_is_plain_is_what_pydantic_says(declared, more, data):
         {"$schema": "x", "bases": {"a": "~/a", "b": {"knowledge": "~/b", "writable": True, "weight": 2}}},
         {"repos": {"*": ["a"], "~/work": "a"}, "contexts": {"": "all"}, "docsFallback": False, "tools": "all"},
         {"search": {"limit": 10, "mode": "keyword", "secondLookSeconds": 2}, "limits": {"files": 7}},
-        {"serve": {"port": 0, "endMinutes": 0.5}, "memory": {"trashDays": 0}, "distil": {"models": {"c": "d"}}},
+        {"serve": {"port": 0, "endMinutes": 0.5}, "memory": {"trashDays": 0}},
     ],
 )
 def test_what_people_write_is_plain(value):

@@ -1,11 +1,8 @@
 """A base that one may not read: no statement of a role tells what it holds, that it is there, or how large it is."""
 
-from pathlib import Path
-
 import psycopg
 import pytest
 
-from kbhub.errors import EngineUnavailable
 from kbhub.extensions.team import bases as team
 from kbhub.extensions.team.publish import publish
 from kbhub.extensions.team.schema import TABLES
@@ -225,32 +222,6 @@ def test_nobody_without_rights_keeps_others_from_reading_and_publishing(twin, ca
     assert twin.publish().added == 1
     assert search(twin.shared(), WORD).total == 1
     assert team.shared_bases(twin.database.server())[0].name == "notes"
-
-
-def test_an_older_schema_lets_anybody_ask_and_the_upgrade_ends_it(twin):
-    """A plan told whether a row is there. The upgrade takes the privileges, and rows that belong to no base."""
-    database = twin.database
-    database.run("DROP SCHEMA kbhub CASCADE")
-    database.run((Path(__file__).parent / "schema_1.sql").read_text())
-    database.run("INSERT INTO kbhub.base VALUES (2, 'whisper'); INSERT INTO kbhub.member VALUES (2, 'postgres', 3)")
-    row = (
-        "INSERT INTO kbhub.document VALUES (%s, 1, 'plans/merger.md', '', 0, 0, '', 'T', 'document', '[]', '[]', '{}')"
-    )
-    for number in (2, 7):
-        database.run(row, number)
-    stranger = psycopg.connect(database.role("stranger").url, autocommit=True)
-    asked = "EXPLAIN (ANALYZE, TIMING off, SUMMARY off) SELECT 1 FROM kbhub.document WHERE base_id = 2 AND path >= '{}'"
-    assert outcome(stranger, asked.format("p")) != outcome(stranger, asked.format("q"))
-    with pytest.raises(EngineUnavailable, match="team init"):
-        team.shared_bases(database.server())
-
-    assert team.init(database.server()) == (1, True)
-
-    assert outcome(stranger, asked.format("p")) == [["42501", "permission denied for table document"], []]
-    assert [base.name for base in team.shared_bases(database.server())] == ["whisper"]
-    assert database.run("SELECT base_id FROM kbhub.document") == [(2,)]
-    assert database.run("SELECT base_id FROM kbhub.number ORDER BY 1") == [(2,), (7,)]
-    stranger.close()
 
 
 def test_a_database_with_other_tables_keeps_its_counts(bare):

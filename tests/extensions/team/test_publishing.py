@@ -18,10 +18,9 @@ import pytest
 
 from corpus import sentences
 from documents.secret_corpus import secrets
-from kbhub.editing.intake import Pulled, pull
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.extensions.team import bases as team
-from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.publish import Pulled, publish, pull
 from kbhub.extensions.team.reader import PostgresIndex
 from kbhub.extensions.team.schema import TABLES
 from kbhub.search.search import search

@@ -10,7 +10,7 @@ team publish | publish | [OPTIONS] BASE --to URL
 team pull | pull | [OPTIONS] URL BASE DIR
     Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
 team init | team_init | [OPTIONS] [URL]
-    Create kbhub's schema in a database, or upgrade it to this version.
+    Create kbhub's schema in a database.
 team grant | team_grant | [OPTIONS] URL ROLE RIGHTS
     Allow a role of the database to read, write or administer a base.
 team revoke | team_revoke | [OPTIONS] URL ROLE

@@ -15,7 +15,7 @@ from psycopg.sql import Identifier
 
 from kbhub.errors import EngineUnavailable, UsageError
 from kbhub.extensions.team import schema
-from kbhub.extensions.team.server import Server, schema_version
+from kbhub.extensions.team.server import Server, check_version, schema_version
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -27,25 +27,23 @@ PATIENCE_MS = 3_000
 _RIGHT_NAMES = {number: name for name, number in schema.RIGHTS.items()}
 
 INIT = "kbhub team init"
-"""Name of the connection that creates or upgrades the schema."""
+"""Name of the connection that creates the schema."""
 
 WAIT_MS = 10_000
 """How long to wait for another writer of a base before a memory is refused, in ms."""
 
 
 def init(server: Server) -> tuple[int, bool]:
-    """Create the schema of a database, or upgrade it to this version.
+    """Create the schema of a database.
 
     Returns its version before, 0 for none, and whether the total size of all bases is hidden from roles.
     """
     with server.opened(INIT) as connection:
-        version = schema_version(connection)
-        if version > schema.VERSION:
-            reason = f"the database has schema {version}, but this version of kbhub uses {schema.VERSION}"
-            raise EngineUnavailable(server.name, reason, "Upgrade kbhub.")
+        if version := schema_version(connection):
+            check_version(server.name, version)
         try:
             with connection.transaction():
-                connection.execute(schema.upgrade_sql(version) if version < schema.VERSION else schema.CLOSING)
+                connection.execute(schema.CLOSING if version else schema.creation_sql())
         except psycopg.Error:
             if schema_version(connection) != schema.VERSION:  # else another one did it at the same time
                 raise
@@ -58,13 +56,12 @@ def init_sql(server: Server | None = None, admin: str | None = None) -> str:
 
     Without a server it is for a database without a schema; `admin` is the role that may create bases.
     """
-    version = 0
     if server:
         with server.opened(INIT) as connection:
-            version = schema_version(connection)
-    if version >= schema.VERSION:
-        return "-- Nothing to do.\n"
-    return f"BEGIN;\n{schema.upgrade_sql(version, admin)}COMMIT;\n"
+            if version := schema_version(connection):
+                check_version(server.name, version)
+                return "-- Nothing to do.\n"
+    return f"BEGIN;\n{schema.creation_sql(admin)}COMMIT;\n"
 
 
 def shared_bases(server: Server) -> list[schema.SharedBase]:

@@ -15,7 +15,6 @@ from pydantic import Field
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, terminal_width
 from kbhub.cli.options import AllowSecret, Common, Reply, command, hub_options, show_reply
-from kbhub.editing.intake import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.extensions.team.engine import team_engine
 from kbhub.extensions.team.schema import VERSION, Member, Rights, SharedBase
@@ -158,7 +157,7 @@ def pull(
     """
     engine, server, _ = _server(url, timeout)
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - pathlib keeps `..`
-    done = pull_files(engine.PostgresIndex(target, base, server, base), target)
+    done = engine.pull(engine.PostgresIndex(target, base, server, base), target)
     skipped = f", {len(done.refused)} skipped" if done.refused else ""
     text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
     return Reply(
@@ -182,7 +181,7 @@ def team_init(
     admin: Annotated[str | None, Parameter(metavar="ROLE")] = None,
     timeout: Seconds = DEADLINE_SECONDS,
 ) -> Reply:
-    """Create kbhub's schema in a database, or upgrade it to this version.
+    """Create kbhub's schema in a database.
 
     Whoever runs this may create bases, and allow others to. Outside the schema `kbhub`, a role without login,
     `kbhub_owner`, is created to own the tables. In a database with nothing else in it, a superuser also hides
@@ -208,10 +207,10 @@ def team_init(
     if sql:
         return Reply(text=engine.bases.init_sql(server, admin))
     before, closed = engine.bases.init(server)
-    if before == VERSION:
+    if before:
         done = f"{server.name} already has schema {before}; nothing was changed"
     else:
-        done = f"{server.name}: schema {VERSION}, {f'it was {before}' if before else 'new'}"
+        done = f"{server.name}: schema {VERSION}, new"
     open_counts = (
         "Roles that may connect see how many rows all bases have together. To hide that, give kbhub a database of its "
         "own, and run this as a superuser."

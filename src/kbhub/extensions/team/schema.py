@@ -1,4 +1,4 @@
-"""The tables of shared bases, the functions that are the only way to them, and upgrades to this version.
+"""The tables of shared bases, and the functions that are the only way to them.
 
 No role but the owner has a privilege on a table: a plan, an estimate or a lock tells as much as a row. Functions run as
 the owner, check the caller's rights once, and only then read or write rows of that base. Every key begins with the base
@@ -155,6 +155,9 @@ CREATE TABLE kbhub.member(
   rights smallint NOT NULL CHECK (rights BETWEEN 1 AND 3),
   PRIMARY KEY (base_id, role)
 );
+CREATE INDEX member_role ON kbhub.member(role);
+
+CREATE TABLE kbhub.number(base_id integer PRIMARY KEY);
 
 CREATE TABLE kbhub.base(
   base_id integer PRIMARY KEY,
@@ -436,39 +439,8 @@ def functions() -> str:
     return "\n\n".join([written, *made]).replace("AS_OWNER", _SETTINGS)
 
 
-_SECOND = "\n".join(
-    [
-        "DO $$ DECLARE one record; BEGIN",
-        "  FOR one IN SELECT policyname, tablename FROM pg_policies WHERE schemaname = 'kbhub' LOOP",
-        "    EXECUTE format('DROP POLICY %I ON kbhub.%I', one.policyname, one.tablename);",
-        "  END LOOP;",
-        "END $$;",
-        "REVOKE ALL ON ALL TABLES IN SCHEMA kbhub FROM PUBLIC;",
-        "CREATE TABLE kbhub.number(base_id integer PRIMARY KEY);",
-        "CREATE INDEX member_role ON kbhub.member(role);",
-        *(
-            f"ALTER TABLE kbhub.{table} ENABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY;"
-            for table in ("version", "member", "number", *TABLES)
-        ),
-        "INSERT INTO kbhub.number " + " UNION ".join(f"SELECT base_id FROM kbhub.{table}" for table in TABLES) + ";",
-        *(
-            f"DELETE FROM kbhub.{table} WHERE base_id <> 0 AND base_id NOT IN (SELECT base_id FROM kbhub.base);"
-            for table in ("member", *TABLES[1:])
-        ),
-        "DELETE FROM kbhub.member WHERE starts_with(role::text, 'pg_');",
-    ]
-)
-"""From 1, in which every role had privileges on tables and row level security held rows back.
-
-The security stays on, without a policy, so that a role that may read all tables of a server reads none of these. Rows
-that somebody planted under a number without a base go, and such numbers are not used again.
-"""
-
-MIGRATIONS: tuple[str, ...] = (_TABLES.strip() + "\nINSERT INTO kbhub.version VALUES (1);", _SECOND)
-"""What changes tables from each version to the next, from none to 1 first. The functions are made anew after it."""
-
-VERSION = len(MIGRATIONS)
-"""Version of the schema, as stored in the database."""
+VERSION = 2
+"""Version of the schema, as stored in the database; a database of another version is left alone."""
 
 _BEFORE = """
 DO $$ BEGIN
@@ -482,11 +454,6 @@ SET LOCAL ROLE kbhub_owner;
 """
 
 _FUNCTIONS = f"""
-DO $$ DECLARE one regprocedure; BEGIN
-  FOR one IN SELECT oid FROM pg_proc WHERE pronamespace = 'kbhub'::regnamespace LOOP
-    EXECUTE format('DROP FUNCTION %s', one);
-  END LOOP;
-END $$;
 {functions()}
 REVOKE ALL ON SCHEMA kbhub FROM PUBLIC;
 GRANT USAGE ON SCHEMA kbhub TO PUBLIC;
@@ -529,13 +496,19 @@ CLOSED = "SELECT NOT has_function_privilege('public', 'pg_stat_get_live_tuples(o
 """Whether that is hidden."""
 
 
-def upgrade_sql(version: int, admin: str | None = None) -> str:
-    """Return the SQL that upgrades a database from a version (0 for none) to this one, in one transaction.
+def creation_sql(admin: str | None = None) -> str:
+    """Return the SQL that creates the schema, in one transaction.
 
     `admin` is the role that may create bases from then on; None for the one that runs it.
     """
     who = "session_user" if admin is None else "'" + admin.replace("'", "''") + "'"
-    schema = "" if version else "CREATE SCHEMA kbhub;"
-    first = "" if version else f"INSERT INTO kbhub.member VALUES ({EVERY_BASE}, {who}, {ADMIN});"
-    changes = [*MIGRATIONS[version:], f"UPDATE kbhub.version SET version = {VERSION};", first]
-    return "\n".join([_BEFORE.strip(), schema, *changes, _FUNCTIONS.strip(), _AFTER.strip(), CLOSING.strip(), ""])
+    # Without a policy, a role that may read all tables of a server reads none of these.
+    secured = [
+        f"ALTER TABLE kbhub.{table} ENABLE ROW LEVEL SECURITY;" for table in ("version", "member", "number", *TABLES)
+    ]
+    rows = [
+        f"INSERT INTO kbhub.version VALUES ({VERSION});",
+        f"INSERT INTO kbhub.member VALUES ({EVERY_BASE}, {who}, {ADMIN});",
+    ]
+    parts = [_BEFORE, "CREATE SCHEMA kbhub;", _TABLES, *secured, *rows, _FUNCTIONS, _AFTER, CLOSING]
+    return "\n".join([*map(str.strip, parts), ""])

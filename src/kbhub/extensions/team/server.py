@@ -277,22 +277,19 @@ class Server:
             raise EngineUnavailable(
                 self.name, f"it is PostgreSQL {major}, but kbhub requires 15 or newer", "Upgrade the server."
             )
-        version = schema_version(connection)
-        if version < VERSION:
-            state = (
-                "was not created for kbhub"
-                if not version
-                else (f"has schema {version}, but this version of kbhub requires {VERSION}")
-            )
-            raise EngineUnavailable(
-                self.name, f"the database {state}", f"`kbhub team init {self.name}` by an administrator brings it up."
-            )
-        if version > VERSION:
-            raise EngineUnavailable(
-                self.name,
-                f"the database has schema {version}, but this version of kbhub uses {VERSION}",
-                "Upgrade kbhub.",
-            )
+        check_version(self.name, schema_version(connection))
+
+
+def check_version(name: str, version: int) -> None:
+    """Raise EngineUnavailable unless a database, named so, has this version of the schema."""
+    if not version:
+        remedy = f"`kbhub team init {name}` by an administrator brings it up."
+        raise EngineUnavailable(name, "the database was not created for kbhub", remedy)
+    if version != VERSION:
+        reason = f"the database has schema {version}, but this version of kbhub uses {VERSION}"
+        raise EngineUnavailable(
+            name, reason, "Upgrade kbhub." if version > VERSION else "Let an administrator drop it."
+        )
 
 
 def schema_version(connection: Connection[Any]) -> int:
