@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 259,
-    "lines": 66029,
-    "code lines": 45680,
+    "files": 261,
+    "lines": 66334,
+    "code lines": 45892,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 48909,
+    "test lines": 49145,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -56,6 +56,19 @@ CODEX = log(
      "content": [{"type": "output_text", "text": "Added /healthz."}]}},
 )  # fmt: skip
 
+CURSOR = log(
+    {"role": "user", "message": {"content": [
+        {"type": "text", "text": "<files>x</files>\n<user_query>\nWhy is tax zero?\n</user_query>"}]}},
+    {"role": "assistant", "message": {"content": [
+        {"type": "text", "text": "I look at the rates."},
+        {"type": "tool_use", "name": "Shell", "input": {"command": "make rates", "description": "Build"}},
+        {"type": "tool_use", "name": "StrReplace",
+         "input": {"path": "tax.py", "old_string": "0", "new_string": "0.19"}}]}},
+    {"type": "turn_ended", "status": "success"},
+    {"role": "assistant", "message": {"content": "The rate was missing."}},
+)  # fmt: skip
+"""By reports of users, as Cursor's `agent-transcripts` have no published format."""
+
 GEMINI = log(
     {"sessionId": "g-1", "projectHash": "abc", "startTime": "2026-09-01T00:00:00Z", "kind": "main"},
     {"id": "1", "type": "user", "content": [{"text": "Explain the cache"}], "timestamp": "2026-09-01T00:00:01Z"},
@@ -375,3 +388,14 @@ def test_commands_have_their_exit_status_and_edits_their_texts():
 def told(content):
     turns = read_transcript("s.jsonl", io.BytesIO(content), 10**6).turns.values()
     return [line for turn in turns for line in turn.tools]
+
+
+def test_cursor_logs_have_what_was_asked_said_and_run():
+    turns = read_transcript("u.jsonl", io.BytesIO(CURSOR), MEGABYTE).turns.values()
+
+    assert [(turn.role, turn.texts, turn.tools) for turn in turns] == [
+        ("user", ["Why is tax zero?"], []),
+        ("assistant", ["I look at the rates."], ["Tool Shell: make rates", "Tool StrReplace: tax.py: 0 → 0.19"]),
+        ("assistant", ["The rate was missing."], []),
+    ]
+    assert read_source(BASE, "u.jsonl", io.BytesIO(CURSOR), MEGABYTE)[0].front_matter["agent"] == "Cursor"

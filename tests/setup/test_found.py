@@ -120,6 +120,30 @@ def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(enviro
     assert not any(base.added for base in added(environment).values())
 
 
+def cursor_log(environment, project, text):
+    name = re.sub(r"[^a-zA-Z0-9]", "-", str(project)).strip("-")
+    record = {"role": "user", "message": {"content": [{"type": "text", "text": f"<user_query>{text}</user_query>"}]}}
+    place = environment.home / ".cursor/projects" / name
+    environment.write(place / "agent-transcripts/u1/u1.jsonl", json.dumps(record) + "\n")
+    return place
+
+
+def test_what_cursor_keeps_is_taken_unless_it_may_be_another_projects(environment, other):
+    """Its logs do not say where they began, and `/x/a-b` and `/x/a/b` have one folder."""
+    one, two = environment.home / "a-b", environment.home / "a/b"
+    for project in (one, two):
+        (project / ".git").mkdir(parents=True)
+    cursor_log(environment, environment.project, "The heron of ours.")
+    cursor_log(environment, other, "The heron of theirs.")
+    place = cursor_log(environment, one, "The heron of one of two.")
+
+    assert set(added(environment)) == {f"cursor-{environment.project.name}"}
+    assert ("of ours" in texts(environment, "heron"), "theirs" in texts(environment, "heron")) == (True, False)
+    assert [set(added(environment, project)) for project in (one, two)] == [set(), set()]
+    environment.write(place / ".workspace-trusted", json.dumps({"workspacePath": str(two)}))
+    assert [set(added(environment, project)) for project in (one, two)] == [set(), {"cursor-b"}]
+
+
 def test_two_projects_share_the_logs_of_codex_and_see_their_own(environment, other):
     """Each has its index and its kept texts, though the folder is one; also after the logs are deleted."""
     logs = [

@@ -1,15 +1,18 @@
 """What this machine has of a project, as bases of that project only: what clients keep, and docs of its packages.
 
-Sources, read in November 2026: Claude Code 2.1, Codex 0.171 and Gemini CLI 0.61, where they write. Claude Code names a
-folder by the path of the project, in which every other character becomes a hyphen: two projects may share one.
+Sources, read in November 2026: Claude Code 2.1, Codex 0.171, Gemini CLI 0.61 and opencode 1.18, where they write; for
+Cursor, reports of users. Claude Code and Cursor name a folder by the path of the project, in which each other character
+becomes a hyphen: two projects may share one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +22,20 @@ from kbhub.documents.sources.sessions import began_in
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
+from kbhub.index.foreign_sessions import opencode_database
 from kbhub.setup.bases import activated, config_file, edit_config, portable
 from kbhub.setup.clients import Machine, this_platform
 from kbhub.sync.packages import Package, copy_documentation
+from kbhub.sync.session_copies import place_of
 from kbhub.workspace.config import directory_identity, folder_of
+from kbhub.workspace.files import SESSIONS, private_directory, read_regular
 from kbhub.workspace.jsonc import set_value
 from kbhub.workspace.settings import GlobalConfig
 
 CLAUDE_CHARACTERS = 200
 """Longest name that Claude Code gives to the folder of a project without a hash."""
+
+MARKER_BYTES = 1 << 16
 
 _UNFIT = re.compile(r"[^a-zA-Z0-9]")
 
@@ -86,6 +94,10 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
         places[f"codex-{named}"] = codex, ours
     if _is_plain(copilot := machine.path("{copilot}/session-state")):
         places[f"copilot-{named}"] = copilot, ours
+    for folder in _cursor(machine.path("{home}/.cursor/projects"), project):
+        places[f"cursor-{named}"] = folder, logs
+    if opencode_database(hub.options.env, home).is_file():
+        places[f"opencode-{named}"] = place_of(hub.data, project, "opencode"), ours
     if (memories := machine.path("{codex}/memories")).joinpath("memory_summary.md").is_file() and _is_plain(memories):
         only = {"include": ["/memory_summary.md"], "exclude": ["/*", "!/memory_summary.md"]}
         places["codex-all"] = memories, {"kind": "session", **only}
@@ -112,6 +124,38 @@ def _claude(projects: Path, project: Path) -> Iterator[Path]:
             yield folder
 
 
+def _cursor(projects: Path, project: Path) -> Iterator[Path]:
+    """Yield the project's folder, unless another folder on this machine has the same name there.
+
+    What a client of Cursor's says of the path counts; its logs do not tell where they began.
+    """
+    name = _hyphened(str(project))
+    for folder in sorted(projects.iterdir()) if _is_plain(projects) else ():
+        logs, marker = folder / "agent-transcripts", folder / ".workspace-trusted"
+        if _hyphened(folder.name) != name or not _is_plain(folder) or not _is_plain(logs):
+            continue
+        said = None
+        with suppress(OSError, ValueError, AttributeError):
+            said = json.loads(read_regular(marker, MARKER_BYTES, follow=False)).get("workspacePath")
+        if said == str(project) if said else [*_spelled(Path(project.anchor), name)] == [project]:
+            yield logs
+
+
+def _hyphened(name: str) -> str:
+    return re.sub(r"-+", "-", _UNFIT.sub("-", name)).strip("-").casefold()
+
+
+def _spelled(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the folders below one whose paths become a name with hyphens."""
+    with suppress(OSError):
+        for child in sorted(folder.iterdir()):
+            part = _hyphened(child.name)
+            if part == name and _is_plain(child):
+                yield child
+            elif part and name.startswith(f"{part}-") and _is_plain(child):
+                yield from _spelled(child, name[len(part) + 1 :])
+
+
 def _gemini(folders: Path, project: Path) -> Iterator[Path]:
     """Yield the folder that has the project's path in it or, of older versions, the hash of the path as its name."""
     old = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()
@@ -127,6 +171,9 @@ def add_found(hub: Hub) -> FoundBases:
     """Add to the global config what clients keep of the project, active there only. What it has already stays."""
     project, path, home = project_of(hub), config_file(hub), hub.options.home
     places, known, left = found(hub), list[FoundBase](), list[Path]()
+    for folder, _ in places.values():
+        if folder.parent == hub.data / SESSIONS:
+            private_directory(folder)  # what it is to have comes when it is indexed
 
     def edit(text: str, settings: GlobalConfig) -> str:
         names = []

@@ -20,7 +20,7 @@ from kbhub.sync import comparison
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.extensions import load
-from kbhub.workspace.files import PACKAGES
+from kbhub.workspace.files import PACKAGES, SESSIONS
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -346,9 +346,11 @@ def _sync(
 
 
 def _refresh(hub: Hub, base: Base) -> None:
-    """Copy the documentation of a package again, if its base has one and the project pins another version now."""
+    """Bring a base in step that is a copy: of a package's documentation, or of sessions in a client's database."""
     if base.path.parent == hub.data / PACKAGES:
         load("kbhub.sync.packages:refresh")(hub.data, base.path, hub.options.env, hub.options.home)
+    elif base.path.parent == hub.data / SESSIONS:
+        load("kbhub.sync.session_copies:refresh")(base, hub.options.env, hub.options.home)
 
 
 def _other_embedder(hub: Hub, base: Base) -> bool:

@@ -177,6 +177,9 @@ ANSWERS = "answers"
 PACKAGES = "packages"
 """Folder of the documentation of packages in the data directory."""
 
+SESSIONS = "sessions"
+"""Folder of the logs that are made of clients' databases in the data directory."""
+
 
 def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:
     """Return the folder of indexes: `override` (an option), `KBHUB_CACHE_DIR`, else the user's cache directory."""

@@ -1,6 +1,6 @@
 """Parse session logs of coding agents into a `Document` with a part per turn.
 
-Claude Code, Codex, Copilot CLI and Gemini CLI write them. Credentials are left out.
+Claude Code, Codex, Copilot CLI, Cursor and Gemini CLI write them. Credentials are left out.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ _INJECTED = re.compile(
     re.DOTALL,
 )
 """Text that agents inject into a user's message."""
+
+_ASKED = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
+"""What the user wrote, in a message that Cursor adds to."""
 
 _AGENTS_FILE = "# AGENTS.md instructions"
 """Prefix of the message in which Codex passes a project's instructions."""
@@ -118,6 +121,8 @@ class Transcript:
             self._gemini(record, line)
         elif kind in ("message", "function_call", "function_call_output"):
             self._codex("response_item", record, _text(record.get("timestamp")), line)
+        elif record.get("role") in ("user", "assistant") and isinstance(record.get("message"), dict):
+            self._cursor(record["role"], record["message"].get("content"), line)
         elif record.get("role") in ("user", "assistant", "model"):
             role = "user" if record["role"] == "user" else "assistant"
             text = _texts(record.get("content", record.get("parts")))
@@ -181,6 +186,8 @@ class Transcript:
         if kind == "session.start":
             self.session = self.session or _text(data.get("sessionId"))
             self.folder = self.folder or _text(_object(data.get("context")).get("cwd"))
+            if data.get("producer") == "opencode":  # a copy, see `index.foreign_sessions`
+                self.agent, self.title = "opencode", _text(data.get("title"))
         elif kind == "user.message" and not _text(data.get("source")).startswith(("skill-", "agent-")):
             self._say(Turn("user", line, when, texts=_texts(data.get("content"))))
         elif kind == "session.compaction_complete":
@@ -198,6 +205,14 @@ class Transcript:
             result, failed = {"content": said, "metadata": {"exit_code": status}}, data.get("success") is False
             self._ended(data.get("toolCallId"), result, failed=failed)
             self._say(Turn("assistant", line, when, self._model, tools=_result(result, failed=failed)))
+
+    def _cursor(self, role: str, content: object, line: int) -> None:
+        """Take a line of Cursor's `agent-transcripts`, which have neither times nor results of tools."""
+        self.agent = "Cursor"
+        blocks = [block for block in (content if isinstance(content, list) else ()) if isinstance(block, dict)]
+        calls = [_call(one.get("name"), one.get("input")) for one in blocks if one.get("type") == "tool_use"]
+        texts = [asked[1] if (asked := _ASKED.search(text)) else text for text in _texts(content)]
+        self._say(Turn(role, line, texts=texts, tools=calls))
 
     def _gemini(self, record: dict[str, Any], line: int) -> None:
         self.agent = self.agent or "Gemini CLI"
@@ -310,8 +325,8 @@ def _call(name: object, arguments: object) -> str:
     return _cut(f"Tool {_text(name) or 'call'}: {text}".rstrip(": "))
 
 
-_FILE, _OLD = ("file_path", "path", "absolute_path"), ("old_string", "old_str")
-_NEW = ("new_string", "new_str", "content", "file_text")
+_FILE, _OLD = ("file_path", "filePath", "path", "absolute_path"), ("old_string", "oldString", "old_str")
+_NEW = ("new_string", "newString", "new_str", "content", "contents", "file_text")
 """Parameters of tools that edit: the file, the text before and after."""
 
 _EXIT = re.compile(r"(?i)\bexit(?:ed with)?[ _]code\b\W{0,3}(-?\d+)")
@@ -440,7 +455,7 @@ def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
     turns = list(transcript.turns.values())
     problems = [problem] if problem else []
     if not transcript.known and not problem:
-        problems.append("It holds no record of a session of Claude Code, Codex, Copilot CLI or Gemini CLI.")
+        problems.append("It holds no record of a session of a coding agent.")
     return document_of_parts(
         path,
         _title(transcript, path),

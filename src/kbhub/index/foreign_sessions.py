@@ -1,0 +1,167 @@
+"""Read the sessions in opencode's SQLite database as events like Copilot CLI's, of which logs are made and read.
+
+Sources, read in November 2026: a database that opencode 1.18 wrote, its types (`@opencode-ai/sdk`) for the tables of
+version 2 (`session_v2`, `session_message`), and reports of their columns. Before 1.2, sessions were JSON files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from kbhub.documents.sources.sessions import LINE_BYTES, TOOL_CHARACTERS
+from kbhub.values import struct
+from kbhub.workspace.files import open_regular
+
+SECONDS = 20.0
+"""Time after which a database is given up: a view in a crafted one may never end."""
+
+BUSY_MS = 200
+
+MOST_SESSIONS = 20_000
+"""Sessions of a database that are looked at, the latest first."""
+
+MOST_OUTPUT = 4 * TOOL_CHARACTERS
+"""Characters of what a tool said: its log is not to be as long as a build's."""
+
+_ROWS = {
+    "session_v2": "SELECT type, data, '', time_created FROM session_message WHERE session_id = ?1"
+    " AND octet_length(data) < ?2 ORDER BY seq",
+    "session": "SELECT '', message.data, part.data, part.time_created FROM message JOIN part"
+    " ON part.message_id = message.id WHERE message.session_id = ?1"
+    " AND octet_length(message.data) < ?2 AND octet_length(part.data) < ?2"
+    " ORDER BY message.time_created, message.id, part.id",
+}
+"""Table of sessions, the latest version first → what was said in one: type and data of a message, data of its part."""
+
+_CHANGED = {"session_v2": "session_message", "session": "part"}
+"""Table of sessions → that whose rows change while one runs."""
+
+
+@struct
+class StoredSession:
+    """A session in a database."""
+
+    id: str
+    folder: str
+    title: str
+    table: str
+    updated: int
+    """Milliseconds since 1970."""
+
+
+def opencode_database(env: Mapping[str, str], home: Path) -> Path:
+    """Return where opencode keeps its sessions, on all systems."""
+    return Path(env.get("XDG_DATA_HOME") or home / ".local/share") / "opencode" / "opencode.db"
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[apsw.Connection]:
+    """Open another program's database, which may be in use; nothing is written, neither to it nor beside it.
+
+    Raises `OSError` for what is no regular file, `apsw.Error` for a file or a row that cannot be read.
+    """
+    os.close(open_regular(file, follow=False))
+    # Without its shared memory nobody has it open, so the file is complete.
+    how = "readonly_shm=1" if Path(f"{file}-shm").is_file() else "immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"{file.absolute().as_uri()}?mode=ro&{how}", flags=flags)
+    end = time.monotonic() + SECONDS
+    try:
+        connection.set_busy_timeout(BUSY_MS)
+        connection.set_progress_handler(lambda: time.monotonic() > end, 100_000)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON").fetchall()
+        with connection:
+            yield connection
+    finally:
+        connection.close()
+
+
+def stored_sessions(connection: apsw.Connection) -> list[StoredSession]:
+    """Return the sessions of a database; of one that two versions have, the later version's."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    found: dict[str, StoredSession] = {}
+    for table in _ROWS:
+        if table in there:
+            rows = f"SELECT id, directory, title, time_updated FROM {table} ORDER BY time_updated DESC LIMIT ?"
+            for key, folder, title, updated in connection.execute(rows, (MOST_SESSIONS,)):
+                if isinstance(key, str) and isinstance(folder, str) and isinstance(updated, int):
+                    found.setdefault(key, StoredSession(key, folder, str(title or ""), table, updated))
+    return list(found.values())
+
+
+def last_change(connection: apsw.Connection, session: StoredSession) -> int:
+    """Return when something of a session changed last, in milliseconds since 1970."""
+    latest = f"SELECT max(time_updated) FROM {_CHANGED[session.table]} WHERE session_id = ?"
+    changed = connection.execute(latest, (session.id,)).get
+    return max(session.updated, changed if isinstance(changed, int) else 0)
+
+
+def events(connection: apsw.Connection, session: StoredSession) -> Iterator[dict[str, Any]]:
+    """Yield what was said and done in a session; rows that cannot be read are left out."""
+    start = {"sessionId": session.id, "context": {"cwd": session.folder}, "title": session.title}
+    yield _event("session.start", session.updated, producer="opencode", **start)
+    for kind, data, part, at in connection.execute(_ROWS[session.table], (session.id, LINE_BYTES)):
+        with suppress(ValueError, RecursionError, AttributeError, TypeError, KeyError):
+            message = json.loads(data)
+            found = _said(kind, message, at) if kind else _part(message, json.loads(part), at)
+            yield from list(found)
+
+
+def _said(kind: str, message: dict[str, Any], at: int) -> Iterator[dict[str, Any]]:
+    """Yield the events of a message of version 2."""
+    if kind == "user":
+        yield _event("user.message", at, content=message.get("text"))
+    elif kind == "compaction":
+        yield _event("session.compaction_complete", at, summaryContent=message.get("summary"))
+    elif kind == "shell":
+        done = {"status": "completed", "input": {"command": message.get("command")}, "output": message.get("output")}
+        yield from _tool({"tool": "shell", "callID": message.get("callID"), "state": done}, at)
+    elif kind == "assistant":
+        about = {"role": kind, "modelID": (message.get("model") or {}).get("id")}
+        for part in message.get("content") or ():
+            yield from _part(about, part, at)
+
+
+def _part(message: dict[str, Any], part: dict[str, Any], at: int) -> Iterator[dict[str, Any]]:
+    """Yield the events of a part of a message."""
+    if part.get("type") == "tool":
+        yield from _tool(part, at)
+    elif part.get("type") == "text" and not part.get("synthetic") and not part.get("ignored"):
+        text = part.get("text")
+        if message.get("summary") is True:
+            yield _event("session.compaction_complete", at, summaryContent=text)
+        elif message.get("role") == "user":
+            yield _event("user.message", at, content=text)
+        else:
+            yield _event("assistant.message", at, content=text, model=message.get("modelID"))
+
+
+def _tool(part: dict[str, Any], at: int) -> Iterator[dict[str, Any]]:
+    state, key = part["state"], part.get("callID") or part.get("id")
+    given = {"toolName": part.get("tool") or part.get("name"), "arguments": state.get("input")}
+    yield _event("tool.execution_start", at, toolCallId=key, **given)
+    if state.get("status") in ("completed", "error"):
+        error = state.get("error")
+        failure = error.get("message") if isinstance(error, dict) else error
+        said = state.get("output") or state.get("content") or failure
+        said = said[:MOST_OUTPUT] if isinstance(said, str) else said
+        about = state.get("metadata") or state.get("structured") or {}
+        ended = {"success": state["status"] == "completed", "shellExecution": {"exitCode": about.get("exit")}}
+        yield _event("tool.execution_complete", at, toolCallId=key, result={"content": said}, **ended)
+
+
+def _event(kind: str, at: int, **data: Any) -> dict[str, Any]:
+    when = ""
+    with suppress(ValueError, OverflowError, OSError, TypeError):
+        when = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+    return {"type": kind, "timestamp": when, "data": data}
