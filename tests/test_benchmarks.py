@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -44,43 +43,6 @@ def vault(tmp_path):
 def stand(bench, tmp_path, vault, monkeypatch):
     monkeypatch.setattr(bench("data"), "FREQUENT", 5)
     return bench("stand").open_stand(tmp_path / "work", [vault])
-
-
-def chunks_of(bench, folder):
-    data = bench("data")
-    return [
-        chunk.text
-        for file in sorted(folder.rglob("*.md"))
-        for chunk in data.chunk_document(data.parse_document(file.name, file.read_bytes()))
-    ]
-
-
-def test_a_base_has_the_size_asked_for_and_no_chunk_twice(bench, stand):
-    wanted = 3 * sum(source.chunks for source in stand.corpus.sources)
-    texts = chunks_of(bench, stand.made[stand.sized(wanted)])
-    assert abs(len(texts) - wanted) <= 0.1 * wanted
-    assert max(Counter(texts).values()) == 1
-
-
-def test_the_first_round_is_the_vault_itself_and_the_vocabulary_grows_after_it(bench, stand, vault):
-    data = bench("data")
-    size = sum(source.chunks for source in stand.corpus.sources)
-    first = dict(data.documents(stand.corpus, size))
-    assert {name.split("/", 2)[2]: text for name, text in first.items()} == {
-        file.name: file.read_text() for file in vault.glob("*.md")
-    }
-    assert (
-        data.vocabulary(text for _, text in data.documents(stand.corpus, 4 * size))[0]
-        > data.vocabulary(first.values())[0]
-    )
-
-
-def test_parts_share_out_the_very_documents_of_the_whole(stand):
-    whole = stand.made[stand.sized(40)]
-    parts = [stand.made[name] for name in stand.split(40, 3)]
-    files = [{file.relative_to(one).as_posix() for file in one.rglob("*.md")} for one in (whole, *parts)]
-    assert files[0] == set.union(*files[1:])
-    assert len(files[0]) == sum(map(len, files[1:]))
 
 
 @pytest.mark.slow

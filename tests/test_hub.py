@@ -7,8 +7,6 @@ import math
 import os
 import random
 import shutil
-import threading
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +15,6 @@ import kbhub.sync.freshness
 import kbhub.sync.indexer
 from conftest import HOUR_NS, synced
 from corpus import sentences
-from kbhub.hub import READERS
 from kbhub.types import Query
 
 pytestmark = pytest.mark.usefixtures("always_fresh")
@@ -40,16 +37,6 @@ def config(environment, content):
 
 def refs(result):
     return [hit.ref for hit in result.hits]
-
-
-def test_a_base_without_an_index_is_behind_however_recently_it_was_compared(environment):
-    environment.write("knowledge/deploy.md", "# Deploy\n")
-    hub = environment.hub()
-    first = hub.freshen()
-    again = hub.freshen(max_age=3600)
-
-    assert [(behind.base, behind.new_index) for behind in first] == [("project", True)]
-    assert again == first
 
 
 def test_a_hit_has_all_that_the_contract_promises(two):
@@ -120,30 +107,6 @@ def test_a_page_beyond_all_pages_is_empty(two):
         assert (found.hits, found.skipped) == ((), ())
 
 
-def test_a_long_document_hides_no_other(environment):
-    log = "\n\n".join(f"## 1.{n}\n\n{f'Rollback of the release {n}. ' * 40}" for n in range(160))
-    environment.write("knowledge/changelog.md", f"# Changes\n\n{log}\n")
-    for name in ("database", "queue", "web", "cache", "mail"):
-        about = f"What one has to know of the {name}. " * 12
-        environment.write(f"knowledge/{name}.md", f"# The {name}\n\n{about}\nAfter the release, rollback.\n")
-    hub = synced(environment)
-    for mode in ("keyword", "hybrid"):
-        found = hub.search(Query(text="release rollback", mode=mode, limit=100))
-        chunks = hub.search(Query(text="release rollback", mode=mode, limit=100, granularity="chunk"))
-
-        assert set(refs(found)) == {"changelog.md", "database.md", "queue.md", "web.md", "cache.md", "mail.md"}
-        assert len([hit for hit in chunks.hits if hit.ref == "changelog.md"]) > 50
-
-
-def test_an_unindexed_base_is_skipped_with_the_command(two):
-    hub = two.hub()
-    hub.sync(["notes"])
-    result = hub.search(Query(text="vim"))
-
-    assert ["notes@vim.md"] == refs(result)
-    assert "kbhub admin index project" in result.skipped[0].reason
-
-
 def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
     bases = {"notes": "~/notes", "far": f"/nowhere/{'x' * 300}"}
     config(two, {"bases": bases, "repos": {"*": list(bases)}})
@@ -170,46 +133,6 @@ def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
 
     assert [0, 1, 1, 0] == list(map(len, told.values()))
     assert not any("away" in note for note in hub.search("xyzzy").notes)
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are listed on Linux")
-def test_many_threads_open_few_files(environment):
-    bases = {f"b{number}": f"~/b{number}" for number in range(6)}
-    for name in bases:
-        environment.write(environment.home / name / "a.md", "zebra")
-    config(environment, {"bases": bases, "repos": {"*": list(bases)}})
-    hub = synced(environment)
-    together = threading.Barrier(21)
-
-    def search():
-        together.wait(60)
-        totals.append(hub.search(Query(text="zebra", mode="keyword")).total)
-        together.wait(60)
-        together.wait(60)
-
-    totals: list[int] = []
-    threads = [threading.Thread(target=search) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    together.wait(60)
-    together.wait(60)
-    descriptors = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
-    together.wait(60)
-    for thread in threads:
-        thread.join(60)
-
-    assert [6] * 20 == totals
-    # Each connection has one to the file and one to its journal; each file one to its shared memory.
-    assert sum(str(hub.cache) in one for one in descriptors) <= 6 * (2 * READERS + 1)
-
-
-def test_any_string_is_answered(two):
-    hub = synced(two)
-    for text in ("", "   ", "?!", '"', "😀", "\0", "\ud800", "日本語", "x" * 5_000, "c++ don't"):
-        for mode in ("semantic", "hybrid"):
-            result = hub.search(Query(text=text, mode=mode))
-            result.model_dump_json()
-            assert not result.skipped
 
 
 @pytest.mark.parametrize("lost", ["all", "folder", "index", "not indexed"])

@@ -183,11 +183,3 @@ def test_wrong_usage_is_told_in_words_of_the_help(kbhub):
         ("--nosuch", "--nosuch cannot precede a command."),
     ):
         assert kbhub(*line.split(), code=2).err.startswith(f"kbhub: {said} ")
-
-
-def test_a_base_that_was_never_indexed_has_no_number_of_documents(environment, kbhub):
-    environment.write("knowledge/crates.md", "# Crates\n")
-    before = kbhub("base").out
-    kbhub("admin", "index")
-    assert " document" not in before
-    assert "1 document" in kbhub("base").out

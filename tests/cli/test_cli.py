@@ -60,20 +60,6 @@ def anonymous(text: str, environment) -> str:
     return re.sub(r"\d+\.\d [KM]iB", "<size>", text)
 
 
-@pytest.mark.parametrize("query", ["revert the release", "bundle of onions"])
-def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
-    environment.write("knowledge/rollback.md", "# Revert the release\n\nHow to revert the release.\n")
-    environment.write("knowledge/crates.md", "# Crates\n\nA crate is a bundle of code.\n")
-    known = kbhub("search", query, "--json")
-    assert known.json["hits"]
-    assert known.err == ""
-    for form in ("--no-pager", "--files", "--csv", "--xml", "--md"):
-        (line,) = (line for line in kbhub("search", query, form).err.splitlines() if "Verdict" in line)
-        assert line.startswith(f"kbhub: Verdict: {known.json['verdict']}")
-    for form in ((), ("--md",), ("--budget", "500")):
-        assert kbhub("ask", "revert the release", *form).err.count("kbhub: Verdict: strong.\n") == 1
-
-
 def test_one_command_searches_the_example(environment):
     """The README's first command, as its own process, for a user whose home is empty."""
     done = process(environment, "search", "--root", str(TEAM), "how do we roll back a release", cwd=ROOT)
@@ -84,18 +70,6 @@ def test_one_command_searches_the_example(environment):
     shown = r"kbhub: Verdict: strong\.\nkbhub: Showing hits 1 to 5 of \d+; `--page 2` shows more\.\n"
     assert re.fullmatch(shown, done.stderr.decode())
     assert list(environment.home.iterdir()) == []
-
-
-def test_a_hit_can_be_read_by_its_ref_and_its_docid(shop):
-    ref, docid = re.match(r"\S+\s+(\S+)\s+(#\w+)", shop("search", "rollback").out).groups()
-    assert shop("read", ref).out == ROLLBACK
-    assert shop("read", docid).out == ROLLBACK
-
-
-def test_search_takes_in_what_changed(shop, environment):
-    assert "glossary.md" in shop("search", "crate").out
-    environment.write("knowledge/new.md", "# Windfall\n\nStock found at stocktaking.\n")
-    assert "new.md" in shop("search", "windfall").out
 
 
 def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypatch):
@@ -205,14 +179,6 @@ def test_switched_off_is_said(shop, environment, monkeypatch):
     assert '"enabled": false' in shop("search", "crate").err
     monkeypatch.setenv("KBHUB_DISABLE", "1")
     assert shop("search", "crate").err == "kbhub: KBHUB_DISABLE is set: kbhub is off here\n"
-
-
-def test_a_base_that_cannot_be_used_is_named_beside_the_hits(shop, environment):
-    config = '{"bases": {"gone": "~/gone"}, "repos": {"*": ["gone"]}}'
-    environment.write(str(environment.home / ".kbhub.json"), config)
-    found = shop("search", "crate")
-    assert (found.code, "glossary.md" in found.out) == (0, True)
-    assert found.err.count(f"kbhub: gone: {environment.home / 'gone'} does not exist.") == 1
 
 
 def test_a_broken_base_does_not_sink_the_others(shop, environment):
@@ -472,13 +438,6 @@ def test_json_is_one_document_and_nothing_else(shop, environment):
         assert isinstance(shop(*command, "--json", code=0).json, dict)
 
 
-def test_other_cache_other_index(shop, environment):
-    elsewhere = environment.home.parent / "elsewhere"
-    shop("admin", "index", "--cache-dir", str(elsewhere))
-    assert [path for path in elsewhere.rglob("*") if path.is_file()]
-    assert not (environment.home.parent / "cache").exists()
-
-
 def test_help_and_unknown_commands_load_nothing_heavy(environment):
     """The list of commands, `--version` and typos do without SQLite, numpy, pydantic, MCP or a module of a command."""
     script = (
@@ -585,14 +544,3 @@ def test_the_protocol_can_come_from_the_environment(shop, monkeypatch):
     wrong = shop("serve")
     assert (wrong.code, wrong.out) == (2, "")
     assert "KBHUB_PROTOCOL" in wrong.err
-
-
-def test_a_remedy_of_several_findings_is_said_once(kbhub, environment):
-    for name in ("crates", "pallets"):
-        environment.write(f"knowledge/{name}.md", f"# {name}\n\nNothing leads here.\n")
-    findings = kbhub("audit", "--check", "orphans", "--json").json["findings"]
-    said = kbhub("audit", "--check", "orphans").out
-
-    assert [one["path"] for one in findings] == ["crates.md", "pallets.md"]
-    assert said.count(findings[0]["remedy"]) == 1 == len({one["remedy"] for one in findings})
-    assert all(one["path"] in said for one in findings)

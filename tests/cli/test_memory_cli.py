@@ -36,25 +36,6 @@ def test_remember_recall_and_forget(kbhub):
     assert kbhub("recall", "vpn")[0] == 1
 
 
-def test_a_memory_that_cannot_be_changed_is_named_beside_those_that_are_near(kbhub, environment):
-    (environment.home / ".kbhub.json").write_text('{"memory": {"trashDays": 0}}')
-    for number in (30, 40):
-        kbhub("remember", f"The timeout of the gateway is {number} seconds")
-    file = next((environment.home.parent / "data" / "memories").rglob("the-timeout*30*.md"))
-    file.write_text(f"---\n{{id: {file.stem[-8:]}}}\n---\n\nThe timeout of the gateway is 30 seconds\n")
-
-    out = kbhub("remember", "The timeout of the gateway is 60 seconds", "--supersedes", file.stem[-8:], code=0).out
-    assert "Similar but different" in out
-    assert f"memory@{file.name}' was not changed: its front matter is written in braces" in out
-    assert out.count("If it replaces one") == 1
-
-    new = identifier(out)
-    file.write_text(file.read_text().replace("}", f", superseded_by: {new}}}"))
-    out = kbhub("forget", new, code=0).out
-    assert f"memory@{file.name}' was not changed" in out
-    assert "trash" not in out
-
-
 def test_a_text_comes_from_standard_input(kbhub):
     code, out, _ = kbhub("remember", "-", "--json", stdin="Größe zählt.\n\nSecond.\n".encode())
     assert code == 0

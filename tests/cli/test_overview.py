@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import kbhub.cli.commands.basics
 from kbhub.cli.commands.basics import overview
 
@@ -32,16 +30,6 @@ def test_status_tells_what_there_is_and_what_changed_since(kbhub, environment):
     assert "3 changes since" in text
     assert "ops 2 · web 1" in text
     assert "1, mean strength 0.70" in text
-
-
-def test_a_file_that_only_lacks_its_kept_text_is_not_behind(environment):
-    config = {"bases": {"n": {"knowledge": "~/n"}}, "repos": {"*": "n"}}
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
-    environment.write(environment.home / "n/a.md", "# A\n")
-    environment.hub().sync()
-    config["bases"]["n"]["keepDeleted"] = ["*"]
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
-    assert [one.behind for one in overview(environment.hub()).bases] == [0]
 
 
 def test_a_file_that_is_indexed_while_status_looks_is_not_behind(environment, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import synced
 from kbhub.errors import UsageError
-from kbhub.index.references import MOST_REFS, expand_braces, split_refs
+from kbhub.index.references import MOST_REFS, expand_braces
 
 
 @pytest.fixture
@@ -199,17 +199,6 @@ def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, kbhub):
     shop.write("knowledge/-dash.md", "dashed\n")
     assert "Put refs that start with a dash after `--`." in kbhub("read", "-dash.md", code=2).err
     assert kbhub("read", "--", "-dash.md") == (0, "dashed\n", "")
-
-
-def test_commas_between_braces_do_not_split():
-    for text, parts in (
-        ("a.md, b.md", ["a.md", "b.md"]),
-        ("{a,b}.md,c.md", ["{a,b}.md", "c.md"]),
-        ("a{b,c.md", ["a{b", "c.md"]),
-        ("a},b", ["a}", "b"]),
-        (" , ", []),
-    ):
-        assert parts == split_refs(text)
 
 
 def test_braces_are_written_out():

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kbhub.documents.chunking import CHUNK_WORDS, FRONT_MATTER_WORDS, MIN_WORDS, chunk_document, size, split_line
+from kbhub.documents.chunking import CHUNK_WORDS, FRONT_MATTER_WORDS, MIN_WORDS, chunk_document, size
 from kbhub.documents.markdown import decode, parse_document
 
 WORDS = (
@@ -228,15 +228,3 @@ def test_no_chunk_ends_with_the_heading_of_what_the_next_one_holds(text):
         if chunk.end_line in ends:
             path = _path(document, following.start_line)
             assert not path or path[-1] != ends[chunk.end_line]
-
-
-@many
-@given(st.text(st.sampled_from("ab .。漢\t\u3000"), min_size=1, max_size=4000))
-def test_parts_of_a_line_make_up_the_line(line):
-    spans = list(split_line(line * 3))
-    assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])]
-    assert spans[-1][1] == len(line * 3)
-    for start, end in spans:
-        part = (line * 3)[start:end]
-        assert size(part) <= CHUNK_WORDS
-        assert part.strip() or not line.strip()

@@ -17,7 +17,6 @@ from kbhub.errors import (
     BaseNotFound,
     DocumentChanged,
     DocumentNotFound,
-    KbhubError,
     PathNotContained,
     UsageError,
     WriteRefused,
@@ -114,24 +113,6 @@ def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
     assert snapshot(shop.project) == before
 
 
-def test_a_base_whose_folder_is_gone_is_told_with_the_reason(hub, shop):
-    (shop.home / "notes").rename(shop.home / "moved")
-    told = f"{shop.home / 'notes'} does not exist. Create it, or fix `bases.notes` in "
-    before = snapshot(shop.project)
-    for act in (
-        lambda: write_document(hub, "notes@x.md", text="# X\n"),
-        lambda: write_document(hub, "notes@vim.md", text="# X\n", mode="append"),
-        lambda: rename(hub, "rollback.md", "notes@x.md"),
-        lambda: hub.search(Query(text="x", bases=("notes",))),
-    ):
-        with pytest.raises(KbhubError, match="o base 'notes' is active") as caught:
-            act()
-        assert told in str(caught.value)
-
-    assert told in hub.read(["notes@vim.md"]).unread[0].message
-    assert snapshot(shop.project) == before
-
-
 def test_a_file_may_be_called_like_a_document_of_a_base(hub, shop):
     """Whose base is said makes it, and it is changed by that ref and, while no base has the id, by its name."""
     assert write_document(hub, "project@notes@x.md", text="# X\n").ref == "project@notes@x.md"
@@ -142,16 +123,6 @@ def test_a_file_may_be_called_like_a_document_of_a_base(hub, shop):
     assert rename(hub, "wiki@x.md", "project@wiki@y.md").ref == "wiki@y.md"
     assert bytes_of(shop, "notes@x.md").endswith(b"\n# X\n\nMore.\n")
     assert bytes_of(shop, "wiki@y.md").endswith(b"\n# X\n\nMore.\n")
-
-
-def test_given_keys_win_over_the_defaults(hub, shop):
-    """A key that is none removes a default."""
-    keys = {"tags": ["a", "b c"], "source": None, "version": "1.10", "due": "2026-01-02"}
-    write_document(hub, "a.md", text="# A", front_matter=keys, client="codex")
-
-    assert bytes_of(shop, "a.md") == (
-        b"---\ntags: [a, b c]\ncreated: 2025-11-22\nversion: '1.10'\ndue: 2026-01-02\n---\n\n# A\n"
-    )
 
 
 def test_text_with_front_matter_of_its_own_is_written_as_it_is(hub, shop):
@@ -251,15 +222,6 @@ def test_hostile_and_useless_paths_are_refused(hub, shop):
         assert before == snapshot(shop.home.parent, leaving_out=kept), ref
 
 
-def test_names_that_people_use_are_taken(hub):
-    for ref in ("日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"):
-        done = write_document(hub, ref, text="# Xylophone\n")
-
-        assert done.indexed
-        assert done.ref in found(hub, "xylophone")
-        assert write_document(hub, done.ref, text="more", mode="append").action == "appended"
-
-
 def test_a_folder_that_differs_by_case_is_named(hub, shop):
     """One of the two could not be checked out elsewhere."""
     write_document(hub, "Guides/a", text="# A")
@@ -338,20 +300,6 @@ def together(count, act):
     start = threading.Barrier(count)
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(lambda number: (start.wait(), act(number))[1], range(count)))
-
-
-def test_of_many_creators_one_wins(shop):
-    hubs = [shop.hub(clock=lambda: NOON) for _ in range(8)]
-
-    def create(number):
-        try:
-            write_document(hubs[number], "race", text=f"# Runner {number}\n")
-        except WriteRefused:
-            return None
-        return number
-
-    (won,) = set(together(len(hubs), create)) - {None}
-    assert f"# Runner {won}\n".encode() in bytes_of(shop, "race.md")
 
 
 def test_writers_at_once_lose_nothing(shop):

@@ -11,7 +11,6 @@ from kbhub.hooks.compaction import COMMAND_BYTES, keep
 from kbhub.hooks.delivery import BUDGETS, KEPT, KEPT_TOKENS, deliver
 from kbhub.hooks.events import tokens
 from kbhub.hooks.inbox import propose, settle, waiting
-from kbhub.hooks.sessions import session_log
 from kbhub.memory.changes import remember
 
 DECISION = "Let's go with PostgreSQL for the ledger, because SQLite locks the whole file."
@@ -68,17 +67,6 @@ def test_what_was_told_before_is_named_and_may_be_told_again(shop, environment, 
 
     assert f'- Notes of before: read(refs="{ref}")' in text
     assert "Run the tests with make check." in text
-
-
-def test_a_session_has_its_budget_again(shop, environment, tmp_path):
-    asked = event("prompt", environment.project, prompt="On which day are refunds booked in the ledger?")
-    told = deliver(shop, asked)
-    assert session_log(shop, SESSION).tokens == told.tokens
-
-    compacted(shop, environment, tmp_path, ("user", "Go on."))
-
-    assert session_log(shop, SESSION).tokens == 0
-    assert told.text in deliver(shop, asked).text
 
 
 def test_only_commands_that_ran_without_an_error_come_back(shop, environment, tmp_path):
@@ -173,22 +161,6 @@ def test_without_a_log_what_was_told_is_named(shop, environment, log):
     keep(shop, event("compact", environment.project, transcript=log))
 
     assert "- Notes of before: read(refs=" in given_back(shop, environment)
-
-
-def test_odd_logs_are_silence(shop, environment, tmp_path):
-    log = tmp_path / "s.jsonl"
-    odd = (
-        {"id": [], "name": {}, "input": 7},
-        {"id": "t", "name": None, "input": {"command": {"a": 1}, "refs": {"a": 1}}},
-    )
-    lines = [{"type": "assistant", "message": {"content": [{"type": "tool_use", **one}]}} for one in odd]
-    lines += [{"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": 7}]}}]
-    lines += [{"payload": {"type": "function_call", "call_id": 7, "arguments": "{"}, "type": "response_item"}]
-    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"type": "user", "mess')
-
-    keep(shop, event("compact", environment.project, transcript=log))
-
-    assert KEPT not in given_back(shop, environment)
 
 
 def test_calls_of_codex_and_gemini_are_paired_by_their_ids(shop, environment, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index.engine import NewChunk, NewDocument, Selection
-from kbhub.index.matches import known_keys, newest, select
+from kbhub.index.matches import newest, select
 from kbhub.index.query.parser import Filter, FilterValue, parse_query
 from kbhub.index.signatures import quantise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
@@ -112,15 +112,6 @@ def test_an_exclusion_leaves_out_the_document(written):
     assert written.paths("x -draft") == ["api/a.md", "api/v2/b.md", "docs/d.md", "e.md"]
     assert written.paths('x -"draft of"') == sorted(set(written.paths("x")) - {"docs/Über uns.md"})
     assert "api/a.md" not in written.paths("x -infra")
-
-
-def test_keys_are_known_as_they_are_folded(written):
-    """Which keys filter is asked of the index, nested ones with their dots; plain words restrict nothing."""
-    with written.index.snapshot():
-        found = known_keys(written.index, {"grösse", "meta.level", "owner", "http", ""})
-        assert written.selection("plain words") is None
-
-    assert found == {"grösse", "meta.level", "owner"}
 
 
 def test_a_list_of_documents_is_newest_first(written):

@@ -150,32 +150,6 @@ def test_a_snapshot_stays_at_its_state_while_others_read_later_ones(index, befor
     assert seen == [[40, 40], [39, 39], [38, 38], [38, 38]]
 
 
-def test_threads_read_at_the_same_time(index):
-    results = []
-
-    def read():
-        with index.snapshot():
-            results.append(index.counts())
-        index.close()
-
-    threads = [threading.Thread(target=read) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-
-    assert results == [(40, 40, 40)] * 8
-
-
-def test_an_interrupted_transaction_leaves_nothing(index):
-    with IndexWriter(index.path) as writer:
-        with pytest.raises(KeyboardInterrupt), writer.transaction():
-            writer.remove("notes/000.md")
-            raise KeyboardInterrupt
-        assert writer.counts()[0] == 40
-        assert writer.check() is None
-
-
 def test_a_missing_index_says_how_to_make_it(tmp_path):
     """Between its first byte and its first table a file is no damaged index."""
     path = tmp_path / "new.db"
@@ -208,18 +182,6 @@ def test_a_file_that_is_no_index_is_refused(index, damage):
         fresh.counts()
         fresh.chunks(list(range(60)))
         fresh.problems()
-
-
-def test_one_folder_has_one_index_and_two_folders_two(tmp_path):
-    """The name is readable, and depends on the real path and on what is taken from it, not on the id."""
-    base = Base(id="project", path=tmp_path / "shop" / "knowledge", origin="knowledge")
-    same = base.model_copy(update={"id": "shop"})
-    part = base.model_copy(update={"include": ("*.txt",)})
-    other = Base(id="project", path=tmp_path / "other" / "knowledge", origin="knowledge")
-
-    assert index_path(base, tmp_path) == index_path(same, tmp_path)
-    assert len({index_path(one, tmp_path) for one in (base, part, other)}) == 3
-    assert index_path(base, tmp_path).name.startswith("shop-knowledge-")
 
 
 def test_a_long_name_of_a_folder_makes_no_longer_one_of_a_file(tmp_path):

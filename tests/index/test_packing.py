@@ -16,7 +16,6 @@ from kbhub.index.query.parser import parse_query
 from kbhub.index.signatures import growing, written
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns
 from kbhub.index.sqlite import index as pack
-from kbhub.index.sqlite.columns import totals
 from kbhub.index.sqlite.schema import open_writer, remedy
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 
@@ -196,16 +195,3 @@ def test_numbers_are_read_as_they_were_written(steps):
     numbers = np.cumsum(np.array(steps, np.int64), dtype=np.int64)
 
     assert growing(written(numbers)).tolist() == numbers.tolist()
-
-
-@given(st.lists(st.lists(st.integers(0, 3_000_000), min_size=5, max_size=5), max_size=20))
-def test_lengths_are_added_up_over_the_columns(rows):
-    """FTS5's numbers of one to four bytes, five a chunk."""
-
-    def variable(number: int) -> bytes:
-        found = [number & 127]
-        while number := number >> 7:
-            found.insert(0, number & 127 | 128)
-        return bytes(found)
-
-    assert totals([b"".join(map(variable, row)) for row in rows]).tolist() == [sum(row) for row in rows]

@@ -1,7 +1,6 @@
 """What is remembered is found again, in the right project, once, and as its owner left it."""
 
 import json
-import os
 import shutil
 import subprocess
 
@@ -141,19 +140,6 @@ def test_what_a_project_says_again_strengthens_its_own_memory(environment, tmp_p
         assert (found[users.id].tags, found[users.id].uses) == ((), 0)
 
 
-def test_what_a_text_had_a_later_id_for_is_not_written_twice(environment, hub, tmp_path):
-    """The first id was another project's, which has forgotten it since; the index lags."""
-    (tmp_path / "there").mkdir()
-    there = environment.hub(cwd=tmp_path / "there")
-    first = remember(hub, VPN).memory
-    own = remember(there, VPN).memory
-    forget(hub, [first.id])
-    shutil.rmtree(environment.env["KBHUB_CACHE_DIR"])
-
-    assert remember(environment.hub(cwd=tmp_path / "there"), VPN).memory.id == own.id
-    assert len(files(environment)) == 1
-
-
 def test_what_a_file_says_that_no_index_knows_yet_is_known(environment, hub):
     """Somebody wrote it just now, under a name and an id of their own."""
     remember(hub, "Cats sleep all day in the office")
@@ -186,17 +172,6 @@ def test_a_repeat_does_not_revive_what_was_superseded_or_is_replaced_by_it(hub):
 
     again = remember(hub, "uv run pytest -n 4 runs the tests")
     assert (again.did, again.memory.id) == ("strengthened", better.memory.id)
-
-
-def test_what_is_equal_is_known_among_any_number_of_near_ones(environment, hub):
-    """The three nearest are others: the equal one has more articles, and its text comes from a change."""
-    one = remember(hub, "Cats sleep all day in the office").memory
-    remember(hub, "It is that the gateway is that it times out in the 30 seconds", id=one.id)
-    for number in range(31, 36):
-        remember(hub, f"Gateway times out in {number} seconds")
-    hub.sync()
-
-    assert remember(environment.hub(), "Gateway times out in 30 seconds").memory.id == one.id
 
 
 def test_a_near_memory_that_says_something_else_is_offered_back(environment, hub):
@@ -257,17 +232,6 @@ def test_reading_and_citing_count_as_use(environment, hub):
     count_refs(hub, [one.ref, "nothing.md", "x@y.md"])
 
     assert memories(hub).memories[0].uses == 2
-
-
-def test_strength_fades_with_disuse_and_a_faded_memory_comes_after_a_fresh_one(hub, clock):
-    old = remember(hub, "Cats sleep at night").memory
-    clock.pass_days(90)
-    new = remember(hub, "Dogs bark at noon").memory
-
-    listed = memories(hub).memories
-    assert [(memory.id, memory.strength) for memory in listed] == [(new.id, 0.7), (old.id, 0.35)]
-    clock.pass_days(1000)
-    assert [memory.strength for memory in memories(hub).memories] == [0.07, 0.07]
 
 
 def test_a_change_keeps_the_file_its_name_and_what_was_not_changed(environment, hub, clock):
@@ -386,15 +350,6 @@ def test_where_kbhub_is_off_memories_are_off(environment, hub):
     assert off.discovery().bases == ()
     environment.write(".kbhub.json", '{"enabled": false}')
     assert environment.hub().discovery().bases == ()
-
-
-def test_a_memory_of_many_pages_is_found_by_its_end(hub):
-    pages = "\n\n".join(f"## Part {number}\n\n{'word ' * 80}" for number in range(30))
-    ref = remember(hub, f"# Long\n\n{pages}\n\nThe zebra is at the end.").memory.ref
-
-    hit = hub.search(Query(text="zebra")).hits[0]
-    assert hit.ref == ref
-    assert hit.start_line > 100
 
 
 def test_shared_memories_lie_in_the_project_if_the_user_allowed_it(environment, hub):
@@ -691,20 +646,6 @@ def test_where_the_trash_keeps_nothing_a_forgotten_memory_is_gone(environment, h
 
     assert (len(done.memories), done.trash, done.notes) == (2, None, ())
     assert [path for path in (environment.home.parent / "data" / "trash").rglob("*") if path.is_file()] == []
-
-
-def test_a_folder_that_cannot_be_written_is_an_error_that_changes_nothing(environment, hub):
-    remember(hub, VPN)
-    (file,) = files(environment)
-    if os.geteuid() == 0:
-        pytest.skip("root writes everywhere")
-    file.parent.chmod(0o500)
-    try:
-        with pytest.raises(Exception, match="cannot be written"):
-            remember(hub, "Cats sleep")
-    finally:
-        file.parent.chmod(0o700)
-    assert files(environment) == [file]
 
 
 def test_the_index_of_memories_is_in_the_cache_and_the_memories_are_not(environment, hub):

@@ -182,14 +182,6 @@ def test_a_file_that_a_change_would_harm_is_refused(before, reason):
         changed_file("mine.md", parsed("mine.md", before), {"tags": ("c",)})
 
 
-def test_a_new_text_takes_the_place_of_the_old_one():
-    changed = changed_file("mine.md", parsed("mine.md", HAND.encode()), {}, "---\nnot: front matter\n---")
-
-    again = parsed("mine.md", changed)
-    assert again.body == "---\nnot: front matter\n---"
-    assert again.title == "Mine"
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [

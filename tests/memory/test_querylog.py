@@ -4,7 +4,6 @@ import json
 import os
 import random
 import threading
-import time
 
 import apsw
 import numpy as np
@@ -108,32 +107,6 @@ def test_a_server_looks_through_the_log_once_something_was_asked(hub, clock, mon
 
     assert moments == [0.0, started + 2, started + 2, started + 2]
     assert tried == [started + 2]
-
-
-def test_a_server_that_looked_in_vain_tries_again(hub, clock, monkeypatch):
-    """Another one had looked through the log just before."""
-    monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
-    ask(hub, "rollback")
-    maintain(hub)
-    background, started = kbhub.sync.background.Background(hub, tidy=tidy_of(hub)), clock.now
-
-    assert looked_through(background, background.searched) == started
-    clock.now += 3601
-    assert looked_through(background, background.searched) == started + 3601
-
-
-def test_noting_costs_a_search_nothing(hub):
-    """A note takes less than a hundredth of a second even for a hundred of them, and the file is written elsewhere."""
-    query = Query(text="rollback")
-    result = hub.search(query)
-    record(hub, result, query)
-    started = time.thread_time()
-    for _ in range(100):
-        record(hub, result, query)
-    elapsed = time.thread_time() - started
-
-    assert elapsed / 100 < 0.001
-    assert show_log(hub, 1000).total == 101
 
 
 def test_the_thread_writes_what_waits(hub, monkeypatch):

@@ -1,14 +1,10 @@
 """What was tried, and not taken, warns who is about to try it again; what misled is set back until it is confirmed."""
 
-import json
 import re
-import threading
-from urllib.parse import quote
 
 import pytest
 from mcp import Client
 
-from browsers import served
 from hook_events import edit, event
 from kbhub.errors import UsageError
 from kbhub.hooks.delivery import deliver
@@ -64,14 +60,6 @@ def test_a_rejected_way_is_found_first_and_marked_and_not_outdated(environment, 
 def test_the_status_of_another_document_says_nothing(environment, hub):
     environment.write("knowledge/adr/1.md", "---\nstatus: rejected\n---\n# Use xdist for tests\n\nWe could.\n")
     assert [hit.rejected for hit in search(hub, "xdist for tests")] == [False]
-
-
-def test_a_shared_one_is_marked_too(environment):
-    (environment.home / ".kbhub.json").write_text(json.dumps({"memory": {"shared": True}}))
-    environment.write("knowledge/memories/a.md", f"---\nstatus: Rejected\n---\n{TRIED}\n")
-    hub = environment.hub()
-    assert search(hub)[0].rejected
-    assert memories(hub).memories[0].rejected
 
 
 @pytest.mark.parametrize("first_rejected", [True, False])
@@ -241,19 +229,6 @@ def test_only_a_memory_that_is_named_can_mislead(hub, wrong):
         remember(hub, wrong.pop("text", "x" if not wrong else None), misleading=True, **wrong)
 
 
-def test_writers_at_once_lose_no_word_of_it(environment, hub):
-    one = remember(hub, FACT).memory
-    writers = [
-        threading.Thread(target=lambda: remember(environment.hub(), id=one.id, misleading=True)) for _ in range(8)
-    ]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-
-    assert memories(environment.hub()).memories[0].misleading == 8
-
-
 @pytest.mark.parametrize("value", ["-3", "0", "no", "often", "true", "1"])
 def test_a_count_by_hand_is_read_as_far_as_it_makes_sense(environment, hub, value):
     remember(hub, FACT)
@@ -275,12 +250,3 @@ async def test_the_tool_takes_both(environment):
         done = await client.call_tool("remember", {"id": name, "options": {"misleading": True}})
         assert done.content[0].text.startswith("Marked as misleading")
         assert "misled 1 time" in done.content[0].text
-
-
-def test_the_page_of_a_memory_takes_it_too(environment, hub):
-    one, two = remember(hub, FACT).memory, remember(hub, TRIED, rejected=True).memory
-    with served(environment) as opened:
-        form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": opened.enter(), "Origin": opened.origin}
-        assert opened.ask("/memories/change", "POST", f"action=misleading&id={quote(one.ref)}", **form)[0] == 303
-        assert MARK in opened.ask("/memories", Cookie=form["Cookie"])[2]
-    assert {memory.id: memory.misleading for memory in memories(environment.hub()).memories} == {one.id: 1, two.id: 0}

@@ -240,19 +240,6 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
     assert set(structure(text)) <= {"kbhub", "-", "Problem", "…"}
 
 
-def test_status_counts_in_english():
-    base = Base(id="b", path=Path("/b"), origin="config")
-    for count, text in enumerate(
-        (
-            "0 documents, 0 chunks, 0 vectors · not indexed yet",
-            "1 document, 1 chunk, 1 vector · first index not finished",
-            "2 documents, 2 chunks, 2 vectors",
-        )
-    ):
-        one = BaseStatus(base=base, documents=count, chunks=count, vectors=count)
-        assert f" · {text}" in model.answer(status_report(status(bases=(one,))))[0]
-
-
 def test_status_without_bases_says_what_was_looked_for():
     text, _ = model.answer(status_report(status(looked_for=("/w/.kbhub.json", "/w/knowledge"))))
 

@@ -149,15 +149,6 @@ def test_old_and_outdated_documents_say_so():
         assert shown.splitlines()[0].endswith(f"#a1b2c3{told}")
 
 
-def test_all_but_the_first_excerpt_are_shortened():
-    long = "\n".join(f"line {number} about other things" for number in range(40)) + "\nthe rollback of a release"
-    first, second = search_text(result(hit(excerpt=long), hit(excerpt=long)), PLAIN).split("\n\n0.")
-
-    assert "line 0 " in first
-    assert "the rollback of a release" in second
-    assert "line 0 " not in second
-
-
 def test_no_part_of_a_hit_reaches_the_terminal_raw():
     headings, outdated = (HOSTILE, f"{HOSTILE}\n"), f"{HOSTILE}\n"
     hostile = hit(ref=f"{HOSTILE}\n.md", title=HOSTILE, headings=headings, excerpt=HOSTILE, outdated=outdated)
@@ -275,17 +266,6 @@ def test_many_problems_are_cut_short():
     assert shown.count("Broken.") == 20
     assert "notes: 30 more; see `kbhub status --json`" in shown
     assert "No project base. Looked for:\n  /w/knowledge" in shown
-
-
-def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
-    """Its problem has the remedy; `kbhub init` would refuse."""
-    shown = status_text(
-        problems=(Problem(subject="project", message="/w/.kbhub.json leads to /n; run `kbhub base trust`."),),
-        looked_for=("/w/.kbhub.json",),
-    )
-
-    assert "kbhub base trust" in shown
-    assert "kbhub init" not in shown
 
 
 def test_trust_is_told_in_words():

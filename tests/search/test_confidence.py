@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.search.judge import MODELS, STRONG, WEAK, ChunkSupport, confidence, verdict
+from kbhub.search.judge import MODELS, ChunkSupport, confidence
 
 shares = st.floats(0, 1)
 models = st.sampled_from([None, "ollama/unknown", *MODELS])
@@ -59,18 +59,3 @@ def test_words_that_occur_nowhere_make_it_less_sure(one, terms, cohesion, model,
     fewer, more = (confidence([one], terms, cohesion, model, absent) for absent in sorted((few, many)))
 
     assert more <= fewer
-
-
-def test_verdicts_follow_the_confidence():
-    clear = ChunkSupport(coverage=0.9, together=0.9, phrase=0.5, names=0.0, similarity=0.7, size=50)
-    half = ChunkSupport(coverage=0.5, together=0.4, phrase=0.0, names=0.0, similarity=0.4, size=50)
-    nothing = ChunkSupport(coverage=0.0, together=0.0, phrase=0.0, names=0.0, similarity=0.1, size=50)
-
-    for model in (None, *MODELS):
-        assert [verdict(confidence([one], 4, 0.6, model)) for one in (clear, half, nothing)] == [
-            "strong",
-            "weak",
-            "none",
-        ]
-    assert verdict(STRONG) == "strong"
-    assert verdict(WEAK) == "weak"

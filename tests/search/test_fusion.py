@@ -77,15 +77,6 @@ def test_how_much_better_counts_and_not_only_that_it_is():
     assert [one.key[1] for one in fuse({"keyword": close, "semantic": clear}, {})] == [2, 1]
 
 
-def test_a_similarity_outside_the_semantic_ranking_counts():
-    keyword = [candidate(1, 5.0), candidate(2, 5.0)]
-    fused = fuse({"keyword": keyword, "semantic": [candidate(3, 0.9)]}, {(0, 2): 0.6})
-
-    part = next(part for one in fused if one.key == (0, 2) for part in one.parts if part.signal == "semantic")
-    assert part.rank is None
-    assert part.amount == pytest.approx(SEMANTIC_SHARE * 0.6 / 0.9)
-
-
 def test_a_chunk_without_a_vector_is_judged_by_its_words():
     """A base that another embedder indexed is neither favoured nor buried."""
     keyword = [candidate(1, 8.0, base=1), candidate(2, 8.0)]

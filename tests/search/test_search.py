@@ -132,18 +132,6 @@ def test_a_colon_is_text_where_no_document_has_the_key(shop):
     assert "api/errors.md" in refs(result)
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(3_000, marks=pytest.mark.slow)])
-def test_a_narrow_filter_is_never_starved(environment, count):
-    rare = (7, count // 2, count - 1)
-    for number in range(count):
-        tags = "rare" if number in rare else "common"
-        environment.write(f"knowledge/{number}.md", f"---\ntags: {tags}\n---\nThe release of deploy {number}.\n")
-    hub = synced(environment)
-    for mode in ("keyword", "semantic", "hybrid"):
-        found = hub.search(Query(text="the release deploy tag:rare", mode=mode, limit=10))
-        assert set(refs(found)) == {f"{number}.md" for number in rare}, mode
-
-
 def test_a_word_that_occurs_nowhere_is_taken_for_the_nearest(shop):
     result = search(shop, "sourdouhg crust")
 
@@ -215,17 +203,6 @@ def test_hits_can_be_asked_to_be_sure(shop):
     assert sure.total == len(sure.hits) < whole.total
     assert all(hit.score >= whole.hits[1].score for hit in sure.hits)
     assert set(refs(both)) <= set(refs(whole))
-
-
-def test_copies_are_one_hit(shop):
-    text = "# Handbook\n\nEverybody who deploys reads the checklist and asks a colleague to watch the dashboards.\n"
-    shop.write("knowledge/handbook.md", text)
-    shop.write(str(shop.home / "notes" / "copy.md"), text)
-    result = search(shop, "deploy checklist dashboards", limit=10)
-
-    first = result.hits[0]
-    assert {first.ref, *first.duplicates} == {"handbook.md", "notes@copy.md"}
-    assert refs(result).count("notes@copy.md") + refs(result).count("handbook.md") == 1
 
 
 @pytest.mark.parametrize("query", ["the quokka", "tag:marsupial"])

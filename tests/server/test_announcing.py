@@ -129,15 +129,6 @@ async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
     assert "notes@zebra.md" in found.content[0].text
 
 
-async def test_writing_tools_that_come_or_go_are_announced(shop, mode):
-    configure(shop)
-    shop.hub().sync()  # or documents would come, too
-    async with listening(create_server(shop.hub()), mode) as (_, ears):
-        for settings_ in ({"readOnly": True}, {"readOnly": False}, {"tools": ["search"]}):
-            configure(shop, **settings_)
-            assert await ears.next() == "tools"
-
-
 async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
     configure(shop, docsFallback=False)
     (shop.project / "knowledge").rename(shop.project / "elsewhere")
@@ -253,13 +244,6 @@ async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
         assert ears.rest() == []
 
 
-async def test_every_spelling_of_an_address_is_followed(shop, mode):
-    uris = ["kbhub://project/%64eploy.md", "KBHUB://project/deploy.md"]
-    async with listening(create_server(shop.hub()), mode, *uris) as (client, ears):
-        await append(client)
-        assert {await ears.next(), await ears.next()} == set(uris)
-
-
 async def test_who_unsubscribes_hears_no_more(shop):
     async with listening(create_server(shop.hub()), "legacy", URI) as (client, ears):
         await client.unsubscribe_resource(URI)
@@ -277,14 +261,6 @@ async def test_what_cannot_be_followed_is_refused(shop):
 
     assert (error.code, error.data) == (INVALID_PARAMS, {"uri": "file:///etc/passwd"})
     assert many.code == INVALID_PARAMS
-
-
-async def test_nobody_is_told_who_has_asked_for_no_document(shop, monkeypatch):
-    monkeypatch.setattr("kbhub.index.catalogue.content_hashes", lambda index: pytest.fail("read for nothing"))
-    async with Client(create_server(shop.hub()), mode="legacy") as client:
-        done = await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
-
-    assert not done.is_error
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe closes otherwise")

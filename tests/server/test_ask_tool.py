@@ -195,20 +195,6 @@ async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hu
     assert answered.structured_content["written_by"] == "sampling"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "outcome"),
-    [
-        ({"options": {"budget": 400}}, "passages"),
-        ({"options": {"written_by": "none"}}, "passages"),
-        ({"question": UNKNOWN, "queries": ["brazil 2014"]}, "not_covered"),
-    ],
-)
-async def test_where_nothing_is_to_be_written_nobody_is_asked(hub, mode, arguments, outcome):
-    model = Model()
-
-    assert ((await call(hub, mode, model, **arguments)).outcome, model.asked) == (outcome, [])
-
-
 class TwoWords(Model):
     """A client's model that first says the question in other words."""
 
@@ -239,20 +225,6 @@ async def test_words_that_find_nothing_leave_it_at_that_and_it_says_so(hub, mode
 
     assert (answer.outcome, model.script) == ("not_covered", [])
     assert told in answer.notes[0]
-
-
-async def test_an_uncertain_answer_ends_with_the_call_to_repeat(hub, mode):
-    async with Client(create_server(hub), mode=mode) as client:
-
-        async def last_line(**arguments):
-            said = (await client.call_tool("ask", arguments)).content[0].text
-            return said.splitlines()[-1]
-
-        again = "Try other wordings, as the documents may put it: ask("
-        assert (await last_line(question=UNKNOWN)).startswith(again)
-        assert (await last_line(question="who looks after the fridge and the dashboard")).startswith(again)
-        assert not (await last_line(question=UNKNOWN, queries=["soccer"])).startswith(again)
-        assert not (await last_line(question=QUESTION)).startswith(again)
 
 
 async def test_the_text_for_a_model_keeps_its_form(hub, snapshot):

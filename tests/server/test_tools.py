@@ -87,12 +87,6 @@ async def test_the_settings_say_which_tools_there_are(shop):
         assert await names_of(shop) == list(names)
 
 
-async def test_documents_are_written_only_where_a_base_may_be(shop):
-    (shop.project / "knowledge").rename(shop.project / "docs")
-
-    assert not {"write_document", "delete_document", "rename_document"} & set(await names_of(shop))
-
-
 async def test_instructions_name_only_what_is_offered(shop):
     assert "`remember`" in instructions(shop.hub())
     assert "`remember`" not in instructions(shop.hub(read_only=True))
@@ -261,17 +255,6 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
     assert re.search(r" · [1-9] uses? · ", used)
     assert gone.startswith("Their files are in the trash: ")
     assert unknown.startswith(f"No memory {new!r} here.")
-
-
-async def test_a_memory_says_which_client_wrote_it(shop, mode):
-    from mcp.types import Implementation
-
-    info = Implementation(name="testing-agent", version="1")
-    async with Client(create_server(shop.hub()), mode=mode, client_info=info) as client:
-        await told(client, "remember", text="Tabs, not spaces.", scope="user")
-        whole = await told(client, "read", refs="user@tabs-not-spaces*")
-
-    assert "by: testing-agent" in whole
 
 
 async def test_a_document_is_written_changed_and_kept_from_a_lost_update(shop, mode):
@@ -485,14 +468,3 @@ async def test_a_client_may_give_other_wordings_of_its_own(shop, mode):
     assert alone.startswith("No hits ")
     assert lines == helped
     assert "canary" in asked
-
-
-async def test_an_empty_handed_answer_is_short(shop, mode):
-    """What nothing covers is said to be covered by nothing: three refs at most, no quotes, and what occurs nowhere."""
-    async with Client(create_server(shop.hub()), mode=mode) as client:
-        text = await told(client, "search", query="zxqv zxqw soup zxqt zxqu zxqy zxqz")
-
-    assert "These bases probably do not cover this" in text
-    assert "No document contains: " in text
-    assert "```" not in text
-    assert len(re.findall(r"^\d+\. ", text, re.MULTILINE)) <= 3

@@ -299,16 +299,6 @@ def test_a_folder_that_cannot_be_one_is_an_error(environment, name):
     assert "KBHUB_" in finding.remedy
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_cannot_be_written_is_an_error(shop):
-    cache = shop.home.parent / "cache"
-    cache.chmod(0o500)
-    try:
-        assert "cannot be written" in the_finding(shop).message
-    finally:
-        cache.chmod(0o700)
-
-
 def private_pointer(shop, **pointer):
     shop.write(shop.home / "private" / "a.md", "x")
     shop.write(".kbhub.json", json.dumps(pointer))

@@ -320,16 +320,6 @@ def test_a_person_is_asked_once(account, typed, code, changed):
     assert "Make these 2 changes? [y/N]" in err
 
 
-def test_a_dry_run_tells_programs_what_would_be_done(account):
-    file = account.file(".cursor/mcp.json", CURSOR)
-    code, out, _ = account.run("--dry-run", "--json")
-    report = json.loads(out)
-    assert (code, account.untouched(), report["dry_run"]) == (0, True, True)
-    (step,) = report["steps"]
-    assert (step["subject"], step["action"], step["state"]) == ("cursor", "register", "planned")
-    assert (step["command"], step["file"]) == (wanted(account), str(file))
-
-
 def test_without_a_client_it_says_so(account):
     code, out, err = account.run()
     assert (code, out) == (1, "")

@@ -90,15 +90,6 @@ def test_knowledge_that_lies_elsewhere_is_not_replaced(project, kbhub):
     assert notes_of(project) == ()
 
 
-def test_below_the_root_of_the_project_the_root_is_named(project, kbhub):
-    """A command that names no folder would be about the one below."""
-    hub = project.hub(cwd=project.project / "wiki")
-
-    assert outside(hub)[0].endswith(
-        f"`kbhub init --root {project.project} --knowledge {project.project}` includes them."
-    )
-
-
 def test_nothing_is_said_where_it_would_not_help(project):
     """All is in a base, kbhub is off here, or something else is to be fixed first."""
     project.write("../elsewhere/a.md", "# A\n")

@@ -187,19 +187,6 @@ def test_full_keeps_the_vectors_that_cannot_be_made_anew(folder):
     assert "does not answer" in report.notes[0]
 
 
-def test_a_file_of_any_time_is_indexed(folder):
-    """Times beyond what SQLite's integers hold in nanoseconds stop nothing, and are read once."""
-    for number, year in enumerate((1601, 1970, 2400)):
-        seconds = (year - 1970) * 31_556_952
-        os.utime(folder.base.path / f"{number}.md", (seconds, seconds))
-    folder.sync()
-    os.utime(folder.base.path / "4.md", (1_600_000_000, 1_600_000_000))
-    folder.sync()
-
-    assert len(compare(folder.base, folder.index_path, LIMITS)) == 0
-    assert len(folder.content()) == 5
-
-
 def test_another_embedder_means_new_vectors(folder, tmp_path):
     """Vectors of two models are never compared; documents are not read again."""
     folder.sync()
@@ -367,19 +354,6 @@ def test_progress_reaches_the_number_of_files(folder, monkeypatch):
     folder.sync(progress=lambda base, done, todo: seen.append((base, done, todo)))
 
     assert seen == [("project", 2, 5), ("project", 4, 5), ("project", 5, 5)]
-
-
-def test_interrupting_leaves_a_usable_index(folder, monkeypatch):
-    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 2)
-
-    def interrupt(base, done, todo):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        folder.sync(progress=interrupt)
-
-    assert len(folder.content()) == 2
-    assert folder.sync().added == 3
 
 
 def test_one_process_indexes_and_the_others_say_so(folder):

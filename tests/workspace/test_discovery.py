@@ -822,8 +822,3 @@ def test_the_project_base_comes_first_and_then_the_others_by_id(place):
     app = place.app("knowledge")
     place.config("a b c", {"*": ["c", "a", "b"]})
     assert place.ids(app) == ["project", "a", "b", "c"]
-
-
-def test_nothing_found_is_no_error(place):
-    place.nothing(place.folder("work/empty"))
-    assert place.discover(place.work / "empty").looked_for

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import kbhub.workspace.memory_folders
 from conftest import make_repository
 from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import identify_directory, normal_origin, origin_address
@@ -139,15 +138,6 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
     assert identity(tmp_path / "plain") == identity(tmp_path / "link")
     assert {identity(tmp_path / "plain").kind, identity(tmp_path / "new").kind} == {"path"}
     assert identity(tmp_path / "plain") != identity(tmp_path / "new")
-
-
-@pytest.mark.parametrize("make", [lambda folder: (folder / ".git").mkdir(), make_repository])
-def test_git_is_not_asked_about_a_repository_without_commits(make, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(kbhub.workspace.memory_folders, "root_commit", asked.append)
-    make(tmp_path)
-    assert identity(tmp_path).kind == "path"
-    assert asked == []
 
 
 def test_a_submodule_is_its_own_project(repository, tmp_path):

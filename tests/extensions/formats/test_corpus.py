@@ -1,6 +1,6 @@
 """Files of many formats, converted from Markdown that is known: words, headings and tables come back.
 
-`make_corpus.py` makes the archive and says how. A format is added by one line of `READERS`.
+`benchmarks/make_corpus.py` makes the archive and says how. A format is added by one line of `READERS`.
 """
 
 import lzma

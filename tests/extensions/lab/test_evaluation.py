@@ -13,9 +13,7 @@ from kbhub.extensions.lab.corpus import Setup, open_corpus
 from kbhub.extensions.lab.datasets import best_answer, haystacks, headed_sections, load_dataset
 from kbhub.extensions.lab.measurement import METRICS
 from kbhub.index.matches import NaiveIndex
-from kbhub.search.search import search
 from kbhub.sync.freshness import sync
-from kbhub.types import Query
 
 TEXTS = {
     "roll": ("Rolling back", "Put the earlier release in place again."),
@@ -133,20 +131,6 @@ def test_any_id_becomes_a_file_name_of_its_own(beir):
     assert not any("/" in path or path.startswith("con.") for path in paths)
 
 
-def test_a_vault_is_read(vault):
-    """Answers are sections or files; null is a query without an answer."""
-    dataset = load_dataset(vault)
-
-    assert {query.id: query.gold for query in dataset.queries} == {
-        "s1": {"guide.md::Guide > Rolling back": 2},
-        "s2": {"guide.md::Guide > Payments": 2, "guide.md::Guide > Rolling back": 1},
-        "s3": {"runbooks/backups.md": 2},
-        "n1": {},
-    }
-    assert dataset.exponential
-    assert dataset.sections is not None
-
-
 @pytest.mark.parametrize(
     ("file", "text", "fault"),
     [
@@ -221,16 +205,6 @@ def test_a_chunk_counts_as_the_best_section_that_it_covers():
 
 
 # -- bases ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_corpus_is_searched_as_bases_are(beir, environment):
-    dataset = load_dataset(beir)
-    corpus = open_corpus(dataset, setup(environment))
-
-    found = search(corpus.hub, Query(text="invoices", bases=corpus.bases))
-
-    assert sorted(corpus.documents.values()) == sorted(TEXTS)
-    assert corpus.documents[found.hits[0].base, found.hits[0].path] == "A/b c"
 
 
 def test_a_cut_corpus_has_every_document_once(beir, environment):
@@ -323,15 +297,6 @@ def test_a_run_is_compared_with_an_earlier_one(beir, evaluate, tmp_path):
     ]
     changes = [change for run in runs for change in run["earlier"]["changes"].values()]
     assert {(change["difference"], change["p"]) for change in changes} == {(0.0, 1.0)}
-
-
-def test_a_worse_run_is_worse(beir, evaluate, tmp_path):
-    file = tmp_path / "poor.run"
-    file.write_text("q1 Q0 dot 1 1.0 poor\n", "utf-8")
-
-    _, out, _ = evaluate(beir, "--mode", "hybrid", "--compare", file)
-
-    assert f"hybrid against {file}: nDCG@5 +" in out
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from kbhub.errors import DatasetError
 from kbhub.extensions.lab.corpus import QueryResult
 from kbhub.extensions.lab.datasets import EvalQuery
 from kbhub.extensions.lab.measurement import area_under_curve, judge, randomisation_p
-from kbhub.extensions.lab.report import read_run, run_file, write_run
+from kbhub.extensions.lab.report import read_run, write_run
 
 
 def test_figures_worked_by_hand():
@@ -21,13 +21,6 @@ def test_figures_worked_by_hand():
 
     ndcg5, ndcg10 = (2 / math.log2(3)) / ideal, (2 / math.log2(3) + 1 / math.log2(8)) / ideal
     assert found == pytest.approx((ndcg5, ndcg10, 1 / 3, 2 / 3, 1 / 2, 0, 1, 1, 0, 0))
-
-
-def test_an_exponential_gain_makes_a_full_answer_worth_three_half_ones():
-    """Gains 2 and 1 count 3 and 1: the half answer first gives (1 + 3/log2 3) / (3 + 1/log2 3)."""
-    ndcg5 = judge(["half", "full"], {"half": 1, "full": 2}, exponential=True)[0]
-
-    assert ndcg5 == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
 
 
 @pytest.mark.parametrize(
@@ -46,12 +39,6 @@ def test_figures_are_those_of_ir_measures(ranked, gold, expected):
     relevant = {name: int(gain) for name, _, gain in (pair.partition(":") for pair in gold.split())}
 
     assert judge(ranked.split(), relevant)[: len(expected)] == pytest.approx(expected, abs=1e-6)
-
-
-def test_equal_runs_do_not_differ():
-    values = np.random.default_rng(1).random((30, 2))
-
-    assert list(randomisation_p(values, values)) == [1.0, 1.0]
 
 
 def test_the_test_gives_the_exact_p_of_a_small_case():
@@ -112,12 +99,3 @@ def test_a_file_that_is_no_run_file_is_refused_with_its_line(tmp_path, line):
 
     with pytest.raises(DatasetError, match=r"wrong\.run, line 2: expected six fields"):
         read_run(file)
-
-
-def test_several_runs_have_files_of_their_own(tmp_path):
-    file = tmp_path / "base.trec"
-
-    assert run_file(file, "cacm", "hybrid", alone=True) == file
-    assert run_file(file, "cacm", "hybrid without path, 10 bases", alone=False) == (
-        tmp_path / "base.cacm.hybrid-without-path-10-bases.trec"
-    )

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import synced
-from kbhub.documents.safe_text import without_thinking
 from kbhub.extensions.models.llm import (
     ALREADY_STRONG,
     MOST_QUERIES,
@@ -20,7 +19,7 @@ from kbhub.extensions.models.llm import (
     plain_words,
     quoted,
 )
-from kbhub.extensions.models.server import KEPT_FILES, MOST_FILES, Deadline, Ollama, Prompt
+from kbhub.extensions.models.server import KEPT_FILES, MOST_FILES
 from kbhub.index.query.parser import parse_query
 from kbhub.search.search import LlmOptions, search_assisted
 from kbhub.types import Query
@@ -97,12 +96,6 @@ def test_a_damaged_file_of_the_cache_is_as_none(server, tmp_path, damage):
 
     assert not expand(QUESTION, SETTINGS, server.env, tmp_path).cached
     assert expand(QUESTION, SETTINGS, server.env, tmp_path).cached
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(server, tmp_path):
-    (tmp_path / "answers").write_text("in the way")
-
-    assert expand(QUESTION, SETTINGS, server.env, tmp_path).queries
 
 
 def test_the_cache_does_not_grow_for_ever(server, tmp_path):
@@ -188,21 +181,6 @@ def test_a_server_that_is_no_ollama_is_a_note(server, tmp_path, raw):
     server.raw = raw
 
     assert (expand(QUESTION, SETTINGS, server.env, tmp_path).note or "").startswith("Not expanded: ")
-
-
-@pytest.mark.parametrize(
-    ("change", "value", "told"),
-    [
-        ("drop", 1, "was lost"),
-        ("busy", 1, "is busy (server busy)"),
-        ("raw", b'{"error": "out of memory"}\n', "reports an error (out of memory)"),
-    ],
-)
-def test_what_fails_is_not_tried_again(server, tmp_path, change, value, told):
-    setattr(server, change, value)
-
-    assert told in (expand(QUESTION, SETTINGS, server.env, tmp_path).note or "")
-    assert len(server.requests) == 1
 
 
 def test_a_redirect_is_not_followed(server, tmp_path):
@@ -295,28 +273,6 @@ def test_no_text_contains_the_mark_of_its_own_fence(texts):
         assert inside.endswith(f"</passage {mark}>")
 
 
-def test_quoting_leaves_ordinary_text_as_it_is():
-    text = "if a < b > c: x[0] = '<div>' # <b>[link](x)</b>"
-
-    assert f"\n{text}\n" in quoted(text, fence_mark([text]))
-
-
-def test_thinking_is_taken_away_wherever_it_stands():
-    assert without_thinking("<think>a</think> b <think>c</think>") == "b"
-    assert without_thinking("a</think>b") == "b"
-    assert without_thinking("b<think>a") == "b"
-
-
-def test_text_can_be_written_freely(server):
-    """What `ask` uses: any text, under a deadline, without the thinking."""
-    server.say = lambda body: "<think>well</think>Use `git revert` [1]."
-
-    text = Ollama(server.env).generate("qwen3:0.6b", Prompt("Answer.", "How?"), Deadline(20), most_tokens=50)
-
-    assert text == "Use `git revert` [1]."
-    assert "format" not in server.asked("/api/chat")[0]
-
-
 @given(st.text() | st.text('-":aé ＂－：﹣', max_size=12))
 @example("－draft ＂two words＂ path：x")
 def test_plain_words_have_no_filters_exclusions_and_phrases(text):
@@ -362,16 +318,3 @@ def test_a_strong_query_is_not_expanded(hub, environment, server):
     own = search_assisted(hub, Query(text="backout bad deploy", queries=("rollback",)), EXPAND)
     assert refs(own)[0] == "revert.md"
     assert len(server.requests) == 1, "the client's own words keep a model from being asked for some"
-
-
-def test_a_search_goes_on_without_its_model(hub, environment, server):
-    server.models.clear()
-    environment.env.update(server.env)
-    query = Query(text="backout bad deploy")
-
-    result = search_assisted(hub, query, EXPAND)
-
-    assert result.hits == hub.search(query).hits
-    assert [note for note in result.notes if note.startswith("Not expanded: ")] == [
-        f"Not expanded: Ollama at {server.url} has no model 'qwen3:0.6b'. Fetch it with `ollama pull qwen3:0.6b`."
-    ]

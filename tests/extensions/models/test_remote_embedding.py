@@ -62,14 +62,6 @@ def test_there_is_one_vector_of_length_1_per_text(server, embedder):
     assert embedder.embed([""]).shape == (1, DIMENSIONS)
 
 
-def test_queries_and_documents_are_told_apart_to_the_model(server, embedder):
-    embedder.embed(["a document"])
-    vector = embedder.embed_query("a question")
-
-    assert vector.shape == (DIMENSIONS,)
-    assert sent(server) == ["title: none | text: a document", "task: search result | query: a question"]
-
-
 def test_models_have_their_formats():
     """By their name, wherever they come from; unknown ones get the text as it is."""
     for model, query, document in (
@@ -181,23 +173,6 @@ def test_a_lost_connection_is_tried_again(server, embedder):
 
     server.busy = 1
     assert embedder.embed(["z"]).any()
-
-
-def test_a_connection_that_stays_lost_is_an_error(server, embedder):
-    server.drop = 100
-    with pytest.raises(EmbedderError, match="was lost"):
-        embedder.embed(["x"])
-
-    assert len(server.requests) == len(PAUSES) + 1
-
-
-def test_a_query_is_not_tried_again(server, embedder):
-    assert embedder.fingerprint
-    server.drop = 1
-    with pytest.raises(EmbedderError, match="was lost"):
-        embedder.embed_query("x")
-
-    assert len(server.requests) == 2
 
 
 def test_a_server_that_failed_is_left_alone_for_a_moment(server):
@@ -383,16 +358,6 @@ def test_vectors_that_could_not_be_made_are_made_next_time(project, server):
     server.models["embeddinggemma:latest"] = "2" * 64
     [second] = project.hub().sync()
     assert second.vectors_made == 2
-
-
-def test_another_version_of_the_model_makes_all_vectors_anew(project, server):
-    project.hub().sync()
-    server.models["embeddinggemma:latest"] = "3" * 64
-
-    [report] = project.hub().sync()
-
-    assert report.vectors_made == 2
-    assert any("The embedder changed" in note for note in report.notes)
 
 
 def test_doctor_says_what_to_pull(project, server):

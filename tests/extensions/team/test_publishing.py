@@ -82,21 +82,6 @@ def test_only_what_changed_travels(twin):
     assert refs(twin.shared(), "xylophone") == ["notes@notes/000.md"]
 
 
-def test_an_open_hub_finds_what_was_just_published(twin):
-    fill(twin)
-    twin.publish()
-    hub = twin.shared()
-    assert refs(hub, "xylophone") == []
-
-    twin.write("new.md", "# New\n\nA xylophone.\n")
-    twin.publish()
-    assert refs(hub, "xylophone") == ["notes@new.md"]
-
-    (twin.folder / "new.md").unlink()
-    twin.publish()
-    assert refs(hub, "xylophone") == []
-
-
 def test_a_dry_run_changes_nothing(twin):
     fill(twin)
 

@@ -3,7 +3,7 @@
 Run it where both are installed (Debian: `apt-get install --no-install-recommends pandoc libreoffice-writer
 libreoffice-impress libreoffice-calc`), then `test_corpus.py`, which needs neither:
 
-    python tests/extensions/formats/make_corpus.py
+    python benchmarks/make_corpus.py
 
 The Markdown comes from a seed, so it is always the same; the files differ in what the programs write about themselves.
 Each folder of the archive has its `source.md` and what was made of it. Packages are stored unpacked, so that what many
@@ -22,7 +22,7 @@ import zipfile
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-ARCHIVE = Path(__file__).parent / "corpus.tar.xz"
+ARCHIVE = Path(__file__).parents[1] / "tests" / "extensions" / "formats" / "corpus.tar.xz"
 
 ARTICLES, SLIDES, SHEETS = 13, 14, 14
 """Sources of each kind."""
@@ -290,7 +290,7 @@ def main() -> None:
             archive.addfile(member, io.BytesIO(data))
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26}]
     ARCHIVE.write_bytes(lzma.compress(packed.getvalue(), filters=filters))
-    print(f"{len(files)} files, {ARCHIVE.stat().st_size} bytes")  # noqa: T201
+    print(f"{len(files)} files, {ARCHIVE.stat().st_size} bytes")
 
 
 if __name__ == "__main__":
