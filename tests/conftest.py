@@ -197,12 +197,12 @@ def what_takes_long_once():
     def shared(one):
         return packaged if one.fingerprint == packaged.fingerprint else one
 
-    def asked_of_commits(folder: Path, *arguments: str) -> str | None:
+    def asked_of_commits(folder: Path, *arguments: str, **more: str) -> str | None:
         root = git.git_root(folder.resolve(), None)
         heads = None if root is None else root / ".git/refs/heads"
         if heads and heads.is_dir() and not any(heads.iterdir()) and not (root / ".git/packed-refs").exists():
             return None
-        return asked(folder, *arguments)
+        return asked(folder, *arguments, **more)
 
     checked, check, digest = set(), Draft202012Validator.check_schema, cache(embedding.sha256)
 

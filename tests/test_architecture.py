@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 261,
-    "lines": 66334,
-    "code lines": 45892,
+    "files": 262,
+    "lines": 66930,
+    "code lines": 46334,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47435,
+    "test lines": 47724,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from kbhub.editing.audit import audit
-from kbhub.editing.findings import CHECKS
+from kbhub.editing.findings import CHECKS, USUAL
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.changes import remember
 from kbhub.render.documents import audit_report
@@ -40,7 +40,7 @@ def test_an_audit_says_how_far_it_is(audited, checks):
     audited(files, checks=checks, progress=lambda *said: heard.append(said))
 
     done = [done for _, done, _ in heard]
-    todo = 20 * len(checks or CHECKS)
+    todo = 20 * len(checks or USUAL)
     assert {todo for _, _, todo in heard} == {todo}
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, todo)

@@ -179,6 +179,26 @@ def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Te
     return with_values(ref, text, {key: value})
 
 
+def with_text(ref: str, text: Text, key: str, old: str, new: str) -> Text:
+    """Replace a string wherever it stands under a key, however deep; nothing else changes, or `WriteRefused`."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, list):
+            return [replaced(one) for one in value]
+        if isinstance(value, Mapping):
+            return {name: replaced(one) for name, one in value.items()}
+        return new if value == old else value
+
+    front = read_front_matter(text.bare)
+    whole = re.compile(rf"(?<![\w./:@-]){re.escape(old)}(?![\w./:@-])")
+    lines = [whole.sub(lambda _: new, line) for line in text.lines[: front.closing]]
+    changed = text.replaced(0, front.closing, lines)
+    expected = {name: replaced(value) if name == key else value for name, value in front.values.items()}
+    if changed == text or not _same(read_front_matter(changed.bare).values, expected):
+        raise WriteRefused(ref, f"{old!r} cannot be replaced without touching other values; edit it by hand")
+    return changed
+
+
 def _as_quoted(written: str, new: str) -> str:
     """Write a text in the quotes of the one that it replaces."""
     mark = written[:1]

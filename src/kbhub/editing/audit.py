@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.documents.edits import Text, front_matter_of, with_texts, with_values
+from kbhub.documents.edits import Text, front_matter_of, with_text, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.editing import audit_documents
@@ -16,6 +16,7 @@ from kbhub.editing.audit_links import links
 from kbhub.editing.findings import (
     CHECKS,
     SEVERITIES,
+    USUAL,
     AuditFinding,
     AuditReport,
     AuditRun,
@@ -75,7 +76,7 @@ def audit(
     progress: Progress | None = None,
 ) -> AuditReport:
     """Check the documents of bases. Nothing is changed, and indexes are used as they are."""
-    selected = frozenset(checks) or frozenset(CHECKS)
+    selected = frozenset(checks) or USUAL
     if unknown := sorted(selected - CHECKS.keys()):
         raise UsageError(f"Unknown check {unknown[0]!r}. Checks: {', '.join(CHECKS)}.")
     if limit is not None and limit < 0:
@@ -132,7 +133,13 @@ def audit(
 
 def _findings(run: AuditRun) -> Iterator[AuditFinding]:
     """Run the requested checks, and maybe some that come with them."""
-    added = imported((code for extension in extensions() for _, code in extension.audits.values()), Check)
+    wanted_code = [
+        code
+        for extension in extensions()
+        for name, (_, code) in {**extension.audits, **extension.keeps}.items()
+        if name in run.selected
+    ]
+    added = imported(wanted_code, Check)
     steps: list[tuple[Check, int, tuple[AuditRun | Material, ...]]] = [
         (check, len(material.documents), (run, material)) for material in run.audited for check in (*_OF_A_BASE, *added)
     ]
@@ -194,7 +201,7 @@ def _fixed_text(
 ) -> tuple[Text, tuple[list[Change], list[int | None]]]:
     """Return the fixed text, the changes, and the lines of links that could not be fixed."""
     fixes = [(finding, finding.fix) for finding in findings if finding.fix]
-    targets = {(fix.kind, fix.before): fix.after for _, fix in fixes if fix.what != "tag"}
+    targets = {(fix.kind, fix.before): fix.after for _, fix in fixes if fix.what in ("link", "related")}
     links: list[Rewritten] = []
     missed: list[int | None] = []
     if targets:
@@ -210,7 +217,10 @@ def _fixed_text(
         renamed = {fix.before: fix.after for _, fix in tags}
         text = _retagged(place.ref, text, renamed)
         text = _retagged_inline(place.ref, text, renamed) if place.base.inline_tags else text
-    made += [(finding, finding.line, fix.before, fix.after) for finding, fix in tags]
+    values = [(finding, fix) for finding, fix in fixes if fix.what == "value"]
+    for _, fix in values:
+        text = with_text(place.ref, text, fix.kind, fix.before, fix.after)
+    made += [(finding, finding.line, fix.before, fix.after) for finding, fix in (*tags, *values)]
     return text, (
         [Change(ref=of.ref, line=line, check=of.check, before=before, after=after) for of, line, before, after in made],
         missed,

@@ -51,15 +51,23 @@ CHECKS: dict[str, str] = {
 
 CHECKS |= {name: about for extension in extensions() for name, (about, _) in extension.audits.items()}
 
+USUAL = frozenset(CHECKS)
+"""Checks that run if none is named."""
+
+CHECKS |= {name: about for extension in extensions() for name, (about, _) in extension.keeps.items()}
+
+KEPT = ("stale", "orphans", "memories", *(name for name in CHECKS if name not in USUAL))
+"""Checks of `--keep`: what was true once, and what is missing."""
+
 
 class Fix(Model):
     """A change that is safe to make."""
 
-    what: Literal["link", "related", "tag"] = Field(
-        description="What is changed: a link, an entry of `related`, a tag."
+    what: Literal["link", "related", "tag", "value"] = Field(
+        description="What is changed: a link, an entry of `related`, a tag, a value in front matter."
     )
     kind: str = Field("", description="How the link is written: `markdown`, `reference`, `wikilink`, `embed`.")
-    before: str = Field(description="Target or tag as it is; a target is decoded and without its heading.")
+    before: str = Field(description="Target, tag or value as it is; a target is decoded and without its heading.")
     after: str = Field(description="The replacement.")
 
 

@@ -7,6 +7,7 @@ run: Python is looked up by its syntax tree; in other files a symbol is there if
 from __future__ import annotations
 
 import ast
+import copy
 import difflib
 import itertools
 import re
@@ -65,9 +66,21 @@ class Code:
             missing = next((name for name in names if not self._is_named(name)), None)
             return Lookup("missing", missing, _near(missing, self._words)) if missing else Lookup("defined")
         lookup = _in_python(self._tree, names)
-        if lookup.found != "defined" and not self._is_named(lookup.symbol):
-            return Lookup("missing", lookup.symbol, lookup.near)
-        return lookup
+        if not isinstance(lookup, Lookup):
+            return Lookup("defined")
+        return lookup if self._is_named(lookup.symbol) else Lookup("missing", lookup.symbol, lookup.near)
+
+    def meaning(self, symbols: Sequence[str]) -> str | None:
+        """Return what a symbol of Python, or the module, does: no comments, docstrings or layout; None if it cannot."""
+        names = [name for symbol in symbols for name in re.split(r"::|\.", symbol.strip("() \t"))]
+        found = _in_python(self._tree, names) if self._tree else None
+        if found is None or isinstance(found, Lookup):
+            return None
+        statements = [_statement(self._tree, node) for node in found]  # type: ignore[arg-type]
+        try:
+            return "\n".join(ast.dump(_Undocumented().visit(copy.deepcopy(one))) for one in statements)
+        except RecursionError:
+            return None
 
     @cached_property
     def _words(self) -> list[str]:
@@ -93,7 +106,29 @@ def _parsed(text: str) -> ast.Module | None:
         return None
 
 
-def _in_python(tree: ast.Module, names: Sequence[str]) -> Lookup:
+class _Undocumented(ast.NodeTransformer):
+    """Removes docstrings."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Remove that of a node."""
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
+        return super().generic_visit(node)
+
+
+def _statement(tree: ast.Module, node: ast.AST) -> ast.AST:
+    """Return the innermost statement with a node."""
+    if isinstance(node, ast.stmt | ast.Module):
+        return node
+    line = node.lineno  # type: ignore[attr-defined]
+    around = (
+        one for one in ast.walk(tree) if isinstance(one, ast.stmt) and one.lineno <= line <= (one.end_lineno or 0)
+    )
+    return min(around, key=lambda one: (one.end_lineno or 0) - one.lineno)
+
+
+def _in_python(tree: ast.Module, names: Sequence[str]) -> Lookup | list[ast.AST]:
+    """Return what defines a symbol, or where it is lost."""
     scopes: list[ast.AST] = [tree]
     for name in names:
         definitions = [definition for scope in scopes for definition in _defined_in(scope)]
@@ -101,7 +136,7 @@ def _in_python(tree: ast.Module, names: Sequence[str]) -> Lookup:
         if not inner:
             return Lookup("named", name, _near(name, {defined for defined, _ in definitions}))
         scopes = inner
-    return Lookup("defined")
+    return scopes
 
 
 def _near(name: str, others: Collection[str]) -> str:

@@ -80,6 +80,8 @@ class Extension:
     """Each a function of the hub that returns findings of `kbhub doctor`."""
     audits: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Name of a check of `kbhub audit` → what it finds, and the `Check`, which looks through one base."""
+    keeps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """The same for checks that run only with `kbhub audit --keep`, or if they are named."""
     pages: tuple[str, ...] = ()
     """Each `PageRules` for the documents that are written."""
     server: tuple[str, ...] = ()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from shutil import which
 
@@ -38,8 +40,8 @@ _QUIET = {
     "GIT_CONFIG_NOSYSTEM": "1",
 }
 
-_COMMIT = re.compile(r"//(\d{1,11})")
-"""A commit's time in the log (seconds since the epoch); no file name can look like it."""
+_COMMIT = re.compile(r"//(\d{1,11})(?: (\w+))?")
+"""A commit's time in the log (seconds since the epoch), maybe with its hash; no file name can look like it."""
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -141,16 +143,22 @@ def _log(base: Base, commits: Sequence[str], paths: Sequence[str]) -> dict[str, 
     if log is None:
         return None
     times: dict[str, int] = {}
-    seconds, first = None, False
+    for commit, name in _changes(log):
+        if is_text(name):
+            times.setdefault(name, int(commit[1]))
+    return times
+
+
+def _changes(log: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield each commit of a log with each file that it changed."""
+    commit, first = None, False
     for entry in log.split("\0"):
         name = entry.removeprefix("\n") if first else entry
         first = entry.startswith("//")
         if first:
             commit = _COMMIT.fullmatch(entry)
-            seconds = int(commit[1]) if commit else None
-        elif name and seconds is not None and is_text(name):
-            times.setdefault(name, seconds)
-    return times
+        elif name and commit is not None:
+            yield commit, name
 
 
 @struct
@@ -172,6 +180,101 @@ def history(base: Base, path: str, limit: int) -> list[Commit]:
     return [Commit(one[0], int(one[1]), one[2], one[3]) for one in fields if len(one) == 4 and one[1].isdecimal()]
 
 
+MOST_MOVES = 5
+"""Moves of a file that are followed back."""
+
+
+def versions(root: Path, paths: Sequence[str]) -> dict[str, list[tuple[int, str]]] | None:
+    """Return path → time and hash of the commits that changed it, newest first, or None if git does not answer.
+
+    Paths start at the git root. Commits that only moved a file are left out; those of its old path follow.
+    """
+    found: dict[str, list[tuple[int, str]]] = {path: [] for path in paths}
+    names, moves = {path: path for path in paths}, set[tuple[int, str]]()
+    for _ in range(MOST_MOVES):
+        touched: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        wanted = sorted(set(names.values()))
+        for start in range(0, len(wanted), FRESH_PATHS):
+            specs = [f":(literal){path}" for path in wanted[start : start + FRESH_PATHS]]
+            options = ("--format=//%ct %H", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
+            log = _git(root, "log", *options, "--diff-merges=first-parent", "HEAD", "--", *specs)
+            if log is None:
+                return None
+            for commit, name in _changes(log):
+                touched[name].append((int(commit[1]), commit[2]))
+        before, earlier = {}, frozenset(moves)
+        for path, name in names.items():
+            found[path] += [one for one in touched[name] if one not in earlier]
+            if touched[name] and (old := _moved(root, touched[name][-1][1], "-M100%").get(name)):
+                moves.add(found[path].pop())
+                before[path] = old
+        if not (names := before):
+            break
+    return found
+
+
+def moved_to(root: Path, path: str) -> str | None:
+    """Return where git says that a file was moved, or None."""
+    start = path
+    for _ in range(MOST_MOVES):
+        commit = _git(root, "log", "-1", "--format=%H", "--no-renames", "--diff-filter=D", "--", f":(literal){path}")
+        targets = [new for new, old in _moved(root, (commit or "").strip(), "-M").items() if old == path]
+        if not targets:
+            break
+        path = targets[0]
+    return path if path != start else None
+
+
+@lru_cache(maxsize=512)
+def _moved(root: Path, commit: str, alike: str) -> Mapping[str, str]:
+    """Return new → old path of the files that a commit moved."""
+    options = ("-r", "-z", "--name-status", "--diff-filter=R", "--no-commit-id", "--no-ext-diff", "--no-textconv")
+    listing = _git(root, "diff-tree", *options, alike, commit) if commit else None
+    fields = (listing or "").split("\0")
+    return dict(zip(fields[2::3], fields[1::3], strict=False))
+
+
+def is_shallow(root: Path) -> bool:
+    """Return whether the history of a repository was cut off when it was cloned."""
+    return (_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+
+
+def commit_before(root: Path, moment: float) -> str | None:
+    """Return the hash of the last commit before a moment, or None."""
+    return _hash(_git(root, "rev-list", "-1", f"--before={int(moment)}", "HEAD"))
+
+
+@struct
+class StoredObject:
+    """A file or folder as git stores it."""
+
+    hash: str
+    kind: str
+    """`blob` or `tree`."""
+    size: int
+
+
+def stored_objects(root: Path, names: Sequence[str]) -> dict[str, StoredObject]:
+    """Return what names such as `COMMIT:PATH` stand for; those of nothing are left out."""
+    names = [name for name in names if "\n" not in name]
+    lines = (_git(root, "cat-file", "--batch-check", given="".join(f"{name}\n" for name in names)) or "").split("\n")
+    fields = ((name, line.split(" ")) for name, line in zip(names, lines, strict=False))
+    return {
+        name: StoredObject(one[0], one[1], int(one[2])) for name, one in fields if len(one) == 3 and one[2].isdecimal()
+    }
+
+
+def stored_bytes(root: Path, objects: Sequence[StoredObject]) -> dict[str, bytes]:
+    """Return hash → content of objects."""
+    data = _git(root, "cat-file", "--batch", given="".join(f"{one.hash}\n" for one in objects)) or ""
+    content, found, end = data.encode("utf-8", "surrogateescape"), {}, -1
+    for one in objects:
+        start = content.find(b"\n", end + 1) + 1
+        end = start + one.size
+        found[one.hash] = content[start:end]
+    return found
+
+
 def head_commit(folder: Path) -> str | None:
     """Return the hash of the commit checked out at a folder, or None."""
     return _hash(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))
@@ -187,7 +290,7 @@ def _hash(text: str | None) -> str | None:
     return text.strip() if text and _HASH.fullmatch(text.strip()) else None
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _git(folder: Path, *arguments: str, given: str = "") -> str | None:
     if git_root(Path(os.path.realpath(folder)), None) is None:  # starting git to find this out takes 5 ms
         return None
     git = which("git")
@@ -200,7 +303,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
             cwd=folder,
             env=environment,
             capture_output=True,
-            stdin=subprocess.DEVNULL,
+            input=given.encode("utf-8", "surrogateescape"),
             timeout=LOG_SECONDS,
             check=True,
         )

@@ -28,6 +28,7 @@ from kbhub.cli.options import (
 )
 from kbhub.editing.audit import audit as audit_documents
 from kbhub.editing.audit import fix as fix_documents
+from kbhub.editing.findings import KEPT
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -176,9 +177,10 @@ def audit(
     *bases: Annotated[str, Parameter(metavar="BASE")],
     check: Annotated[tuple[str, ...], Parameter(metavar="NAME")] = (),
     okf: bool = False,
+    keep: bool = False,
     fix: bool = False,
     dry_run: bool = False,
-    fail_on: Literal["error", "warning", "info", "never"] = "error",
+    fail_on: Literal["error", "warning", "info", "never"] | None = None,
     limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=0))] = None,
     common: Common,
 ) -> Reply:
@@ -187,7 +189,8 @@ def audit(
     Every finding says how to fix it. In a CI job, the exit code is 1 if there is an error, or a finding of --fail-on.
 
     Checks: links, related, headings, ambiguous, spelling, refs, front-matter, encoding, secrets, files, titles, tags,
-    duplicates, stale, orphans, memories, okf.
+    duplicates, stale, orphans, memories, okf, changed. The last
+    one runs only with --keep or by name.
 
     Example: kbhub audit --check links --check refs
 
@@ -195,9 +198,10 @@ def audit(
         bases: Ids of the bases to check (all active bases).
         check: Run only this check; may be repeated.
         okf: Run only the check okf, on bundles of the Open Knowledge Format or the named bases.
+        keep: Run the checks of what was true once: changed, stale, orphans, memories.
         fix: Fix what is safe to fix in writable bases, then check again.
         dry_run: With --fix, show the changes without making them.
-        fail_on: Exit with 1 if a finding has this severity or a higher one.
+        fail_on: Exit with 1 if a finding has this severity or a higher one (error; with --keep, warning).
         limit: Maximum number of findings (50 as text, otherwise all).
 
     Returns:
@@ -205,7 +209,8 @@ def audit(
     """
     if dry_run and not fix:
         raise UsageError("--dry-run requires --fix.")
-    check = (*check, "okf") if okf else check
+    check = (*check, *(("okf",) if okf else ()), *(KEPT if keep else ()))
+    fail_on = fail_on or ("warning" if keep else "error")
     bring_in_step(hub)  # all of them, for links lead from one to another
     with progress_bars("checking ") as bars:
 

@@ -13,5 +13,6 @@ EXTENSION = Extension(
     commands=commands_in(f"{_HERE}.commands:", _COMMANDS),
     signals=(f"{_HERE}.bundles:SIGNAL",),
     pages=(f"{_HERE}.pages:RULES",),
+    keeps={"changed": ("pages whose `refs` or `sources` changed since they were verified", f"{_HERE}.keeper:CHANGED")},
     audits={"okf": ("pages that do not follow the Open Knowledge Format", f"{_HERE}.conformance:CHECK")},
 )

@@ -1,0 +1,289 @@
+"""Of the pages about code and sources, the keeper names those whose code or source changed, and no other one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from itertools import count
+
+import pytest
+
+from conftest import synced
+from kbhub.editing.audit import audit, fix
+from kbhub.editing.findings import KEPT
+
+START = 1_700_000_000
+"""2023-11-14, 22:13."""
+DAY = 86_400
+
+PYTHON = '''"""Orders."""
+
+LIMIT_{n} = 3
+
+
+class Cart_{n}:
+    """Holds items."""
+
+    def add(self, item):
+        """Add one."""
+        self.items.append(item)  # at the end
+
+    def total(self):
+        return sum(self.items)
+
+
+def ship_{n}(order):
+    return order.address
+'''
+
+GO = """package shop
+
+// Pay pays.
+func Pay(amount int) int {
+\treturn amount * 2
+}
+
+func Refund(amount int) int {
+\treturn -amount
+}
+"""
+
+
+class Repository:
+    """A git repository with a base in it, whose commits are a day apart."""
+
+    def __init__(self, environment):
+        self.environment, self.root = environment, environment.project
+        self.days = count()
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *arguments, at=START):
+        env = {**os.environ, "HOME": str(self.environment.home), "GIT_CONFIG_NOSYSTEM": "1"}
+        env |= {
+            f"GIT_{who}_{what}": value
+            for who in ("AUTHOR", "COMMITTER")
+            for what, value in (("NAME", "A"), ("EMAIL", "a@example.org"), ("DATE", f"{at} +0000"))
+        }
+        subprocess.run(["git", *arguments], cwd=self.root, env=env, check=True, capture_output=True)
+
+    def commit(self):
+        at = START + next(self.days) * DAY
+        self.git("add", "-A", at=at)
+        self.git("commit", "-q", "--allow-empty", "-m", "change", at=at)
+
+    def write(self, path, text):
+        self.environment.write(path, text)
+
+    def page(self, name, *refs, front="", body="About it."):
+        listed = "".join(f"  - {ref}  # as it was\n" for ref in refs)
+        self.write(f"knowledge/{name}.md", f"---\nrefs:\n{listed}{front}---\n# {name}\n\n{body}\n")
+
+    def edit(self, path, *pairs):
+        text = (self.root / path).read_text("utf-8")
+        for old, new in pairs:
+            assert old in text
+            text = text.replace(old, new)
+        self.write(path, text)
+
+    def report(self, checks=("changed",)):
+        hub = self.environment.hub()
+        hub.sync()
+        return hub, audit(hub, checks=checks)
+
+    def found(self):
+        return {one.path.removesuffix(".md"): one for one in self.report()[1].findings}
+
+
+@pytest.fixture
+def repository(environment):
+    return Repository(environment)
+
+
+CHANGES = {
+    "body": (("return order.address", "return order.place"), "ship_{n}", True),
+    "signature": (("add(self, item)", "add(self, item, n=1)"), "Cart_{n}::add", True),
+    "within its class": (("return sum(self.items)", "return 0"), "Cart_{n}", True),
+    "value": (("LIMIT_{n} = 3", "LIMIT_{n} = 4"), "LIMIT_{n}", True),
+    "renamed": (("def ship_{n}(", "def send_{n}("), "ship_{n}", True),
+    "removed": (("\n\ndef ship_{n}(order):\n    return order.address\n", ""), "ship_{n}", True),
+    "the file": (("return order.address", "return None"), "", True),
+    "elsewhere in the file": (("return order.address", "return None"), "Cart_{n}", False),
+    "elsewhere in the class": (("return sum(self.items)", "return 0"), "Cart_{n}.add", False),
+    "comment": (("  # at the end", "  # last"), "Cart_{n}::add", False),
+    "docstring": (('"""Add one."""', '"""Add an item."""'), "Cart_{n}::add", False),
+    "white space": (("(order):\n", "( order ):\n\n"), "ship_{n}", False),
+    "comment in the file": (('"""Orders."""\n', '"""All orders."""\n\n# More.\n'), "", False),
+    "nothing": (("LIMIT", "LIMIT"), "ship_{n}", False),
+}
+
+VERIFIED = ("", "2023-11-14T08:00:00+01:00", "2023-11-15T08:00")
+"""Before the page was committed; and, as somebody wrote it, after that."""
+
+
+def test_the_keeper_names_exactly_the_pages_whose_code_changed(repository):
+    """Fourteen kinds of change in Python, each under three pages, and some in Go: a page is found, or it is not."""
+    cases = [(kind, n, *case) for n, (kind, case) in enumerate([*CHANGES.items()] * 3)]
+    for kind, n, _, symbol, _ in cases:
+        repository.write(f"src/m{n}.py", PYTHON.format(n=n))
+        front = f"verified: {{ by: human:ana, at: {VERIFIED[n % 3]} }}\n" if n % 3 else ""
+        name = f"src/m{n}.py::{symbol.format(n=n)}".removesuffix("::")
+        repository.page(f"{n} {kind}", name, front=front)
+    for name, ref in {"pay": "src/pay.go::Pay", "refund": "src/pay.go::Refund", "go": "./src/pay.go"}.items():
+        repository.page(name, ref)
+    repository.page("folder", "src/")
+    repository.page("never there", "src/none.py", "src/m0.py::none")
+    repository.write("src/pay.go", GO)
+    repository.commit()
+    repository.commit()
+    assert repository.found() == {}
+
+    for _, n, (old, new), _, _ in cases:
+        repository.edit(f"src/m{n}.py", (old.format(n=n), new.format(n=n)))
+        if n % 3:  # after it was verified, the page got a word
+            repository.edit(f"knowledge/{n} {cases[n][0]}.md", ("About it.", "About it all."))
+    repository.edit("src/pay.go", ("// Pay pays.", "// Pays twice."), ("\treturn amount * 2", "    return amount * 3"))
+    for committed in (False, True):
+        if committed:
+            repository.commit()
+        found = repository.found()
+        assert found.keys() == {f"{n} {kind}" for kind, n, *_, changed in cases if changed} | {"pay", "go"}
+        assert {one.severity for name, one in found.items() if "rem" in name or "ren" in name} == {"error"}
+    assert found["0 body"].line == 3
+    assert "which changed since the page was last changed." in found["0 body"].message
+
+
+def short(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def test_a_moved_file_is_followed_unless_the_page_speaks_of_it(repository):
+    """Moved in a commit, or just now; with a change; and, with the page itself moved, since before that."""
+    for name in "abcd":
+        repository.write(f"src/{name}.py", PYTHON.format(n=name))
+        repository.page(name, f"src/{name}.py::Cart_{name}::add")
+    repository.page("says", "src/a.py", body="It is in `src/a.py`.")
+    repository.page("file", "src/a.py")
+    repository.commit()
+    for name in "abcd":
+        repository.git("mv", f"src/{name}.py", f"src/new_{name}.py")
+        if name == "b":
+            repository.commit()
+    repository.git("mv", "knowledge/d.md", "knowledge/e.md")
+    repository.edit("src/new_c.py", (".append(item)", ".add(item)"))
+    repository.edit("src/new_d.py", (".append(item)", ".add(item)"))
+    repository.commit()
+    found = repository.found()
+    fixes = {name: one.fix.after if one.fix else None for name, one in found.items()}
+    assert fixes == {
+        "a": "src/new_a.py::Cart_a::add",
+        "b": "src/new_b.py::Cart_b::add",
+        "c": None,
+        "e": None,
+        "says": None,
+        "file": "src/new_a.py",
+    }
+    assert "is now 'src/new_c.py::Cart_c::add', and changed." in found["c"].message
+    before = {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes}
+    hub, report = repository.report()
+    assert [change.after for change in fix(hub, report, dry_run=True).changes] == [*filter(None, fixes.values())]
+    assert {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes} == before
+    assert len(fix(hub, report).changes) == 3
+    after = {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes}
+    assert after == {name: text.replace("src/", "src/new_") if fixes[name] else text for name, text in before.items()}
+    repository.commit()
+    assert repository.found().keys() == {"c", "e", "says"}
+
+
+def test_a_source_with_a_hash_needs_no_history(environment):
+    """Changed, gone, moved: in a base without any git, too."""
+    sources = {name: f"# {name}\n\nIt costs 3.\n" for name in ("same", "other", "away", "gone")}
+    for name, text in sources.items():
+        environment.write(environment.home / f"notes/in/{name}.md", text)
+        entry = f"  - {{ resource: /in/{name}.md, hash: {short(text)} }}  # paid\n"
+        environment.write(environment.home / f"notes/{name}.md", f"---\nsources:\n{entry}---\n# {name}\n")
+    environment.write(
+        environment.home / "notes/foreign.md", "---\nsources:\n- {resource: in/same.md, hash: 'md5:1'}\n---\n# F\n"
+    )
+    bases = {"notes": environment.home / "notes"}
+    assert audit(synced(environment, bases=bases), checks=["changed"]).findings == ()
+
+    environment.write(environment.home / "notes/in/other.md", "# other\n\nIt costs 4.\n")
+    (environment.home / "notes/in/gone.md").unlink()
+    (environment.home / "notes/in/away.md").rename(environment.home / "notes/in/home.md")
+    report = audit(synced(environment, bases=bases), checks=["changed"])
+    assert [(one.path, one.severity, one.fix and one.fix.after) for one in report.findings] == [
+        ("gone.md", "error", None),
+        ("away.md", "warning", "/in/home.md"),
+        ("other.md", "warning", None),
+    ]
+
+
+def test_a_hash_is_written_again_if_the_source_says_the_same(repository):
+    """It got front matter; the old version is in git. A source that says that it is replaced is found as well."""
+    text = "# Price\n\nIt costs 3.\n"
+    repository.write("knowledge/price.md", text)
+    page = f"---\ntype: Reference\nsources:\n  - resource: /price.md\n    hash: {short(text)}  # of June\n---\n# Page\n"
+    repository.write("knowledge/page.md", page)
+    repository.write("knowledge/plain.md", "---\nsources: [price.md]\n---\n# Plain\n")
+    repository.commit()
+    repository.write("knowledge/price.md", f"---\ntags: [a]\n---\n{text}")
+    hub, report = repository.report()
+    assert [(one.path, one.severity) for one in report.findings] == [("page.md", "info")]
+    fix(hub, report)
+    after = (repository.root / "knowledge/page.md").read_text("utf-8")
+    assert after == page.replace(short(text), short(f"---\ntags: [a]\n---\n{text}"))
+
+    repository.write("knowledge/price.md", "---\nstatus: superseded by price-2\n---\n# Price\n\nIt costs 3.\r\n")
+    found = repository.found()
+    assert "is superseded by price-2." in found["plain"].message
+
+
+def test_a_clone_without_its_history_is_said_to_be_one(repository):
+    repository.write("src/a.py", PYTHON.format(n=1))
+    repository.page("a", "src/a.py")
+    repository.commit()
+    repository.write("src/a.py", "x = 1\n")
+    repository.commit()
+    (repository.root / ".git/shallow").write_text(
+        subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=repository.root, capture_output=True, check=True, text=True
+        ).stdout
+    )
+    (note,) = repository.report()[1].notes
+    assert note == "project: 1 entries without a hash not compared, because the clone has no whole history."
+
+
+def test_no_program_of_the_repository_is_run(repository):
+    """A repository may name programs that git runs to read files, or to compare them."""
+    repository.write("src/a.py", PYTHON.format(n=1))
+    repository.write(".gitattributes", "* filter=evil diff=evil\n")
+    repository.page("a", "src/a.py::LIMIT_1")
+    repository.commit()
+    program = f"touch {repository.root}/ran; cat"
+    for key in (
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "filter.evil.process",
+        "diff.evil.textconv",
+        "diff.external",
+        "core.fsmonitor",
+        "core.pager",
+        "diff.evil.command",
+    ):
+        repository.git("config", key, program)
+    repository.edit("src/a.py", ("LIMIT_1 = 3", "LIMIT_1 = 4"))
+    assert repository.found().keys() == {"a"}
+    assert not (repository.root / "ran").exists()
+
+
+def test_keep_ends_with_1_if_something_may_be_untrue(repository, kbhub):
+    """A plain audit finds what it found before; what is only worth a look does not fail."""
+    repository.write("src/a.py", PYTHON.format(n=1))
+    repository.page("a", "src/a.py::LIMIT_1")
+    repository.commit()
+    assert kbhub("audit", "--keep", "--json", code=0).json["checks"] == [*KEPT]
+    repository.edit("src/a.py", ("LIMIT_1 = 3", "LIMIT_1 = 4"))
+    assert kbhub("audit", code=0)
+    assert "changed: `refs` names 'src/a.py::LIMIT_1', which changed since" in kbhub("audit", "--keep", code=1).out
+    assert kbhub("audit", "--keep", "--fail-on", "error", code=0)
