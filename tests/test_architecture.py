@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 262,
-    "lines": 66930,
-    "code lines": 46334,
+    "files": 260,
+    "lines": 66631,
+    "code lines": 46131,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47810,
+    "test lines": 47563,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

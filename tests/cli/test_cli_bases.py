@@ -10,7 +10,6 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from conftest import make_repository
 from kbhub.cli.commands.search import MACHINE_LIMIT
 
 NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\nafter\n\nTell them of the rollback.\n"
@@ -159,15 +158,6 @@ class Terminal(io.StringIO):
 
     def isatty(self):
         return True
-
-
-def test_pulling_passes_over_what_is_no_checkout(kbhub, environment):
-    assert kbhub("admin", "index", "--pull").code == 0
-    named = kbhub("admin", "index", "--pull", "notes")
-    assert "notes: not pulled. It is not a git checkout." in named.err
-    make_repository(environment.home / "notes")
-    pulled = json.loads(kbhub("admin", "index", "--pull", "--json").out)["pulled"]
-    assert {one["base"]: one["state"] for one in pulled} == {"project": "skipped", "notes": "skipped"}
 
 
 def test_long_text_goes_through_the_pager_of_a_terminal(kbhub, streams, environment, tmp_path):

@@ -13,10 +13,9 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange
 from kbhub.memory.files import FolderFiles, new_file, parse_memory
-from kbhub.memory.git_ref import MemoryIndex, RemoteRef, Tree
+from kbhub.memory.git_ref import Done, MemoryIndex, RemoteRef, Tree
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.versions import Gone, Version, merged, same
-from kbhub.sync.git_pull import Done
 
 REF = "refs/kbhub/memories"
 

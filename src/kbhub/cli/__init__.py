@@ -50,7 +50,7 @@ OLD = {
     **{name: f"doc {name}" for name in ("delete", "rename", "restore", "write")},
     **{name: f"team {name}" for name in ("publish", "pull")},
     **{name: f"admin {name}" for name in ("cleanup", "hooks", "index", "stop")},
-    **{name: f"dev {name}" for name in ("completion", "embed", "eval", "log", "rerank", "schema")},
+    **{name: f"dev {name}" for name in ("completion", "eval", "log", "schema")},
 }
 """Name of before → the present one; it works until the next release."""
 

@@ -5,9 +5,14 @@ What it holds is data of others: only plain files with fitting names are read, n
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
+from shutil import which
 from typing import Literal
 
 from pydantic import Field, ValidationError
@@ -17,7 +22,6 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.memory.files import MAX_FILE_BYTES
 from kbhub.memory.transfer import MOST_USES
-from kbhub.sync.git_pull import FETCH_SECONDS, SAFE, Done, Git, git_in
 from kbhub.values import struct
 from kbhub.workspace.memory_folders import common_directory, normal_origin
 
@@ -35,6 +39,48 @@ MOST_NAME_BYTES = 200
 _NAME = re.compile(r"\w[\w .,+'()&-]*\.md")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ENTRY = re.compile(r"(\d+) (\w+) ([0-9a-f]+) +(\d+|-)\t(.+)", re.DOTALL)
+
+FETCH_SECONDS = 120
+"""Timeout of a fetch over a slow line."""
+
+LOCAL_SECONDS = 30
+"""Timeout of git commands without network."""
+
+SHOWN_CHARACTERS = 300
+"""Length limit of git's error messages."""
+
+PROTOCOLS = "https:http:ssh:git:file"
+"""Protocols git may fetch with: none that runs a command chosen by the remote, such as `ext`."""
+
+SAFE = (
+    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.alternateRefsCommand="),
+    *("-c", "core.askPass=", "-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "log.showSignature=false"),
+    *("-c", "protocol.ext.allow=never"),
+)
+_QUIET = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": PROTOCOLS,
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GCM_INTERACTIVE": "never",  # Git Credential Manager would open a window
+    "LC_ALL": "C",
+}
+_SSH = "ssh -oBatchMode=yes"
+"""Never prompts; overrides `core.sshCommand` of the checkout."""
+
+_HARMLESS = re.compile(
+    r"core\.(hookspath|repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf"
+    r"|eol|safecrlf|longpaths|quotepath|sharedrepository|untrackedcache|commitgraph|sparsecheckout(cone)?)"
+    r"|remote\..*\.(url|fetch|pushurl|tagopt|prune|promisor|partialclonefilter|gh-resolved)"
+    r"|branch\..*\.(remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base)"
+    r"|user\.(name|email|signingkey)|init\.defaultbranch|pull\.(rebase|ff)|push\.(default|autosetupremote|followtags)"
+    r"|gc\.auto|commit\.gpgsign|fetch\.(prune|prunetags|parallel|writecommitgraph)|rerere\..*|color\..*"
+    r"|extensions\.(objectformat|partialclone|refstorage)|lfs\.repositoryformatversion",
+    re.DOTALL,
+)
+"""Harmless keys of a checkout's configuration, in lower case: none names a program, another file or a proxy that counts
+beside `SAFE`."""
+
 
 _Seconds = Field(0, ge=0, le=1 << 53)
 
@@ -67,6 +113,64 @@ class Tree:
     """Name → the object with its bytes."""
     foreign: tuple[str, ...] = ()
     """Names of entries that were left out."""
+
+
+@struct
+class Done:
+    """The result of a git command."""
+
+    ok: bool
+    out: str
+    """What it printed; bytes that are not UTF-8 as lone surrogates."""
+    why: str
+
+
+@struct
+class Git:
+    """Git in a checkout that nobody vouches for; no terminal, hook or program of the checkout's is used."""
+
+    program: str
+    folder: Path
+
+    def strange_settings(self) -> list[str]:
+        """Return the checkout's settings that may do harm; raise `KbhubError` if they cannot be read."""
+        settings = self.run("config", "--local", "--no-includes", "--list", "--name-only", "-z")
+        if not settings.ok:
+            raise KbhubError(f"git cannot read {self.folder}: {settings.why}")
+        keys = {key.lower() for key in settings.out.split("\0") if key}
+        return sorted(key for key in keys if not _HARMLESS.fullmatch(key))
+
+    def run(self, *arguments: str, data: bytes = b"", seconds: float = LOCAL_SECONDS) -> Done:
+        """Run a command, with `data` on standard input."""
+        try:
+            process = subprocess.Popen(  # noqa: S603 - git itself, with fixed options
+                [self.program, "--no-pager", *SAFE, *arguments],
+                cwd=self.folder,
+                env=_environment(self.folder),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # no terminal for ssh prompts; and its children are killed with it
+            )
+        except OSError as error:
+            return Done(ok=False, out="", why=error.strerror or str(error))
+        try:
+            out, errors = process.communicate(data, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return Done(ok=False, out="", why=f"it took longer than {seconds:g} s")
+        except BaseException:
+            _end(process)
+            raise
+        message = " ".join(errors.decode("utf-8", "replace").split())[:SHOWN_CHARACTERS]
+        return Done(process.returncode == 0, out.decode("utf-8", "surrogateescape"), message or "git did not say why")
+
+
+def git_in(folder: Path) -> Git | None:
+    """Return git for a folder, or None if it is not installed."""
+    git = which("git")
+    # A git in the working directory is untrusted.
+    return Git(git, folder) if git and os.path.isabs(git) else None  # noqa: PTH117
 
 
 @struct
@@ -214,3 +318,22 @@ def remote_ref(hub: Hub, remote: str | None, scope: Literal["project", "user"]) 
     is_folder = normal_origin(addresses[0]) is None
     receive = f"--receive-pack={shlex.join((git.program, *SAFE, 'receive-pack'))}"
     return RemoteRef(git, chosen, REFS[scope], (receive,) if is_folder else ())
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") and key != "SSH_ASKPASS"}
+    ssh = os.environ.get("GIT_SSH_COMMAND") or _SSH
+    # Git does not look for a repository above the base.
+    return {**kept, **_QUIET, "GIT_SSH_COMMAND": ssh, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill git and all its child processes."""
+    if hasattr(os, "killpg"):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    else:
+        process.kill()
+    process.communicate()

@@ -43,7 +43,6 @@ from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead
 from kbhub.sync.comparison import SyncReport
 from kbhub.sync.deleted_texts import change_keeping
 from kbhub.sync.freshness import sync
-from kbhub.sync.git_pull import Pull, pull
 from kbhub.types import Problem
 from kbhub.usage.gaps import MOST_QUERIES, close_gap, gaps_and_unanswered, list_gaps, maintain
 from kbhub.usage.reports import SHOWN, Cleared, Gaps, clear_log, show_log
@@ -52,10 +51,6 @@ from kbhub.values import counted
 if TYPE_CHECKING:
     from kbhub.sync.sync import Progress
 
-COMMIT_DIGITS = 10
-"""Hex digits shown of a commit id."""
-
-
 FINDINGS_SHOWN = 50
 """Findings shown as text by default: a few screens."""
 
@@ -63,7 +58,6 @@ FINDINGS_SHOWN = 50
 class IndexResult(Model):
     """What `kbhub admin index` did."""
 
-    pulled: tuple[Pull, ...] = Field((), description="One per base, with `--pull`.")
     reports: tuple[SyncReport, ...] = Field((), description="One per synced base.")
     failed: tuple[Problem, ...] = Field((), description="Bases that could not be indexed, and why.")
     interrupted: bool = Field(False, description="Whether Ctrl-C interrupted it.")
@@ -76,7 +70,6 @@ def index(
     full: bool = False,
     keep_deleted: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
     forget_deleted: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
-    pull: bool = False,
     transformer: bool = False,
     common: Common,
 ) -> Reply:
@@ -92,7 +85,6 @@ def index(
         full: Read every file again, even if it looks unchanged, and recompute every vector.
         keep_deleted: From now on, keep the text of files that match, so that it can be found after they are deleted.
         forget_deleted: Delete the kept text of files that match, and stop keeping it.
-        pull: First fetch and fast-forward your own bases that are git checkouts.
         transformer: Compute the vectors of `search.secondLook` now, about 20 per second; a server does it when idle.
 
     Returns:
@@ -108,7 +100,6 @@ def index(
     else:
         names = active_and_broken(hub)
     complain_all(change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
-    pulled = _pull_bases(hub, bases) if pull else ()
     reports: list[SyncReport] = []
     failed: list[Problem] = []
     interrupted = False
@@ -122,14 +113,14 @@ def index(
         interrupted = True
     if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
         _maintain_if_due(hub)
-    result = IndexResult(pulled=pulled, reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
+    result = IndexResult(reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
     hints: Sequence[str] = ()
     if interrupted:
         hints = ("Interrupted. The indexes are usable; run `kbhub admin index` again to continue.",)
     elif not names:
         empty = "No bases in the global config. Add one with `kbhub base add PATH`."
         hints = (empty,) if all_bases else nothing_active(hub)
-    incomplete = failed or not names or any(pull.state == "failed" for pull in pulled)
+    incomplete = failed or not names
     return Reply(
         result,
         "\n".join(text_of(sync_report(report)) for report in reports),
@@ -255,19 +246,6 @@ def doctor(*, fix: bool = False, common: Common) -> Reply:
     findings = (*diagnosis.findings, daemon_finding(DaemonFolder(hub.data)))
     diagnosis = diagnosis.model_copy(update={"findings": findings})
     return Reply(diagnosis, code=1 if any(finding.level == "error" for finding in diagnosis.findings) else 0)
-
-
-def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
-    """Fetch and fast-forward bases that are git checkouts of the user's, and report the outcome."""
-    pulled = []
-    for base in hub.select(names):
-        one = pull(hub, base)
-        pulled.append(one)
-        if one.state == "updated":
-            complain(f"{base.id}: pulled, now at {(one.after or '')[:COMMIT_DIGITS]}.")
-        elif one.message and (names or (base.path / ".git").exists()):
-            complain(f"{base.id}: not pulled. {one.message}")
-    return tuple(pulled)
 
 
 def _embed_ahead(hub: Hub, names: list[str]) -> None:

@@ -21,7 +21,9 @@ from kbhub.extensions.models.server import Deadline, Ollama, Prompt, StoredAnswe
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query.parser import normalise, parse_query, plain_words
+from kbhub.reading.reports import Finding
 from kbhub.search.hits import SCORE_DIGITS
+from kbhub.setup.doctor.bases import bad, ok
 from kbhub.types import MOST_HITS, Hit, Query, SearchResult, Signal
 from kbhub.values import struct
 from kbhub.workspace.settings import ExpansionSettings, RerankSettings
@@ -353,3 +355,33 @@ def write_answer(hub: Hub, model: str, request: WritingRequest, on_text: Callabl
     deadline = Deadline(hub.config().settings.answers.seconds, "answers.seconds")
     prompt = Prompt(request.system, request.prompt)
     return Ollama(hub.options.env).generate(model, prompt, deadline, most_tokens=request.max_tokens, on_text=on_text)
+
+
+CHECK_SECONDS = 3.0
+"""How long a server may take to answer a check."""
+
+
+def ollama_findings(hub: Hub) -> list[Finding]:
+    """Check each Ollama model that is switched on, except the embedder, which has its own check."""
+    settings = hub.config().settings
+    models: dict[str, list[str]] = {}
+    for model, setting in (
+        (settings.expansion.model if settings.expansion.enabled else None, "expansion"),
+        (settings.rerank.model if settings.rerank.enabled else None, "rerank"),
+        (settings.answers.model, "answers"),
+    ):
+        if model:
+            models.setdefault(model, []).append(setting)
+    server = Ollama(hub.options.env)
+    return [_finding(server, model, uses) for model, uses in models.items()]
+
+
+def _finding(server: Ollama, model: str, uses: list[str]) -> Finding:
+    purpose = " and ".join(f"`{use}`" for use in uses)
+    try:
+        server.digest(model, Deadline(CHECK_SECONDS))
+    except ModelUnavailable as error:
+        message = f"{purpose} cannot be used: {error}"
+        remedy = f"Fix that, or remove {purpose} from the config; kbhub works without it."
+        return bad("ollama", message, remedy)
+    return ok("ollama", f"{server.where} has {model!r}, for {purpose}")
