@@ -52,8 +52,13 @@ _NO_PARAGRAPH = re.compile(
 # Code spans keep their content; elsewhere strong emphasis, links, anchors and escapes lose their markup.
 _INLINE = re.compile(
     r"(?P<ticks>`{1,3})(?P<code>[^`]+)(?P=ticks)(?!`)|\*\*|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
-    r"|</?a(?:\s[^<>]*)?>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
+    r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
 )
+
+
+_ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.:]|[\w-]+=)[^{}]*\}$")
+_COMMENT = re.compile(r"<!--\s*(?:[\w-]+:[\w-]+\s+)?(.*?)\s*-->")
+"""A comment, or a short code of a site (`<!-- md:setting name -->`), whose last group is what readers see."""
 
 
 @struct(frozen=False)
@@ -285,12 +290,10 @@ class _Scanner:
 
 
 def heading_text(text: str) -> str:
-    """Return a heading as readers see it: on one line, without `{#id}` and the markup of emphasis, code and links."""
-    text = text[: 2 * MAX_HEADING_CHARS]
-    if text.endswith("}"):
-        brace = text.rfind("{")
-        if text[brace + 1 : brace + 2] in ("#", ".", ":"):
-            text = text[:brace]
+    """Return a heading as readers see it: on one line, without `{#id}`, comments and the markup within a line."""
+    text = _ATTRIBUTES.sub("", text[: 2 * MAX_HEADING_CHARS])
+    if "<!--" in text:
+        text = _COMMENT.sub("", text).strip() or _COMMENT.sub(r"\1", text)
     if not text.isalnum():
         text = _INLINE.sub(_unmarked, text)
     return " ".join(text.split())[:MAX_HEADING_CHARS]
