@@ -186,7 +186,7 @@ class TestHeadings:
             ("# [1.2.0] - 2024", (1, "[1.2.0] - 2024")), ("# Named {#anchor}", (1, "Named")),
             ("# Set {a, b}", (1, "Set {a, b}")), ('# <a name="x"></a>Anchored', (1, "Anchored")),
             (r"# snake\_case &lt;T&gt;", (1, "snake_case <T>")), ("# __init__", (1, "__init__")),
-            ('## 7.1.0 <small>March</small> { id="7.1.0" }', (2, "7.1.0 March")), ("# Use `<small>`", (1, "Use <small>")),
+            ('## 7.1 <small>May</small> { id="7.1" }', (2, "7.1 May")), ("# Use `<small>`", (1, "Use <small>")),
             ("# Why <!-- omit in toc -->", (1, "Why")), ("### <!-- md:setting config.x -->", (3, "config.x")),
         ],
     )  # fmt: skip

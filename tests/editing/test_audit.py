@@ -292,6 +292,11 @@ def test_orphans_have_no_link_and_no_tag(audited):
     assert [one.ref for one in report.findings] == ["alone.md", "self.md"]
 
 
+def test_a_page_of_a_documentation_site_is_no_orphan(audited):
+    files = {"docs/alone.md": "# Alone\n", "mkdocs.yml": "site_name: Shop\n"}
+    assert audited(files, checks=["orphans"]).findings == ()
+
+
 def test_tags_that_differ_by_case_or_plural_are_told_the_usual_form(audited):
     """What most documents write is right; words that only look like a plural are let be."""
     files = {f"{name}.md": "---\ntags: [runbook, https]\n---\n# X\n" for name in "abc"}

@@ -200,10 +200,16 @@ def outdated_memories(run: AuditRun) -> Iterator[Found]:
             yield Found(*by_ref[change.ref], what, remedy)
 
 
+SITES = ("docusaurus.config.js", "docusaurus.config.ts", "mkdocs.yml", "zensical.toml")
+"""Settings of a documentation site, in or above its pages, all of which its navigation shows."""
+
+
 @check("orphans", severity="info")
 def orphans(run: AuditRun, material: Material) -> Iterator[Found]:
-    """Find documents without links (including `related`) in or out, and without tags."""
-    base_id = material.base.id
+    """Find documents without links (including `related`) in or out, and without tags; not in a documentation site."""
+    base_id, folder = material.base.id, material.base.path
+    if any((top / name).is_file() for top in (folder, folder.parent) for name in SITES):
+        return
     linked = {link.path for link in material.links if link.by != "itself"}
     linked |= {
         link.goal[1]

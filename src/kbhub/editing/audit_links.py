@@ -18,7 +18,6 @@ from kbhub.index.references import ref_of
 from kbhub.reading.faults import Faults, ResolvedLink
 from kbhub.reading.graph import Edge, WrittenLink, graph_of
 from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, squashed, stem
-from kbhub.types import Document
 from kbhub.workspace.formats import is_markdown
 
 NEAR_ENOUGH = 0.7
@@ -28,13 +27,13 @@ _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
 _WIKILINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]")
 _ELEMENT = re.compile(r"<[^<>]*>")
 _ID = re.compile(r"""\b(?:id|name)\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s"'<>]+))""", re.IGNORECASE)
-_BRACES = re.compile(r"\{[^{}]*#([^\s{}]+)[^{}]*\}")
+_BRACES = re.compile(r"\{[^{}\n]*#([^\s{}]+)[^{}\n]*\}")
 _HTML_HEADING = re.compile(r"<h[1-6]\b[^<>]*>(.{1,500}?)</h[1-6]>", re.IGNORECASE | re.DOTALL)
 _BLOCK = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)\s*$")
 _NUMBERED = re.compile(r"(.+?)[-_](\d+)")
 _LEADING_NUMBER = re.compile(r"^[\d.\s)]+")
-_OTHER_MEANING = re.compile(r"L\d+(?:-L?\d+)?|:~:text=.*|page=\d+.*|top", re.DOTALL)
-"""Fragments other than headings: lines of a file, a text to highlight, a page, the top."""
+_OTHER_MEANING = re.compile(r"L\d+(?:-L?\d+)?|:~:text=.*|page=\d+.*|fn(?:ref)?:.*|top", re.DOTALL)
+"""Fragments other than headings: lines of a file, a text to highlight, a page, a footnote, the top."""
 
 
 NEAR_NAME = 0.75
@@ -59,7 +58,8 @@ class Anchors:
         self._headings: Counter[str] = Counter()
         for heading in (*(heading.text for heading in self._document.headings), *_HTML_HEADING.findall(text)):
             self._headings.update(filter(None, _anchor_forms(heading)))
-        self._named = set(_explicit(text, self._document))
+        ids = (next(group for group in match.groups() if group) for match in _ID.finditer(text))
+        self._named = {*ids, *_BRACES.findall(text)}
         self._blocks = {match[1] for line in self._document.lines if (match := _BLOCK.search(line))}
 
     def has(self, fragment: str) -> bool:
@@ -87,13 +87,6 @@ def _anchor_forms(heading: str) -> set[str]:
     """Return the forms of a heading: as written, as rendered, and without its number."""
     shown = _ELEMENT.sub("", _LINK.sub(r"\1", _WIKILINK.sub(r"\1", heading)))
     return {squashed(heading), squashed(shown), squashed(_LEADING_NUMBER.sub("", shown))}
-
-
-def _explicit(text: str, document: Document) -> list[str]:
-    anchors = [next(group for group in match.groups() if group) for match in _ID.finditer(text)]
-    for heading in document.headings:
-        anchors += (match[1] for match in _BRACES.finditer(document.lines[heading.line - 1]))
-    return anchors
 
 
 @check("links", "related", "headings", "ambiguous", "spelling", severity="info")
