@@ -1,11 +1,15 @@
 """The benchmarks' data maker and report: what `benchmarks/run.py` rests on. Nothing here is about time."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from kbhub.extensions.lab.corpus import Setup
+from kbhub.extensions.lab.datasets import load_dataset
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -76,3 +80,17 @@ def test_a_broken_bound_is_named_with_its_figure(bench):
     assert seen == 1
     assert lines[0].startswith("BROKEN recall@10")
     assert "0.5" in lines[0]
+
+
+def test_questions_are_asked_without_their_answers(bench, vault, tmp_path):
+    """Verdicts tell a base with the answer from the same one without it; nothing of the scratch bases is left."""
+    queries = [{"query": f"who keeps `{topic}_2` in mind", "expected": f"{topic}.md"} for topic in TOPICS]
+    (vault / "queries.jsonl").write_text("".join(f"{json.dumps(query)}\n" for query in queries))
+    setup = Setup({"HOME": str(tmp_path), "KBHUB_CACHE_DIR": str(tmp_path / "cache")})
+    (line,) = importlib.import_module("withheld").withhold(load_dataset(vault), ["hybrid"], setup)
+
+    _, documents, mode, auc, strong, *_, strong_without, _, _ = line.split()
+    assert (documents, mode) == (str(len(TOPICS)), "hybrid")
+    assert float(auc) > 0.5
+    assert float(strong_without) < float(strong)
+    assert not list((tmp_path / "cache").rglob("without-*"))

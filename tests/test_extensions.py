@@ -16,7 +16,6 @@ import kbhub
 from conftest import make_repository
 from kbhub.server.client import ServerExtension
 from kbhub.server.server import create_server
-from kbhub.ui.health import sections
 from kbhub.workspace.extensions import Extension
 from wheels import ROOT, UV, made, skip_without_index
 
@@ -103,13 +102,6 @@ def test_a_broken_extension_is_named_and_stops_nothing_and_one_of_a_repository_i
     assert "kbhub: The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in found.stderr
     assert "kbhub: The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in found.stderr
     assert "cloned" not in found.stderr
-
-
-def test_a_section_that_fails_is_left_out_of_health(monkeypatch):
-    shown = Extension(health=("nowhere:section", "builtins:len", "builtins:str"))
-    monkeypatch.setattr("kbhub.ui.health.extensions", lambda: (shown,))
-
-    assert sections(7) == ["7"]
 
 
 class Greeting(ServerExtension):

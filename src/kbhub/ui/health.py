@@ -13,14 +13,12 @@ import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
 from kbhub.errors import ConfigError
-from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.reading.reports import Status
 from kbhub.render.html import WIDTH
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
 from kbhub.ui.site import Site, site_of
-from kbhub.workspace.extensions import extensions, load
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -48,20 +46,8 @@ def health_page(request: Request) -> Response:
         title="Health",
         overview=_overview(site),
         diagnosis=examine(site.hub),
-        sections=sections(site.hub),
         width=WIDTH,
     )
-
-
-def sections(hub: Hub) -> list[str]:
-    """Return what extensions show; one that fails is left out with a warning."""
-    found = []
-    for name in (name for extension in extensions() for name in extension.health):
-        try:
-            found.append(load(name)(hub))
-        except Exception as error:  # noqa: BLE001 - foreign code may raise anything, and this page says what is wrong
-            log.warning("The section %r cannot be shown: %s. Update or uninstall its package.", name, error)
-    return found
 
 
 def _overview(site: Site) -> Status | None:

@@ -68,8 +68,6 @@ class Extension:
     """Command of the command line, in one or two words → its function, usage after the name, and a sentence on it."""
     groups: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """First of two words → its usage after the name, and its help."""
-    health: tuple[str, ...] = ()
-    """Each a function of the hub that returns a section of the page *Health*: HTML, in which texts are escaped."""
     searches: tuple[str, ...] = ()
     """Each a function of a search, the hub, `ExpansionSettings`, `RerankSettings` and a query that returns a
     `SearchResult`; it is called where one of the two is `enabled`."""

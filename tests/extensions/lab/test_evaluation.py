@@ -397,19 +397,3 @@ def test_what_is_not_of_longmemeval_is_named(evaluate, tmp_path, change, fault):
 
     assert fault in evaluate(tmp_path)[2]
     assert "no --bases" in evaluate(PUBLISHED, "--bases", "2")[2]
-
-
-def test_questions_are_asked_without_their_answers(vault, evaluate):
-    """Of a base with the answer and of the same without it, by size and mode; nothing of the scratch bases is left."""
-    _, out, _ = evaluate(vault, "--mode", "hybrid", "--mode", "keyword", "--without-answers", "--json")
-    dataset = json.loads(out)["datasets"][0]
-
-    assert [(row["mode"], row["documents"]) for row in dataset["withheld"]] == [
-        ("hybrid", dataset["documents"]),
-        ("keyword", dataset["documents"]),
-    ]
-    for row in dataset["withheld"]:
-        assert sum(row["answered_shares"].values()) == pytest.approx(1, abs=0.001)
-        assert row["withheld_shares"]["strong"] <= row["answered_shares"]["strong"]
-        assert row["auc"] > 0.5
-    assert "strong, left out" in evaluate(vault, "--mode", "hybrid", "--without-answers")[1]

@@ -9,5 +9,4 @@ dev eval | evaluate | [OPTIONS] [DATASET…]
 
 EXTENSION = Extension(
     commands=commands_in("kbhub.extensions.lab.commands:", _COMMANDS),
-    health=("kbhub.extensions.lab.text:health_section",),
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,7 +16,6 @@ from kbhub.extensions.lab.corpus import EvalMode, Setup, logged_dataset
 from kbhub.extensions.lab.datasets import load_dataset
 from kbhub.extensions.lab.measurement import Options
 from kbhub.extensions.lab.measurement import evaluate as measure
-from kbhub.extensions.lab.report import keep
 from kbhub.extensions.lab.text import evaluation_text
 from kbhub.hub import Hub
 from kbhub.search.pipeline import RANKING_SIGNALS
@@ -49,7 +46,6 @@ def evaluate(
     run: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     compare: Annotated[Path | None, Parameter(metavar="RUNFILE")] = None,
     min_ndcg10: Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))] = None,
-    without_answers: Annotated[bool, Parameter(group=RARE)] = False,
     fresh: Annotated[bool, Parameter(group=RARE)] = False,
     common: Common,
 ) -> Reply:
@@ -80,8 +76,6 @@ def evaluate(
         compare: Compare with a TREC run file by a paired randomisation test; with several runs, with the files of
             --run.
         min_ndcg10: Fail if nDCG@10 of hybrid (or of the given modes) is below this on any data set.
-        without_answers: Also run each query on bases of 10 to 1,000 documents, with and without its answer, and show
-            how well scores and verdicts tell the two apart.
         fresh: Rebuild the indexes.
 
     Returns:
@@ -109,7 +103,6 @@ def evaluate(
         run=run,
         compare=compare,
         floor=min_ndcg10,
-        without_answers=without_answers,
     )
     judged, unanswerable = [load_dataset(folder) for folder in datasets], [load_dataset(folder) for folder in none]
     if wordings and not any(query.wordings for dataset in judged for query in dataset.queries):
@@ -121,6 +114,4 @@ def evaluate(
         places = common.cache_dir, common.config
         setup = Setup(dict(os.environ), *places, fresh=fresh, transformer=transformer, progress=progress)
         report = measure(judged, unanswerable, options, setup)
-    with suppress(OSError):
-        keep(setup, report, time.time())
     return Reply(report, code=1 if report.below else 0)

@@ -1,9 +1,8 @@
-"""Run search modes over data sets and compute the metrics, also with the answers left out of the base."""
+"""Run search modes over data sets and compute the metrics."""
 
 from __future__ import annotations
 
 import math
-import random
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,20 +16,15 @@ from kbhub.errors import DatasetError, UsageError
 from kbhub.extensions.lab import report
 from kbhub.extensions.lab.corpus import (
     SEED,
-    Corpus,
     EvalMode,
     EvalPlan,
     QueryResult,
     ask,
-    ask_one,
     eval_folder,
-    eval_hub,
     open_corpus,
     sample,
-    sync_corpus,
-    write_document,
 )
-from kbhub.extensions.lab.datasets import SECTION_MARK, Dataset, EvalQuery, haystacks
+from kbhub.extensions.lab.datasets import Dataset, EvalQuery, haystacks
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -119,19 +113,6 @@ def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64
     return float((below + not_above).mean() / 2 / len(negative))
 
 
-SIZES = (10, 50, 200, 1000)
-"""Sizes, in documents, of the bases sampled from a data set; the whole data set is measured, too."""
-
-QUESTIONS = 60
-"""Maximum of questions per size; the random sample is the same in every run."""
-
-CUTS = {10: 40, 50: 10, 200: 4, 1000: 2}
-"""Number of document samples per size; with few documents, the choice matters more."""
-
-ANSWERS = 10
-"""A base keeps one of a question's relevant documents for every so many documents, and at least one."""
-
-
 DIGITS = 4
 """Decimal digits of metrics in a report; milliseconds have two."""
 
@@ -140,72 +121,6 @@ ANSWERED = ""
 
 WITHIN = "queries without an answer"
 """Name of the data set's own unanswerable queries as a source."""
-
-
-def withhold(
-    dataset: Dataset, queries: Sequence[EvalQuery], modes: Sequence[EvalMode], setup: Setup
-) -> tuple[report.WithheldFigures, ...]:
-    """Measure how well verdicts distinguish answered questions from the same questions without their answers.
-
-    `queries` have an answer. Bases are sampled from the data set. The mode `naive` is skipped, since it has no verdict.
-    """
-    figures: list[report.WithheldFigures] = []
-    chosen, total = sample(queries, QUESTIONS), len(dataset.documents)
-    for size in [*(size for size in SIZES if size < total), total]:
-        answers: dict[EvalMode, tuple[list[QueryResult], list[QueryResult]]] = {
-            mode: ([], []) for mode in modes if mode != "naive"
-        }
-        with tempfile.TemporaryDirectory(dir=eval_folder(setup), prefix="without-") as folder:
-            base, cuts = _ChangingBase(dataset, Path(folder), setup), CUTS.get(size, 1)
-            for asked, number in enumerate(sorted(range(len(chosen)), key=lambda number: number % cuts), 1):
-                generator = random.Random(f"{SEED} {size} {number % cuts}")  # noqa: S311 - a cut, no secret
-                for variant, documents in enumerate(base.variants(chosen[number], size, generator)):
-                    base.hold(documents)
-                    for mode, results in answers.items():
-                        results[variant].append(ask_one(base.corpus, dataset, chosen[number], EvalPlan(mode), 10))
-                if setup.progress:
-                    setup.progress(f"{dataset.name} without answers, {size} documents", asked, len(chosen))
-        figures += [
-            report.WithheldFigures(
-                documents=size,
-                mode=mode,
-                queries=len(answered),
-                auc=_auc(answered, withheld),
-                answered_shares=dict.fromkeys(("strong", "weak", "none"), 0.0) | _shares(answered),
-                withheld_shares=dict.fromkeys(("strong", "weak", "none"), 0.0) | _shares(withheld),
-            )
-            for mode, (answered, withheld) in answers.items()
-        ]
-    return tuple(figures)
-
-
-class _ChangingBase:
-    """A base whose documents change from question to question."""
-
-    def __init__(self, dataset: Dataset, folder: Path, setup: Setup) -> None:
-        self._documents = {document.id: document for document in dataset.documents}
-        self._folder, self._current = folder / "all", set[str]()
-        self._folder.mkdir()
-        hub = eval_hub({"all": self._folder}, folder / "index", len(self._documents), setup)
-        names = {("all", document.path): document.id for document in dataset.documents}
-        self.corpus = Corpus(hub, ("all",), names, 0, 0.0, ())
-
-    def variants(self, query: EvalQuery, size: int, generator: random.Random) -> tuple[set[str], set[str]]:
-        """Choose the documents of a base with the answer of a question, and of the same base without it."""
-        everything = size == len(self._documents)
-        relevant = {name.partition(SECTION_MARK)[0] for name in query.gold} & self._documents.keys()
-        without = set(self._documents if everything else generator.sample([*self._documents], size)) - relevant
-        answering = sorted(relevant)[: None if everything else max(1, size // ANSWERS)]
-        return without | set(answering), without
-
-    def hold(self, documents: set[str]) -> None:
-        """Make the base consist of these documents."""
-        for name in self._current - documents:
-            (self._folder / self._documents[name].path).unlink()
-        for name in documents - self._current:
-            write_document(self._folder, self._documents[name])
-        self._current = documents
-        sync_corpus(self.corpus.hub, ("all",))
 
 
 @struct
@@ -230,8 +145,6 @@ class Options:
     """File with an earlier run to compare with."""
     floor: float | None = None
     """Minimum nDCG@10 of the main modes."""
-    without_answers: bool = False
-    """Whether to ask each question also of bases without its answer."""
 
     def plans(self) -> list[EvalPlan]:
         """Return the plans to run on each data set."""
@@ -268,10 +181,8 @@ def evaluate(
     for name, count in Counter(dataset.name for dataset in datasets).items():
         if count > 1:
             raise UsageError(f"Two data sets are named {name!r}. Rename one, so that their results can be told apart.")
-    if any(dataset.haystacks for dataset in datasets) and (
-        unanswerable or options.parts > 1 or options.without_answers
-    ):
-        raise UsageError("Questions of LongMemEval have their own documents: no --bases, --none or --without-answers.")
+    if any(dataset.haystacks for dataset in datasets) and (unanswerable or options.parts > 1):
+        raise UsageError("Questions of LongMemEval have their own documents: no --bases or --none.")
     plans = options.plans()
     alone = len(datasets) == 1 and len(plans) == 1
     measurements = [_Measurement(dataset, unanswerable, options, setup, alone=alone) for dataset in datasets]
@@ -331,7 +242,6 @@ class _Measurement:
             gains="exponential" if dataset.exponential else "linear",
             unit="document" if dataset.sections is None else "section",
             runs=tuple(runs),
-            withheld=withhold(dataset, self.queries, options.modes, self.setup) if options.without_answers else (),
             notes=tuple(notes),
         )
 

@@ -1,11 +1,9 @@
-"""Reports of evaluations, and those of earlier runs."""
+"""Reports of evaluations, and run files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -13,16 +11,12 @@ from urllib.parse import quote, unquote
 from pydantic import Field
 
 from kbhub.errors import DatasetError
-from kbhub.extensions.lab.corpus import FOLDER, eval_folder
 from kbhub.extensions.lab.datasets import lines_of
 from kbhub.frozen import Model
-from kbhub.hub import Hub
-from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
-    from kbhub.extensions.lab.corpus import QueryResult, Setup
+    from kbhub.extensions.lab.corpus import QueryResult
 
 SCORE_STEP = 1e-6
 """Minimum difference between the scores of a query, because tools sort by score and must keep our order."""
@@ -74,17 +68,6 @@ class Verdicts(Model):
     unanswerable_shares: dict[str, float] = Field(description="Verdict → share of the queries without one.")
 
 
-class WithheldFigures(Model):
-    """How verdicts tell questions that a base answers from the same questions without their answers."""
-
-    documents: int = Field(description="Documents of the bases, the answer among them.")
-    mode: str = Field(description="As of a run.")
-    queries: int = Field(description="Questions, each asked with and without its answer.")
-    auc: float = Field(description="Chance that the best score with the answer is above one without.")
-    answered_shares: dict[str, float] = Field(description="Verdict → share of the questions, with the answer.")
-    withheld_shares: dict[str, float] = Field(description="Verdict → share of the questions, without the answer.")
-
-
 class RunFigures(Model):
     """One way to search, measured on one data set."""
 
@@ -112,7 +95,6 @@ class DatasetFigures(Model):
     gains: str = Field(description="`linear`, or `exponential` where a gain g is worth 2^g - 1.")
     unit: str = Field(description="What an answer is: `document` or `section`.")
     runs: tuple[RunFigures, ...] = Field(description="In the order asked for.")
-    withheld: tuple[WithheldFigures, ...] = Field((), description="With answers left out, by size of base and mode.")
     notes: tuple[str, ...] = Field((), description="What was left out.")
 
 
@@ -165,37 +147,3 @@ def run_file(file: Path, dataset: str, plan: str, *, alone: bool) -> Path:
 def _escaped(name: str) -> str:
     """Percent-encode whitespace and `%`, since spaces separate fields."""
     return _UNSAFE.sub(lambda match: quote(match.group()), name)
-
-
-REPORTS = "reports"
-
-MOST_REPORTS = 30
-"""Reports that are kept; the oldest go first."""
-
-
-@struct
-class KeptReport:
-    """An earlier report."""
-
-    made: str
-    """When, ISO 8601, UTC."""
-    report: EvalReport
-
-
-def keep(setup: Setup, report: EvalReport, now: float) -> None:
-    """Keep a report in the cache, in place of the oldest if there are many; `now` is seconds since the epoch."""
-    folder = private_directory(eval_folder(setup) / REPORTS)
-    name = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H%M%SZ")
-    write_atomically(folder / f"{name}.json", report.model_dump_json())
-    for old in sorted(folder.glob("*.json"))[:-MOST_REPORTS]:
-        old.unlink(missing_ok=True)
-
-
-def kept_reports(hub: Hub) -> list[KeptReport]:
-    """Return the kept reports, the latest first, without those of other versions."""
-    found = []
-    for file in sorted((hub.cache / FOLDER / REPORTS).glob("*.json"), reverse=True):
-        with suppress(OSError, ValueError):
-            made = datetime.strptime(file.stem, "%Y-%m-%dT%H%M%SZ").replace(tzinfo=UTC).isoformat(timespec="seconds")
-            found.append(KeptReport(made, EvalReport.model_validate_json(file.read_bytes())))
-    return found

@@ -1,11 +1,8 @@
-"""Tables of evaluations, for the terminal, and their section of the page *Health*."""
+"""Tables of evaluations, for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-
-from markupsafe import Markup
 
 from kbhub.extensions.lab.report import (
     Comparison,
@@ -14,11 +11,7 @@ from kbhub.extensions.lab.report import (
     Figures,
     RunFigures,
     Verdicts,
-    WithheldFigures,
-    kept_reports,
 )
-from kbhub.hub import Hub
-from kbhub.render.html import environment
 from kbhub.render.terminal import table, visible_line
 from kbhub.values import counted
 
@@ -41,7 +34,6 @@ SIGNIFICANT = 0.05
 FELL_BACK = "only part of this mode could run for {} of the queries, which have no vector."
 _TIMES = ("empty", "p50 ms", "p95 ms")
 _CHANGE = "Δ nDCG@10"
-_VERDICTS = ("strong", "weak", "none")
 
 
 def evaluation_text(report: EvalReport) -> str:
@@ -73,7 +65,6 @@ def _dataset(dataset: DatasetFigures) -> str:
     lines += [_changes(run, run.comparison) for run in dataset.runs if run.comparison and run.bases > 1]
     lines += [_changes(run, run.earlier) for run in dataset.runs if run.earlier]
     lines += [_verdicts(run, verdicts) for run in dataset.runs for verdicts in run.verdicts]
-    lines += [_withheld(dataset.withheld)] if dataset.withheld else []
     lines += [f"{run.name}: {FELL_BACK.format(run.fell_back)}" for run in dataset.runs if run.fell_back]
     remarks = ["\n".join(map(visible_line, text.split("\n"))) for text in (*lines[2:], *dataset.notes)]
     return "\n".join([*lines[:2], *remarks])
@@ -107,18 +98,6 @@ def _verdicts(run: RunFigures, verdicts: Verdicts) -> str:
     return text
 
 
-def _withheld(rows: Sequence[WithheldFigures]) -> str:
-    """Return a table of the verdicts with the answering document present and left out."""
-    heads = ["documents", "mode", "questions", "AUC"]
-    heads += [f"{verdict}, {case}" for case in ("answered", "left out") for verdict in _VERDICTS]
-    cells = []
-    for row in rows:
-        shares = [row.answered_shares[verdict] for verdict in _VERDICTS]
-        shares += [row.withheld_shares[verdict] for verdict in _VERDICTS]
-        cells.append([f"{row.documents:,}", row.mode, str(row.queries), *map(_share, (row.auc, *shares))])
-    return _table(heads, cells)
-
-
 def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items()) or "without a verdict"
 
@@ -140,12 +119,3 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [[visible_line(cell) for cell in row] for row in (heads, *rows)]
     numbers = frozenset(column for column, head in enumerate(heads) if column and head != "against")
     return "\n".join(table(cells, right=numbers))
-
-
-SHOWN_REPORTS = 5
-
-
-def health_section(hub: Hub) -> Markup:
-    """Show the latest evaluations; nothing before the first."""
-    template = environment().from_string((Path(__file__).parent / "health.html").read_text("utf-8"))
-    return Markup(template.render(evaluations=kept_reports(hub)[:SHOWN_REPORTS], now=hub.options.clock()))  # noqa: S704 - escaped
