@@ -25,6 +25,7 @@ NAMES = {
         "tool": "AfterTool",
         "compact": "PreCompress",
     },
+    "opencode": {**_CLAUDE_NAMES, "compact": "", "session-end": ""},
 }
 """The clients' names of our events."""
 
@@ -42,6 +43,7 @@ EDITS = {
         "replace",
         {"file_path": path, "old_string": "x = 1", "new_string": text, "instruction": "change it"},
     ),
+    "opencode": lambda path, text: ("edit", {"filePath": path, "oldString": "x = 1", "newString": text}),
 }
 """The tool of each client that changes a text in a file."""
 
@@ -50,6 +52,7 @@ READS = {
     "codex": lambda path: ("Bash", {"command": f"sed -n '1,80p' {path}"}),
     "copilot-cli": lambda path: ("view", {"path": path}),
     "gemini-cli": lambda path: ("read_file", {"file_path": path}),
+    "opencode": lambda path: ("read", {"filePath": path}),
 }
 """The tool of each client that reads a file."""
 
@@ -62,6 +65,8 @@ def payload(client, name, cwd, *, session=SESSION, transcript=None, source="star
         "cwd": str(cwd),
         "hook_event_name": NAMES[client][name],
     }
+    if client == "opencode":  # what our plugin sends
+        sent = {"session_id": session, "cwd": str(cwd)}
     if client in ("claude-code", "codex"):
         sent |= {"permission_mode": "default"}
     if client in ("copilot-cli", "gemini-cli"):

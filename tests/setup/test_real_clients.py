@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons import windows
+from daemons import until, windows
 from kbhub.hooks.inbox import waiting
 from kbhub.memory.changes import remember
 from kbhub.setup.clients import client_named
@@ -60,6 +60,7 @@ ASKED = {
     "codex": (lambda file: ("exec_command", {"cmd": f"cat {file}"}), ["exec", *SANDBOXED, PROMPT]),
     "gemini": (lambda file: ("read_file", {"file_path": file}), ["-m", "gemini-2.5-pro", "-p", PROMPT]),
     "copilot": (lambda file: ("view", {"path": file}), ["-p", PROMPT, "--allow-all-tools"]),
+    "opencode": (lambda file: ("read", {"filePath": file}), ["run", "-m", "fake/m", PROMPT]),
 }
 """Program → the tool that its model calls, its arguments."""
 
@@ -159,6 +160,10 @@ def model(account, environment, program):
             account.file(".codex/config.toml", FAKE_MODEL.format(address=address))
         if program == "gemini":
             account.file(".gemini/settings.json", json.dumps(GEMINI))
+        if program == "opencode":
+            options = {"baseURL": f"{address}/v1", "apiKey": "x"}
+            fake = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"m": {}}}
+            account.file(CLIENTS[program][2], json.dumps({"provider": {"fake": fake}, "autoupdate": False}))
         yield (
             server,
             {
@@ -173,6 +178,7 @@ def model(account, environment, program):
                 "COPILOT_PROVIDER_API_KEY": "x",
                 "COPILOT_MODEL": "gpt-5",
                 "COPILOT_OFFLINE": "true",
+                "OPENCODE_DISABLE_MODELS_FETCH": "1",
             },
         )
 
@@ -193,7 +199,8 @@ def test_a_real_client_runs_the_hooks_and_tells_its_model(shop, account, environ
         assert told in said
     assert "cents are integers" not in server.requests[0]
     if program != "copilot":  # it does not say where its log is
-        assert [one.text for one in waiting(shop)] == [PROMPT.splitlines()[1]]
+        until(lambda: waiting(shop) or program != "opencode")  # which does not wait for a hook at the end
+        assert [one.text.rstrip('"') for one in waiting(shop)] == [PROMPT.splitlines()[1]]
 
 
 def test_claude_code_shows_its_model_the_tools_without_a_search(account, environment):

@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from kbhub.hooks.events import CLIENTS
 from kbhub.setup.instructions import HOOKED
 from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import CLAUDE, CODEX, without_blanks
 
+CLIENTS = [hooked.client for hooked in HOOKED]
 FILES = {
     "claude-code": ".claude/settings.json",
     "codex": ".codex/hooks.json",

@@ -4,6 +4,8 @@ Sources, read in November 2026: code.claude.com/docs/hooks, developers.openai.co
 reference of Copilot CLI), geminicli.com/docs/hooks/reference; schemas in Codex 0.169; Claude Code 2.1, Copilot CLI 1.0
 and Gemini CLI 0.61. All send the names of Claude Code's fields, Copilot CLI where its events are written in PascalCase.
 
+opencode has plugins; ours (`setup/skill/opencode.js`) sends the same fields. Its log is in a database, by session.
+
 VS Code runs the hooks of Claude Code and Copilot CLI, Cursor those of Claude Code (code.visualstudio.com/docs,
 cursor.com/docs/agent/third-party-hooks), with some fields of their own.
 """
@@ -24,7 +26,7 @@ EventName = Literal["session-start", "subagent-start", "prompt", "tool", "compac
 
 EVENTS: tuple[EventName, ...] = get_args(EventName)
 
-HookClient = Literal["claude-code", "codex", "copilot-cli", "gemini-cli"]
+HookClient = Literal["claude-code", "codex", "copilot-cli", "gemini-cli", "opencode"]
 """A client whose hooks can add context."""
 
 CLIENTS: tuple[HookClient, ...] = get_args(HookClient)
@@ -44,8 +46,9 @@ _PATH_KEYS = frozenset(
 """Parameters of the clients' own tools that name files."""
 
 _TEXT_KEYS = frozenset(
-    ("old_string", "new_string", "old_str", "new_str", "content", "file_text", "new_source", "patch", "diff", "input")
-)
+    ("old_string", "new_string", "oldString", "newString", "old_str", "new_str", "content", "file_text", "new_source",
+     "patch", "patchText", "diff", "input")
+)  # fmt: skip
 """Parameters with the text of a change. What only reads, or runs, works on all of a file."""
 
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
@@ -97,6 +100,7 @@ _ANSWERED: Mapping[HookClient, Mapping[EventName, str]] = MappingProxyType(
         "codex": _CLAUDE,
         "copilot-cli": {**_CLAUDE, "tool": "PostToolUse"},
         "gemini-cli": {"session-start": "SessionStart", "prompt": "BeforeAgent", "tool": "AfterTool"},
+        "opencode": _CLAUDE,
     }
 )
 """The client's name of each event that takes an answer."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
+import apsw
 import filelock
 from pydantic import Field, ValidationError
 
@@ -19,6 +20,7 @@ from kbhub.frozen import Model
 from kbhub.hooks.events import Event, inert
 from kbhub.hooks.sessions import project_folder, session_log
 from kbhub.hub import Hub
+from kbhub.index.foreign_sessions import events, opencode_database, opened, stored_sessions
 from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import remember
 from kbhub.memory.files import read
@@ -123,7 +125,13 @@ LOCK_SECONDS = 5.0
 
 ID_DIGITS = 6
 
-_AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "copilot-cli": "Copilot CLI", "gemini-cli": "Gemini CLI"}
+_AGENTS = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "copilot-cli": "Copilot CLI",
+    "gemini-cli": "Gemini CLI",
+    "opencode": "opencode",
+}
 
 
 class Proposal(Model):
@@ -164,12 +172,25 @@ def log_of(hub: Hub, event: Event) -> Transcript:
     """Return the log of an event's session, without turns if there is none to read."""
     path = _log_path(hub, event)
     try:
+        if event.client == "opencode" and not hub.config().settings.read_only:
+            return _from_database(hub, event.session)
         if path and path.is_file() and not hub.config().settings.read_only:
             with path.open("rb") as file:
                 return read_transcript(path.name, file, hub.config().settings.limits.session_bytes)
     except (OSError, ValueError):  # a path that no system has
         pass
     return Transcript()
+
+
+def _from_database(hub: Hub, session: str) -> Transcript:
+    """Return a session of opencode, which keeps all of them in one database."""
+    transcript = Transcript()
+    with suppress(apsw.Error), opened(opencode_database(hub.options.env, hub.options.home)) as connection:
+        for one in stored_sessions(connection):
+            if one.id == session:
+                for number, record in enumerate(events(connection, one), 1):
+                    transcript.take(record, number)
+    return transcript
 
 
 def _log_path(hub: Hub, event: Event) -> Path | None:
@@ -197,7 +218,7 @@ def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, .
     with _changing(hub) as proposals:
         known = remembered | {wording(one.text) for one in proposals}
         made = [_proposal(hub, event, one) for one in found if wording(one.text) not in known]
-        new = [one for one in made if one.id not in session.proposed]
+        new = [one for one in made if one.id not in session.proposed][: max(0, MOST_PROPOSALS - len(session.proposed))]
         proposals += new
         del proposals[:-MOST_WAITING]
     if new:

@@ -53,6 +53,11 @@ _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
 SKILL = Path(__file__).parent / "skill" / "SKILL.md"
 """The skill as shipped with kbhub."""
 
+OPENCODE = SKILL.with_name("opencode.js")
+"""Our plugin of opencode, which has these instead of hooks."""
+
+OPENCODE_FILE = "{xdg}/opencode/plugins/kbhub.js"
+
 SUBAGENT = SKILL.with_name("kbhub-researcher.md")
 """The subagent, in the form that most clients take."""
 
@@ -319,6 +324,10 @@ def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str]
     """
     names = {client.name for client in clients}
     tasks = [_hooks_task(hooked, machine, argv, remove=remove) for hooked in HOOKED if hooked.client in names]
+    if "opencode" in names:
+        text = OPENCODE.read_text("utf-8").replace('["kbhub"]', json.dumps(argv), 1).encode()
+        file = machine.path(OPENCODE_FILE)
+        tasks.append(_file_task("hooks", "Hooks for opencode", file, text, machine, remove=remove))
     return [task for task in tasks if not remove or task.step.action != "nothing"]
 
 
@@ -338,6 +347,9 @@ def hooked_clients(
                 titles.append(title)
         if hooked.plugins and _has_plugin(hooked, machine, project):
             titles.append(f"{title}{BY_PLUGIN}")
+    with suppress(ConfigError):
+        if OURS in (content_of(machine.path(OPENCODE_FILE), MAX_BYTES) or b""):
+            titles.append("opencode")
     return tuple(titles)
 
 

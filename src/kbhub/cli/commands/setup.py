@@ -18,13 +18,14 @@ from kbhub.cli.console import confirmed, show_text, wants_colour
 from kbhub.cli.options import RARE, Common, Exact, Reply, command, hub_options
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
+from kbhub.hooks.events import CLIENTS as HOOK_CLIENTS
 from kbhub.hub import Hub
 from kbhub.render.setup import question, setup_report
 from kbhub.render.terminal import Painter, json_escaped
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine, this_platform
 from kbhub.setup.found import add_found, found
-from kbhub.setup.instructions import HOOKED, agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
+from kbhub.setup.instructions import agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
 from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
@@ -73,8 +74,8 @@ def setup(
         skill: Install a skill that says when and how to search, in clients that support skills.
         subagent: Install the subagent kbhub-researcher, which searches, reads and answers with refs, in Claude Code,
             Codex, Copilot CLI, Cursor, Gemini CLI and opencode. Without this option, kbhub asks you.
-        hooks: Register hooks, which give Claude Code, Codex, Copilot CLI and Gemini CLI the notes that matter for a
-            prompt or a file. Without this option, kbhub asks you.
+        hooks: Register hooks, which give Claude Code, Codex, Copilot CLI, Gemini CLI and opencode the notes that
+            matter for a prompt or a file. Without this option, kbhub asks you.
         own_process: Give each window a server of its own, instead of one process for all (`serve --connect`).
         no_server: Install the skill alone, which tells agents to use the command; register no server.
         remove: Undo what the same options set up.
@@ -133,7 +134,7 @@ def setup(
 
 def _wants_hooks(chosen: Sequence[Client]) -> bool:
     """Ask whether hooks are wanted, if a client has any."""
-    return bool({client.name for client in chosen} & {hooked.client for hooked in HOOKED}) and confirmed(HOOKS_QUESTION)
+    return any(client.name in HOOK_CLIENTS for client in chosen) and confirmed(HOOKS_QUESTION)
 
 
 def _found(common: Common) -> tuple[str, ...]:
