@@ -85,3 +85,21 @@ def test_the_hooks_run_what_the_project_has():
     assert all((BIN / program).exists() or (BIN / f"{program}.exe").exists() for program in programs)
     named = {part for hook in repository["hooks"] for part in hook["entry"].split() if part.startswith("tests/")}
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_what_the_pages_tell_others_to_run_fits_the_schemas(tmp_path):
+    """The workflow and the hook of the page on audits are whole, and safe."""
+    page = (ROOT / "docs/how-to/audit.md").read_text("utf-8")
+    blocks = {next(iter(yaml.safe_load(text))): text for text in re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)}
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    flow = tmp_path / ".github/workflows/audit.yml"
+    flow.write_text(blocks["name"], "utf-8")
+
+    for arguments in (
+        ("check-jsonschema", "--builtin-schema", "vendor.github-workflows", str(flow)),
+        ("zizmor", "--offline", "--no-progress", "--config", ".github/zizmor.yml", str(flow)),
+    ):
+        code, said = linted(*arguments)
+        assert code == 0, said
+    (repository,) = yaml.safe_load(blocks["repos"])["repos"]
+    assert [{*hook} >= {"id", "name", "entry", "language"} for hook in repository["hooks"]] == [True]

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from shutil import which
@@ -184,15 +184,15 @@ MOST_MOVES = 5
 """Moves of a file that are followed back."""
 
 
-def versions(root: Path, paths: Sequence[str]) -> dict[str, list[tuple[int, str]]] | None:
-    """Return path → time and hash of the commits that changed it, newest first, or None if git does not answer.
+def versions(root: Path, paths: Sequence[str]) -> dict[str, list[str]] | None:
+    """Return path → its versions, `COMMIT:PATH`, newest first, or None if git does not answer.
 
     Paths start at the git root. Commits that only moved a file are left out; those of its old path follow.
     """
-    found: dict[str, list[tuple[int, str]]] = {path: [] for path in paths}
-    names, moves = {path: path for path in paths}, set[tuple[int, str]]()
+    found: dict[str, list[str]] = {path: [] for path in paths}
+    names, moves = {path: path for path in paths}, set[str]()
     for _ in range(MOST_MOVES):
-        touched: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        touched: dict[str, list[str]] = defaultdict(list)
         wanted = sorted(set(names.values()))
         for start in range(0, len(wanted), FRESH_PATHS):
             specs = [f":(literal){path}" for path in wanted[start : start + FRESH_PATHS]]
@@ -201,13 +201,14 @@ def versions(root: Path, paths: Sequence[str]) -> dict[str, list[tuple[int, str]
             if log is None:
                 return None
             for commit, name in _changes(log):
-                touched[name].append((int(commit[1]), commit[2]))
-        before, earlier = {}, frozenset(moves)
+                touched[name] += [commit[2]] if commit[2] not in moves else []
+        before = {}
         for path, name in names.items():
-            found[path] += [one for one in touched[name] if one not in earlier]
-            if touched[name] and (old := _moved(root, touched[name][-1][1], "-M100%").get(name)):
-                moves.add(found[path].pop())
+            found[path] += [f"{commit}:{name}" for commit in touched[name]]
+            if touched[name] and (old := _moved(root, touched[name][-1], "-M100%").get(name)):
+                found[path].pop()
                 before[path] = old
+        moves |= {touched[names[path]][-1] for path in before}
         if not (names := before):
             break
     return found
@@ -215,14 +216,8 @@ def versions(root: Path, paths: Sequence[str]) -> dict[str, list[tuple[int, str]
 
 def moved_to(root: Path, path: str) -> str | None:
     """Return where git says that a file was moved, or None."""
-    start = path
-    for _ in range(MOST_MOVES):
-        commit = _git(root, "log", "-1", "--format=%H", "--no-renames", "--diff-filter=D", "--", f":(literal){path}")
-        targets = [new for new, old in _moved(root, (commit or "").strip(), "-M").items() if old == path]
-        if not targets:
-            break
-        path = targets[0]
-    return path if path != start else None
+    commit = _git(root, "log", "-1", "--format=%H", "--no-renames", "--diff-filter=D", "--", f":(literal){path}")
+    return next((new for new, old in _moved(root, (commit or "").strip(), "-M").items() if old == path), None)
 
 
 @lru_cache(maxsize=512)
@@ -239,40 +234,25 @@ def is_shallow(root: Path) -> bool:
     return (_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
 
 
-def commit_before(root: Path, moment: float) -> str | None:
-    """Return the hash of the last commit before a moment, or None."""
-    return _hash(_git(root, "rev-list", "-1", f"--before={int(moment)}", "HEAD"))
-
-
-@struct
-class StoredObject:
-    """A file or folder as git stores it."""
-
-    hash: str
-    kind: str
-    """`blob` or `tree`."""
-    size: int
-
-
-def stored_objects(root: Path, names: Sequence[str]) -> dict[str, StoredObject]:
-    """Return what names such as `COMMIT:PATH` stand for; those of nothing are left out."""
-    names = [name for name in names if "\n" not in name]
-    lines = (_git(root, "cat-file", "--batch-check", given="".join(f"{name}\n" for name in names)) or "").split("\n")
-    fields = ((name, line.split(" ")) for name, line in zip(names, lines, strict=False))
-    return {
-        name: StoredObject(one[0], one[1], int(one[2])) for name, one in fields if len(one) == 3 and one[2].isdecimal()
-    }
-
-
-def stored_bytes(root: Path, objects: Sequence[StoredObject]) -> dict[str, bytes]:
-    """Return hash → content of objects."""
-    data = _git(root, "cat-file", "--batch", given="".join(f"{one.hash}\n" for one in objects)) or ""
-    content, found, end = data.encode("utf-8", "surrogateescape"), {}, -1
-    for one in objects:
-        start = content.find(b"\n", end + 1) + 1
-        end = start + one.size
-        found[one.hash] = content[start:end]
-    return found
+def stored(root: Path, names: Iterable[str], most: int, budget: int) -> dict[str, bytes]:
+    """Return the contents of files by names, `COMMIT:PATH`; others, those with more bytes than `most`, and those beyond
+    the budget are left out. No path may lead out of the repository.
+    """
+    names, by_hash = [*dict.fromkeys(name for name in names if "\n" not in name)], dict[str, int]()
+    listing = _git(root, "cat-file", "--batch-check", given="".join(f"{name}\n" for name in names)) or ""
+    fields = {name: line.split(" ") for name, line in zip(names, listing.split("\n"), strict=False)}
+    fields = {name: one for name, one in fields.items() if len(one) == 3 and one[1] == "blob" and int(one[2]) <= most}
+    for digest, _, size in fields.values():
+        if budget >= int(size) and digest not in by_hash:
+            by_hash[digest], budget = int(size), budget - int(size)
+    given = "".join(f"{digest}\n" for digest in by_hash)
+    data = (_git(root, "cat-file", "--batch", given=given) or "").encode("utf-8", "surrogateescape") if given else b""
+    contents, end = dict[str, bytes](), -1
+    for digest, length in by_hash.items():
+        start = data.find(b"\n", end + 1) + 1
+        end = start + length
+        contents[digest] = data[start:end]
+    return {name: contents[one[0]] for name, one in fields.items() if one[0] in contents}
 
 
 def head_commit(folder: Path) -> str | None:

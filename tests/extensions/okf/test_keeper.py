@@ -12,6 +12,10 @@ import pytest
 from conftest import synced
 from kbhub.editing.audit import audit, fix
 from kbhub.editing.findings import KEPT
+from kbhub.memory.changes import remember
+from kbhub.types import Query
+from kbhub.usage.gaps import maintain
+from kbhub.usage.log import record
 
 START = 1_700_000_000
 """2023-11-14, 22:13."""
@@ -287,3 +291,34 @@ def test_keep_ends_with_1_if_something_may_be_untrue(repository, kbhub):
     assert kbhub("audit", code=0)
     assert "changed: `refs` names 'src/a.py::LIMIT_1', which changed since" in kbhub("audit", "--keep", code=1).out
     assert kbhub("audit", "--keep", "--fail-on", "error", code=0)
+
+
+def test_a_newer_memory_may_contradict_one_until_it_is_confirmed(environment, clock):
+    hub = environment.hub(clock=clock)
+    old = remember(hub, "The nightly backup of the orders runs at 02:00.").memory
+    clock.pass_days(1)
+    new = remember(hub, "The nightly backup of the orders now runs at 04:00.").memory
+    assert new.may_supersede == (old.id,)
+    (found,) = audit(hub, checks=["contradicted"]).findings
+    assert (found.ref, found.severity, found.others) == (old.ref, "warning", (new.ref,))
+    clock.pass_days(1)
+    remember(hub, old.text or "The nightly backup of the orders runs at 02:00.", id=old.id)
+    assert audit(hub, checks=["contradicted"]).findings == ()
+
+
+def test_a_gap_is_found_where_its_answer_belongs(environment, clock):
+    """In a page that answers in part; a question that no page is near is only noted."""
+    environment.write("knowledge/cache.md", "# Cache\n\nSessions are kept for an hour.\n")
+    hub = synced(environment, clock=clock)
+    for text in ("who restores backups and how long does it take", "who waters the office plants"):
+        for _ in range(6):
+            query = Query(text=text)
+            record(hub, hub.search(query), query, None)
+            clock.now += 600
+    maintain(hub)
+    environment.write("knowledge/backups.md", "# Backups\n\nBackups of the database are made every night.\n")
+    hub.sync()
+    report = audit(hub, checks=["gaps"])
+    assert [(one.path, one.severity, one.line) for one in report.findings] == [("backups.md", "info", 1)]
+    assert "'who restores backups and how long does it take', which was asked 6 times." in report.findings[0].message
+    assert "plants" in report.notes[0]

@@ -14,6 +14,7 @@ from kbhub.cli.commands.daemon import daemon_finding
 from kbhub.cli.console import complain, progress_bars
 from kbhub.cli.options import (
     Common,
+    Exact,
     Formats,
     Reply,
     Tables,
@@ -32,6 +33,7 @@ from kbhub.editing.findings import KEPT
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
+from kbhub.render.annotations import located, sarif_log, workflow_commands
 from kbhub.render.bases import sync_report
 from kbhub.render.documents import audit_report
 from kbhub.render.memories import gaps_report, maintained_lines, queries_report
@@ -172,6 +174,8 @@ def audit(
     fix: bool = False,
     dry_run: bool = False,
     fail_on: Literal["error", "warning", "info", "never"] | None = None,
+    sarif: Annotated[bool, Parameter(name="--sarif", negative="")] = False,
+    github: Annotated[bool, Parameter(name="--github", negative="")] = False,
     limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=0))] = None,
     common: Common,
 ) -> Reply:
@@ -180,8 +184,8 @@ def audit(
     Every finding says how to fix it. In a CI job, the exit code is 1 if there is an error, or a finding of --fail-on.
 
     Checks: links, related, headings, ambiguous, spelling, refs, front-matter, encoding, secrets, files, titles, tags,
-    duplicates, stale, orphans, memories, okf, changed. The last
-    one runs only with --keep or by name.
+    duplicates, stale, orphans, memories, okf, changed,
+    contradicted, gaps. The last three run only with --keep or by name.
 
     Example: kbhub audit --check links --check refs
 
@@ -189,10 +193,13 @@ def audit(
         bases: Ids of the bases to check (all active bases).
         check: Run only this check; may be repeated.
         okf: Run only the check okf, on bundles of the Open Knowledge Format or the named bases.
-        keep: Run the checks of what was true once: changed, stale, orphans, memories.
+        keep: Run the checks of what was true once, or is missing: changed, contradicted, gaps, stale,
+            orphans, memories.
         fix: Fix what is safe to fix in writable bases, then check again.
         dry_run: With --fix, show the changes without making them.
         fail_on: Exit with 1 if a finding has this severity or a higher one (error; with --keep, warning).
+        sarif: Print what is found in files of the repository as SARIF 2.1.0, for code scanning.
+        github: The same as annotations of a workflow on GitHub.
         limit: Maximum number of findings (50 as text, otherwise all).
 
     Returns:
@@ -200,6 +207,8 @@ def audit(
     """
     if dry_run and not fix:
         raise UsageError("--dry-run requires --fix.")
+    if (sarif or github) and (common.format() != "text" or sarif == github):
+        raise UsageError("--sarif and --github cannot be used with each other or another format.")
     check = (*check, *(("okf",) if okf else ()), *(KEPT if keep else ()))
     fail_on = fail_on or ("warning" if keep else "error")
     bring_in_step(hub)  # all of them, for links lead from one to another
@@ -215,12 +224,23 @@ def audit(
             if fixed.changes and not dry_run:
                 report = audit_documents(hub, bases, checks=check, progress=progress)
             report = report.model_copy(update={"fixed": fixed})
-    shown = report.cut(limit if limit is not None or common.format() != "text" else FINDINGS_SHOWN)
+    most = None if sarif or github or common.format() != "text" else FINDINGS_SHOWN
+    shown = report.cut(most if limit is None else limit)
     said = problem_lines(report.fixed.failed) if report.fixed else []
     said += [] if bases else broken_bases(hub)
     said += [] if hub.discovery().bases else nothing_active(hub)
     incomplete = bool(report.skipped) or not report.bases
-    return Reply(shown, notes=said, code=1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0)
+    code = 1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0
+    if sarif or github:
+        discovery = hub.discovery()
+        root = discovery.workspace.git_root or discovery.workspace.directory
+        folders = {base.id: base.path for base in discovery.bases}
+        here = [*located(shown, root, folders)]
+        if left := len(shown.findings) - len(here):
+            said = [*said, f"{counted(left, 'finding')} outside of the repository not shown."]
+        text = sarif_log(shown.checks, here) if sarif else workflow_commands(here)
+        return Reply(text=Exact(text), notes=[*report.notes, *said], code=code)
+    return Reply(shown, notes=said, code=code)
 
 
 @command(diagnosis_report, colour=True)

@@ -13,6 +13,10 @@ EXTENSION = Extension(
     commands=commands_in(f"{_HERE}.commands:", _COMMANDS),
     signals=(f"{_HERE}.bundles:SIGNAL",),
     pages=(f"{_HERE}.pages:RULES",),
-    keeps={"changed": ("pages whose `refs` or `sources` changed since they were verified", f"{_HERE}.keeper:CHANGED")},
+    keeps={
+        "changed": ("pages whose `refs` or `sources` changed since they were verified", f"{_HERE}.keeper:CHANGED"),
+        "contradicted": ("memories that a newer one may replace", f"{_HERE}.keeper:CONTRADICTED"),
+        "gaps": ("recurring questions that nothing answers, and where they belong", f"{_HERE}.keeper:GAPS"),
+    },
     audits={"okf": ("pages that do not follow the Open Knowledge Format", f"{_HERE}.conformance:CHECK")},
 )
