@@ -105,6 +105,7 @@ def test_an_excerpt_that_is_a_part_says_which():
     text = answer([hit(start_line=3, end_line=40, excerpt_line=20)])
 
     assert text.endswith("```\n   lines 20-22 shown")
+    assert answer([hit(start_line=1, end_line=40, whole=True)]).endswith("of before.\n```")
 
 
 @pytest.mark.parametrize("where", ["title", "headings", "ref", "excerpt", "outdated"])

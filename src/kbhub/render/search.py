@@ -134,7 +134,7 @@ def search_report(
         limit = model.FULL_ANSWER_BYTES if full else GLANCE_BYTES
         if number == 0:
             limit = model.FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES
-        lines = (hit.excerpt_line, hit.start_line, hit.end_line)
+        lines = None if hit.whole else (hit.excerpt_line, hit.start_line, hit.end_line)
         behind = result.verdict == "strong" and hit.score < NEARLY_AS_GOOD * result.hits[0].score
         quote = (
             None
