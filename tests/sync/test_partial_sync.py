@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kbhub.sync.sync
-from conftest import synced
+from conftest import make_repository, synced
 from kbhub.documents.walk import Limits
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
@@ -35,7 +35,7 @@ class Twice:
     def __init__(self, folder: Path, **more: object) -> None:
         self.base = Base(id="b", path=folder / "repo" / "notes", origin="config", **more)
         self.base.path.mkdir(parents=True)
-        (folder / "repo" / ".git").mkdir()
+        make_repository(folder / "repo")
         self.told, self.whole = (SqliteIndex(index_path(self.base, folder / name), "b") for name in ("told", "whole"))
         self.looks = Freshness()
         self.partial = 0
