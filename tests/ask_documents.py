@@ -33,15 +33,9 @@ ROLL_BACK = "Redeploy the tag before. A canary takes five minutes.\n\n```sh\nshi
 
 def passage(number=1, text=ROLL_BACK, **fields):
     values = {
-        "ref": f"runbooks/p{number}.md",
-        "docid": f"#{number:06x}",
-        "title": "Deploying",
-        "start_line": 10,
-        "end_line": 10 + text.count("\n"),
-        "score": 0.9,
-        "tier": "direct",
-        "reason": "score 0.90 ≥ 0.7",
-    }
+        "ref": f"runbooks/p{number}.md", "docid": f"#{number:06x}", "title": "Deploying", "start_line": 10,
+        "end_line": 10 + text.count("\n"), "score": 0.9, "tier": "direct", "reason": "score 0.90 ≥ 0.7",
+    }  # fmt: skip
     return Passage(number=number, text=text, **{**values, **fields})
 
 

@@ -325,13 +325,9 @@ def sync_and_ask(places: dict, words: str) -> dict:
     result, status = hub.search(Query(text=words)), hub.status()
     problems = [*status.problems, *(problem for base in status.bases for problem in base.problems)]
     return {
-        "errors": errors,
-        "said": said,
-        "refs": [hit.ref for hit in result.hits],
-        "notes": result.notes,
-        "skipped": [one.reason for one in result.skipped],
-        "problems": [problem.message for problem in problems],
-    }
+        "errors": errors, "said": said, "refs": [hit.ref for hit in result.hits], "notes": result.notes,
+        "skipped": [one.reason for one in result.skipped], "problems": [problem.message for problem in problems],
+    }  # fmt: skip
 
 
 def fill_up(places: dict, words: str, steps: list[int]) -> list[dict]:

@@ -7,13 +7,9 @@ from kbhub.hooks.events import CLIENTS, Event, event_of
 SESSION = "7f3c2a10-5d0e-4c3b-9a51-0b6f1c2d3e4f"
 
 _CLAUDE_NAMES = {
-    "session-start": "SessionStart",
-    "subagent-start": "SubagentStart",
-    "prompt": "UserPromptSubmit",
-    "tool": "PreToolUse",
-    "compact": "PreCompact",
-    "session-end": "SessionEnd",
-}
+    "session-start": "SessionStart", "subagent-start": "SubagentStart", "prompt": "UserPromptSubmit",
+    "tool": "PreToolUse", "compact": "PreCompact", "session-end": "SessionEnd",
+}  # fmt: skip
 NAMES = {
     "claude-code": _CLAUDE_NAMES,
     "codex": _CLAUDE_NAMES,

@@ -34,12 +34,9 @@ def anthropic(asked, tool):
 
 def responses(asked, tool):
     item = {
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
+        "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
         "content": [{"type": "output_text", "text": SAID, "annotations": []}],
-    }
+    }  # fmt: skip
     if tool and not any(one.get("type") == "function_call_output" for one in asked["input"]):
         called = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "status": "completed"}
         item = {**called, "name": tool[0], "arguments": json.dumps(tool[1])}

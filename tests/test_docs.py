@@ -20,14 +20,10 @@ from test_architecture import TREES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
-    ROOT / "SECURITY.md",
-    ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "examples").glob("*/README.md")),
+    ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*/README.md")),
     *sorted((ROOT / "plugins").rglob("README.md")),
-]
+]  # fmt: skip
 TROUBLESHOOTING = ROOT / "docs" / "how-to" / "troubleshooting.md"
 
 
@@ -113,13 +109,10 @@ def test_every_check_of_doctor_is_explained():
 def test_numbers_that_pages_explain_are_those_of_the_code():
     expected = {
         "docs/how-to/tuning.md": [
-            f"adds {AMOUNTS['title']:.1f}".replace("0.", "."),
-            f"name {AMOUNTS['identifier']:.1f}".replace("0.", "."),
+            f"adds {AMOUNTS['title']:.1f}".replace("0.", "."), f"name {AMOUNTS['identifier']:.1f}".replace("0.", "."),
             f"{1 - SEMANTIC_SHARE:.0%} words, {SEMANTIC_SHARE:.0%} vectors".replace("%", " %"),
-            f"age/{HALF_LIFE_DAYS:.0f} days",
-            f"{STRONG} and more".removeprefix("0"),
-            f"below {WEAK} nothing".replace("0.", "."),
-            f"up to {CHUNK_WORDS} words",
+            f"age/{HALF_LIFE_DAYS:.0f} days", f"{STRONG} and more".removeprefix("0"),
+            f"below {WEAK} nothing".replace("0.", "."), f"up to {CHUNK_WORDS} words",
         ],
         "docs/explanation/architecture.md": [
             f"{1 - SEMANTIC_SHARE:.0%} words and {SEMANTIC_SHARE:.0%} vectors".replace("%", " %"),
@@ -131,7 +124,7 @@ def test_numbers_that_pages_explain_are_those_of_the_code():
             f"({STRONG} and more)".replace("0.", "."),
             f"(below {WEAK})".replace("0.", "."),
         ],
-    }
+    }  # fmt: skip
     texts = {name: " ".join((ROOT / name).read_text("utf-8").split()) for name in expected}
 
     assert [(name, part) for name, parts in expected.items() for part in parts if part not in texts[name]] == []

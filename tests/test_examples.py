@@ -61,23 +61,17 @@ BASES = {
 """Example → queries, each with the document that a reader expects first."""
 
 QUERIES = [
-    ("how do we roll back a release", "runbooks/rollback.md"),
-    ("undo a deployment", "runbooks/rollback.md"),
-    ("can I deploy on friday afternoon", "runbooks/deploy.md"),
-    ("who gets paged for a SEV1", "runbooks/incident.md"),
-    ("swap my on-call shift", "on-call.md"),
-    ("branch name for a bug fix", "branch-naming.md"),
-    ("pagination cursor", "api-conventions.md"),
-    ("Idempotency-Key", "api-conventions.md"),
-    ("port 4000 is already in use", "local-setup.md"),
-    ("test credit card that is declined", "local-setup.md"),
+    ("how do we roll back a release", "runbooks/rollback.md"), ("undo a deployment", "runbooks/rollback.md"),
+    ("can I deploy on friday afternoon", "runbooks/deploy.md"), ("who gets paged for a SEV1", "runbooks/incident.md"),
+    ("swap my on-call shift", "on-call.md"), ("branch name for a bug fix", "branch-naming.md"),
+    ("pagination cursor", "api-conventions.md"), ("Idempotency-Key", "api-conventions.md"),
+    ("port 4000 is already in use", "local-setup.md"), ("test credit card that is declined", "local-setup.md"),
     ("rename a column without downtime", "database-migrations.md"),
     ("why not mongodb", "decisions/0001-postgres-not-mongodb.md"),
     ("turn a feature off for customers", "decisions/0003-feature-flags.md"),
-    ("what does windfall mean", "glossary.md"),
-    ("ローカル環境の構築", "ja/local-setup.md"),
+    ("what does windfall mean", "glossary.md"), ("ローカル環境の構築", "ja/local-setup.md"),
     ("文字化け", "ja/local-setup.md"),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

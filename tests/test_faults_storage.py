@@ -185,13 +185,10 @@ def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, c
         for path in (own, *own.rglob("*")):
             os.chown(path, faults.NOBODY, faults.NOBODY)
     {
-        "cache": cache,
-        "index": index_of(public.hub()),
-        "base": public.project / "knowledge",
-        "above the base": public.project,
-        "file": public.project / "knowledge/secret.md",
+        "cache": cache, "index": index_of(public.hub()), "base": public.project / "knowledge",
+        "above the base": public.project, "file": public.project / "knowledge/secret.md",
         "folder": public.project / "knowledge/inner",
-    }[closed].chmod(0)
+    }[closed].chmod(0)  # fmt: skip
     public_places = places(public) | {"project": public.project if closed != "above the base" else public.home}
     if closed == "above the base":
         config = '{"bases": {"notes": "~/notes", "shop": "%s"}, "repos": {"*": ["notes", "shop"]}}'

@@ -87,12 +87,8 @@ def test_the_project_is_left_as_it_is(environment, kbhub):
     environment.write("knowledge/a.md", "# Zebra\n")
     before = tree(environment.project)
     for arguments in (
-        ("admin", "index", "--full"),
-        ("search", "zebra"),
-        ("read", "a.md"),
-        ("status",),
-        ("base", "trust", "--list"),
-    ):
+        ("admin", "index", "--full"), ("search", "zebra"), ("read", "a.md"), ("status",), ("base", "trust", "--list"),
+    ):  # fmt: skip
         kbhub(*arguments, code=0)
 
     assert before == tree(environment.project)

@@ -38,18 +38,10 @@ def queries(choose: random.Random) -> list[Query]:
     """Give queries of every kind: words, questions, slips, filters, names, in each mode."""
     texts = [
         *(" ".join(choose.sample(WORDS, k=choose.randint(1, 4))) for _ in range(16)),
-        *(f"how do we {choose.choice(ENDINGS)} the {choose.choice(WORDS)}" for _ in range(8)),
-        *("deploiment", "depoly canary", "indxing", "rolback", "widgts", "latecies", "tokns bill", "kafak"),
-        *(
-            "tag:deploy",
-            "tag:index widget",
-            "-canary deploy",
-            '"same words stand"',
-            "path:d1 token",
-            "Note 17",
-            "zzzzyx",
-        ),
-    ]
+        *(f"how do we {choose.choice(ENDINGS)} the {choose.choice(WORDS)}" for _ in range(8)), "deploiment",
+        "depoly canary", "indxing", "rolback", "widgts", "latecies", "tokns bill", "kafak", "tag:deploy",
+        "tag:index widget", "-canary deploy", '"same words stand"', "path:d1 token", "Note 17", "zzzzyx",
+    ]  # fmt: skip
     modes = ("hybrid", "keyword", "semantic")
     return [Query(text=text, mode=mode, limit=10, explain=True) for text in texts for mode in modes]
 

@@ -36,12 +36,9 @@ from setup_machine import Account, make_account
 ROOT = Path(__file__).parent.parent
 PLUGINS = ROOT / "plugins"
 MANIFESTS = [
-    ROOT / "server.json",
-    *sorted(ROOT.glob(".*/**/marketplace.json")),
-    *sorted(PLUGINS.rglob("plugin.json")),
-    PLUGINS / "gemini-cli" / "gemini-extension.json",
-    PLUGINS / "bundle" / "manifest.json",
-]
+    ROOT / "server.json", *sorted(ROOT.glob(".*/**/marketplace.json")), *sorted(PLUGINS.rglob("plugin.json")),
+    PLUGINS / "gemini-cli" / "gemini-extension.json", PLUGINS / "bundle" / "manifest.json",
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -160,17 +160,9 @@ def test_the_tutorial_names_what_a_newcomer_needs():
     text = "\n".join(step.text for step in steps(PAGE.read_text("utf-8")) if isinstance(step, Command))
 
     needed = (
-        "init",
-        "search",
-        "ask",
-        "remember",
-        "recall",
-        "base add",
-        "base trust",
-        "setup --dry-run",
-        "status",
+        "init", "search", "ask", "remember", "recall", "base add", "base trust", "setup --dry-run", "status",
         "doctor",
-    )
+    )  # fmt: skip
     assert [name for name in needed if f"kbhub {name}" not in text] == []
 
 

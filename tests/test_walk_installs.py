@@ -42,17 +42,13 @@ def home(tmp_path):
     (tmp_path / "versions.txt").write_text(versions, "utf-8")
     bin_folders = [folder / ".local" / "bin", Path(UV).parent, Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin")]
     return {
-        "HOME": str(folder),
-        "PATH": os.pathsep.join(map(str, bin_folders)),
-        "UV_CACHE_DIR": cache,
-        "UV_PYTHON": sys.executable,
-        "UV_FIND_LINKS": "",
+        "HOME": str(folder), "PATH": os.pathsep.join(map(str, bin_folders)), "UV_CACHE_DIR": cache,
+        "UV_PYTHON": sys.executable, "UV_FIND_LINKS": "",
         "PIP_CONFIG_FILE": str(PIP_SETTINGS) if PIP_SETTINGS.is_file() else os.devnull,
         "PIP_CACHE_DIR": made(sys.executable, "-m", "pip", "cache", "dir").stdout.strip(),
-        "PIP_CONSTRAINT": str(tmp_path / "versions.txt"),
-        "UV_CONSTRAINT": str(ROOT / "constraints.txt"),
+        "PIP_CONSTRAINT": str(tmp_path / "versions.txt"), "UV_CONSTRAINT": str(ROOT / "constraints.txt"),
         "NO_COLOR": "1",
-    }
+    }  # fmt: skip
 
 
 def run(home, *command, folder=ROOT):

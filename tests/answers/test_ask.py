@@ -173,17 +173,13 @@ def test_ollama_writes_if_it_is_configured(environment, ollama, snapshot):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"say": lambda body: "I like cheese."}, "cites too little"),
-        ({"say": lambda body: ""}, "Ollama"),
+        ({"say": lambda body: "I like cheese."}, "cites too little"), ({"say": lambda body: ""}, "Ollama"),
         ({"say": lambda body: '{"answer": "Roll back first [1]."}'}, "cites too little"),
         ({"say": lambda body: body["messages"][1]["content"]}, "cites too little"),
-        ({"say": lambda body: "Roll back first [1]. " * 6000}, "did not stop"),
-        ({"models": {}}, "ollama pull"),
-        ({"raw": b"<html>"}, "Ollama"),
-        ({"busy": 99}, "Ollama"),
-        ({"drop": 99}, "Ollama"),
+        ({"say": lambda body: "Roll back first [1]. " * 6000}, "did not stop"), ({"models": {}}, "ollama pull"),
+        ({"raw": b"<html>"}, "Ollama"), ({"busy": 99}, "Ollama"), ({"drop": 99}, "Ollama"),
     ],
-)
+)  # fmt: skip
 def test_a_model_of_no_use_is_passed_over_and_the_answer_says_why(environment, ollama, change, told):
     opened = with_ollama(environment, ollama)
     for name, value in change.items():

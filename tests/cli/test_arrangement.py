@@ -96,16 +96,9 @@ def test_old_names_find_and_do_what_the_new_ones_do(environment, kbhub):
     environment.write("knowledge/crates.md", "---\ntags: [ops]\n---\n# Crates\n")
     kbhub("admin", "index", code=0)
     for old in (
-        "bases list",
-        "bases",
-        "context list",
-        "tags",
-        "tags ops --hops 0",
-        "trust --list",
-        "restore --list",
-        "hooks",
+        "bases list", "bases", "context list", "tags", "tags ops --hops 0", "trust --list", "restore --list", "hooks",
         "log",
-    ):
+    ):  # fmt: skip
         first, *rest = old.split()
         before, after = kbhub(first, *rest), kbhub(*OLD[first].split(), *rest)
         assert (before.code, before.out) == (after.code, after.out)

@@ -53,16 +53,9 @@ def test_documents_are_listed_by_base_folder_and_pattern(kbhub):
 
 
 LISTINGS = (
-    *(
-        ("ls",),
-        ("ls", "notes/nope"),
-        ("base", "list"),
-        ("base", "context", "list"),
-        ("status",),
-        ("search", "rollback"),
-    ),
-    *(("search", "--mode", "keyword", "zzzz"), ("read", "rollback.md")),
-)
+    ("ls",), ("ls", "notes/nope"), ("base", "list"), ("base", "context", "list"), ("status",), ("search", "rollback"),
+    ("search", "--mode", "keyword", "zzzz"), ("read", "rollback.md"),
+)  # fmt: skip
 
 
 def test_every_listing_is_valid_in_every_format(kbhub):

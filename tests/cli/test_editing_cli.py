@@ -64,20 +64,11 @@ def test_text_is_read_from_standard_input(kbhub, environment):
 
 def test_wrong_usage_is_one_line_and_code_2_and_a_refusal_code_1(kbhub):
     for line, code in (
-        *[
-            ("doc write x", 2),
-            ("doc write x --text a -", 2),
-            ("doc write a --mode update --set novalue", 2),
-            ("doc restore", 2),
-        ],
-        *[
-            ("doc write a --mode update --set x=null", 2),
-            ("doc restore a --list", 2),
-            ("doc restore --empty-older-than -1", 2),
-        ],
-        ("doc restore --list --empty-older-than 1", 2),
-        *[("doc write a --text x", 1), ("doc write ../x --text x", 1), ("doc delete none", 1)],
-    ):
+        ("doc write x", 2), ("doc write x --text a -", 2), ("doc write a --mode update --set novalue", 2),
+        ("doc restore", 2), ("doc write a --mode update --set x=null", 2), ("doc restore a --list", 2),
+        ("doc restore --empty-older-than -1", 2), ("doc restore --list --empty-older-than 1", 2),
+        ("doc write a --text x", 1), ("doc write ../x --text x", 1), ("doc delete none", 1),
+    ):  # fmt: skip
         done = kbhub(*line.split(), code=code)
         assert (done.out, done.err.count("\n")) == ("", 1), line
 

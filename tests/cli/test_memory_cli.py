@@ -93,18 +93,14 @@ def test_export_and_import_go_through_a_pipe(kbhub):
 
 def test_a_mistake_is_one_line_that_says_what_to_do(kbhub):
     for arguments, words, code in (
-        (["remember"], "Nothing to remember", 2),
-        (["remember", " "], "empty", 2),
-        (["remember", "-", "x"], "not both", 2),
-        (["remember", "--id", "nothing1"], "No memory 'nothing1'", 1),
+        (["remember"], "Nothing to remember", 2), (["remember", " "], "empty", 2),
+        (["remember", "-", "x"], "not both", 2), (["remember", "--id", "nothing1"], "No memory 'nothing1'", 1),
         (["remember", "x", "--scope", "shared"], '"shared": true', 2),
-        (["remember", "x", "--about", "no.md"], "no.md", 2),
-        (["recall"], "Nothing to search for", 2),
-        (["forget"], "--all", 2),
-        (["forget", "nothing1"], "No memory", 1),
+        (["remember", "x", "--about", "no.md"], "no.md", 2), (["recall"], "Nothing to search for", 2),
+        (["forget"], "--all", 2), (["forget", "nothing1"], "No memory", 1),
         (["memories", "import", "nothing.json"], "No such file", 2),
         (["memories", "move", "nothing"], "No memories found", 2),
-    ):
+    ):  # fmt: skip
         done, out, err = kbhub(*arguments)
 
         assert (done, out) == (code, "")

@@ -203,14 +203,10 @@ def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, kbhub):
 
 def test_braces_are_written_out():
     for text, refs in (
-        ("a.md", ["a.md"]),
-        ("{a}.md", ["{a}.md"]),
-        ("{a,b}.md", ["a.md", "b.md"]),
-        ("{a,b}/{c,d}.md", ["a/c.md", "a/d.md", "b/c.md", "b/d.md"]),
-        ("{a,b{c,d}}", ["a", "bc", "bd"]),
-        ("{a,}.md", ["a.md", ".md"]),
-        ("{a,b", ["{a,b"]),
-    ):
+        ("a.md", ["a.md"]), ("{a}.md", ["{a}.md"]), ("{a,b}.md", ["a.md", "b.md"]),
+        ("{a,b}/{c,d}.md", ["a/c.md", "a/d.md", "b/c.md", "b/d.md"]), ("{a,b{c,d}}", ["a", "bc", "bd"]),
+        ("{a,}.md", ["a.md", ".md"]), ("{a,b", ["{a,b"]),
+    ):  # fmt: skip
         assert sorted(refs) == sorted(expand_braces(text))
     with pytest.raises(UsageError, match="stands for more than"):
         expand_braces("{a,b}" * 40)

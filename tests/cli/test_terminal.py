@@ -27,30 +27,13 @@ STYLES = re.compile(r"\x1b\[[0-9;]*m")
 QUESTION = "how do I deploy a release to production"
 SHORT = (["search", "deploy"], ["ask", QUESTION], ["read", "runbooks/incident.md"], ["status"])
 OTHERS = (
-    *(
-        ["base", "list"],
-        ["ls"],
-        ["related", "runbooks/deploy.md"],
-        ["ls", "--tags"],
-        ["memories"],
-        ["recall", "deploys"],
-    ),
-    *(
-        ["audit"],
-        ["base", "context", "list"],
-        ["dev", "log"],
-        ["gaps"],
-        ["admin", "cleanup", "--dry-run"],
-        ["doctor"],
-        ["base", "trust", "--list"],
-    ),
-    *(
-        ["search", "deploy", "-C", "1", "--line-numbers"],
-        ["search", "deploy", "--explain"],
-        ["search", "--full", "flag"],
-    ),
-    *(["ask", "who won the world cup in brazil"], ["ask", QUESTION, "--budget", "900"], ["read", "nowhere/at/all.md"]),
-)
+    ["base", "list"], ["ls"], ["related", "runbooks/deploy.md"], ["ls", "--tags"], ["memories"],
+    ["recall", "deploys"], ["audit"], ["base", "context", "list"], ["dev", "log"], ["gaps"],
+    ["admin", "cleanup", "--dry-run"], ["doctor"], ["base", "trust", "--list"],
+    ["search", "deploy", "-C", "1", "--line-numbers"], ["search", "deploy", "--explain"],
+    ["search", "--full", "flag"], ["ask", "who won the world cup in brazil"], ["ask", QUESTION, "--budget", "900"],
+    ["read", "nowhere/at/all.md"],
+)  # fmt: skip
 
 
 @pytest.fixture

@@ -155,12 +155,9 @@ def test_input_required_result_prompt(ctx: Ctx) -> Any:
 
 
 PROMPTS = (
-    test_simple_prompt,
-    test_prompt_with_arguments,
-    test_prompt_with_embedded_resource,
-    test_prompt_with_image,
+    test_simple_prompt, test_prompt_with_arguments, test_prompt_with_embedded_resource, test_prompt_with_image,
     test_input_required_result_prompt,
-)
+)  # fmt: skip
 
 
 class OneWorkspace:

@@ -109,12 +109,9 @@ def test_restructuredtext_has_its_structure():
     assert document.fences == ((18, 22), (24, 26), (61, 62))
     assert document.tables == ((32, 36), (38, 44), (46, 49))
     assert links(document) == [
-        ("setup.rst", "", "setup", 11),
-        ("/guide/start.rst", "", "the guide", 11),
-        ("notes/a.rst", "", "notes", 16),
-        ("intro.rst", "", "intro", 57),
-        ("api/index.rst", "", "The API", 58),
-    ]
+        ("setup.rst", "", "setup", 11), ("/guide/start.rst", "", "the guide", 11), ("notes/a.rst", "", "notes", 16),
+        ("intro.rst", "", "intro", 57), ("api/index.rst", "", "The API", 58),
+    ]  # fmt: skip
     assert section(document, "Sub flag") == (28, 63)
 
 
@@ -258,21 +255,14 @@ def test_asciidoc_has_its_structure():
     assert document.tags == ("ops", "disk")
     assert document.front_matter == {"author": "Ann Author", "tags": "ops, disk", "description": "what it is about"}
     assert headings(document) == [
-        (1, "The manual", 2),
-        (2, "First part", 10),
-        (3, "Sub", 18),
-        (3, "Old style", 26),
-        (2, "Last", 39),
-    ]
+        (1, "The manual", 2), (2, "First part", 10), (3, "Sub", 18), (3, "Old style", 26), (2, "Last", 39),
+    ]  # fmt: skip
     assert document.fences == ((12, 16), (29, 31), (40, 42))
     assert document.tables == ((20, 24),)
     assert links(document) == [
-        ("setup.adoc", "first", "the setup", 8),
-        ("guide.adoc", "", "guide.adoc", 8),
-        ("notes/a.txt", "", "notes", 8),
-        ("other.adoc", "part", "there", 8),
-        ("parts/x.adoc", "", "parts/x.adoc", 33),
-    ]
+        ("setup.adoc", "first", "the setup", 8), ("guide.adoc", "", "guide.adoc", 8), ("notes/a.txt", "", "notes", 8),
+        ("other.adoc", "part", "there", 8), ("parts/x.adoc", "", "parts/x.adoc", 33),
+    ]  # fmt: skip
 
 
 def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else():
@@ -317,12 +307,9 @@ def test_yaml_front_matter_is_read_in_every_format():
 def test_a_title_stays_with_its_text_in_chunks():
     words = "word " * 290
     for name, title in (
-        ("a.rst", "~~~~~\nTitle\n~~~~~"),
-        ("a.rst", "Title\n~~~~~"),
-        ("a.org", "* Title"),
-        ("a.adoc", "== Title"),
+        ("a.rst", "~~~~~\nTitle\n~~~~~"), ("a.rst", "Title\n~~~~~"), ("a.org", "* Title"), ("a.adoc", "== Title"),
         ("a.txt", "Title\n*****"),
-    ):
+    ):  # fmt: skip
         document = read(name, f"{words}\n\n{title}\n\n{words}\n")
         chunks = chunk_document(document)
         assert [chunk.text.split("\n")[0] for chunk in chunks if "Title" in chunk.text] == [title.split("\n")[0]]

@@ -523,24 +523,17 @@ def test_many_names_are_judged_like_each_of_them(lines, prefix, names):
 
 
 REASONS = {
-    "a.md": None,
-    "sub/b.md": None,
-    "link.md": None,
-    "x.txt": None,
-    ".hidden.md": "it is hidden",
+    "a.md": None, "sub/b.md": None, "link.md": None, "x.txt": None, ".hidden.md": "it is hidden",
     ".obsidian/a.md": "the folder '.obsidian' is hidden",
     "node_modules/a.md": "folders called 'node_modules' are skipped",
     "a.png": "files of its kind are only taken if `include` names them",
     "big.md": r"it has 600 bytes, but the limit is 500",
     "drafts/a.md": r"'drafts' is excluded by 'drafts/' in exclude",
     "sub/log.md": r"'sub/log.md' is excluded by '\*.md' in .*/sub/.gitignore",
-    "build/a.md": r"'build' is excluded by '/build' in .*/base/.kbhubignore",
-    "out.md": "it is outside the base",
-    "../a.md": "it is outside the base",
-    "secret.md": "the folder '.obsidian' is hidden",
-    "folder/b.md": "the base has it as 'sub/b.md'",
-    "missing.md": r"it cannot be opened \(No such file",
-}
+    "build/a.md": r"'build' is excluded by '/build' in .*/base/.kbhubignore", "out.md": "it is outside the base",
+    "../a.md": "it is outside the base", "secret.md": "the folder '.obsidian' is hidden",
+    "folder/b.md": "the base has it as 'sub/b.md'", "missing.md": r"it cannot be opened \(No such file",
+}  # fmt: skip
 
 
 def test_what_keeps_a_file_out_is_said_in_words(folder, tmp_path):

@@ -237,15 +237,11 @@ def test_documents_without_title_or_text_are_told(audited):
     """A title that only the file name gives is none; a heading of the same words is one."""
     report = audited(
         {
-            "no-title.md": "Just text.\n",
-            "empty.md": "",
-            "only-front.md": "---\ntags: [a]\n---\n",
-            "fine.md": "# fine\n",
-            "named.md": "---\ntitle: named\n---\ntext\n",
-            "section.md": "## section\n",
+            "no-title.md": "Just text.\n", "empty.md": "", "only-front.md": "---\ntags: [a]\n---\n",
+            "fine.md": "# fine\n", "named.md": "---\ntitle: named\n---\ntext\n", "section.md": "## section\n",
         },
         checks=["titles"],
-    )
+    )  # fmt: skip
 
     assert [(one.ref, one.message) for one in report.findings] == [
         ("empty.md", "The document is empty."),
@@ -275,19 +271,12 @@ def test_stale_documents_are_told_once_for_their_gravest_reason(audited, environ
 def test_orphans_have_no_link_and_no_tag(audited):
     report = audited(
         {
-            "alone.md": "# Alone\n",
-            "self.md": "# Self\n\n[me](#self)\n",
-            "tagged.md": "---\ntags: [a]\n---\n# T\n",
-            "source.md": "# S\n\n[[goal]]\n",
-            "goal.md": "# G\n",
-            "related.md": "---\nrelated: [kin]\n---\n# R\n",
-            "kin.md": "# K\n",
-            "README.md": "# Readme\n",
-            "x/index.md": "# Index\n",
-            "overview.md": "# O\n",
+            "alone.md": "# Alone\n", "self.md": "# Self\n\n[me](#self)\n", "tagged.md": "---\ntags: [a]\n---\n# T\n",
+            "source.md": "# S\n\n[[goal]]\n", "goal.md": "# G\n", "related.md": "---\nrelated: [kin]\n---\n# R\n",
+            "kin.md": "# K\n", "README.md": "# Readme\n", "x/index.md": "# Index\n", "overview.md": "# O\n",
         },
         checks=["orphans"],
-    )
+    )  # fmt: skip
 
     assert [one.ref for one in report.findings] == ["alone.md", "self.md"]
 
@@ -358,12 +347,9 @@ def test_the_gravest_come_first_then_base_path_and_line(audited):
     report = audited(files)
 
     assert lines(report) == [
-        ("a.md", 3, "error", "links"),
-        ("b.md", 3, "error", "links"),
-        ("b.md", 5, "error", "links"),
-        ("b.md", 5, "warning", "headings"),
-        ("o.md", None, "info", "orphans"),
-    ]
+        ("a.md", 3, "error", "links"), ("b.md", 3, "error", "links"), ("b.md", 5, "error", "links"),
+        ("b.md", 5, "warning", "headings"), ("o.md", None, "info", "orphans"),
+    ]  # fmt: skip
 
 
 def test_a_limit_cuts_the_findings_and_not_the_counts(audited):

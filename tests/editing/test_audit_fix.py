@@ -36,15 +36,11 @@ def test_a_fix_replaces_the_faults_and_no_other_byte(vault):
     fixed = fix(hub, audit(hub))
 
     changes = (
-        (b"'Runbooks'", b"'runbook'"),
-        (b"- Guides/setup ", b"- guides/Setup "),
-        (b'"guides%2FSetup"', b'"guides/Setup"'),
-        (b'[x](Guides/setup.md "', b'[x](guides/Setup.md "'),
-        (b"(guides/Setup#part)", b"(guides/Setup.md#part)"),
-        (b"Setup.md.md", b"Setup.md"),
-        (b"<guides/Setup%2520two.md>", b"<guides/Setup two.md>"),
-        (b"[r]: GUIDES/", b"[r]: guides/"),
-    )
+        (b"'Runbooks'", b"'runbook'"), (b"- Guides/setup ", b"- guides/Setup "),
+        (b'"guides%2FSetup"', b'"guides/Setup"'), (b'[x](Guides/setup.md "', b'[x](guides/Setup.md "'),
+        (b"(guides/Setup#part)", b"(guides/Setup.md#part)"), (b"Setup.md.md", b"Setup.md"),
+        (b"<guides/Setup%2520two.md>", b"<guides/Setup two.md>"), (b"[r]: GUIDES/", b"[r]: guides/"),
+    )  # fmt: skip
     wanted = FRONT + BODY
     for before, after in changes:
         assert wanted.count(before) == 1

@@ -98,17 +98,12 @@ def test_what_is_there_has_no_fault(sources):
 def test_a_fault_says_what_it_is_and_what_was_meant(sources):
     """Nothing outside of the project is opened."""
     for entry, told in {
-        "../x.py": ("outside", ""),
-        "/etc/passwd": ("outside", ""),
-        "src/../secret.py": ("outside", ""),
-        "src/\0.py": ("outside", ""),
-        "shop.py": ("missing", "src/shop.py"),
-        "src/shops.py::Shop": ("missing", "src/shop.py"),
-        "src::Shop": ("missing", ""),
-        "src/big.py::x": ("unchecked", ""),
-        "src/shop.py::Whatever": ("named", ""),
+        "../x.py": ("outside", ""), "/etc/passwd": ("outside", ""), "src/../secret.py": ("outside", ""),
+        "src/\0.py": ("outside", ""), "shop.py": ("missing", "src/shop.py"),
+        "src/shops.py::Shop": ("missing", "src/shop.py"), "src::Shop": ("missing", ""),
+        "src/big.py::x": ("unchecked", ""), "src/shop.py::Whatever": ("named", ""),
         "src/shop.py::Shop::seller": ("undefined", "src/shop.py::Shop::sell"),
-    }.items():
+    }.items():  # fmt: skip
         fault = sources.fault(entry)
         assert (fault.state, fault.near) == told, entry
 

@@ -192,18 +192,9 @@ def test_without_a_project_base_a_base_must_be_named(shop):
 
 
 ESCAPING = [
-    "../out",
-    "a/../../out",
-    "a/../b",
-    "/etc/x",
-    "\\\\server\\x",
-    "C:\\x",
-    "c:x.md",
-    "~/x",
-    "x\0.md",
-    "",
+    "../out", "a/../../out", "a/../b", "/etc/x", "\\\\server\\x", "C:\\x", "c:x.md", "~/x", "x\0.md", "",
     "notes@../x",
-]
+]  # fmt: skip
 USELESS = [
     *("a//b", "a/./b", ".git/x", ".GIT/hooks/x", "git~1/x", ".kbhub.json", ".kbhubignore", ".hidden/x", ".hidden"),
     *("node_modules/x", "CON", "nul.md", "lpt1.txt.md", "aux /x", "folder./x", "folder /x", "x/ y", "x?.md", "a\\b"),
@@ -460,19 +451,12 @@ def test_changes_need_a_document_that_is_there(hub, shop):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {},
-        {"text": ""},
-        {"text": "x", "section": "A"},
-        {"text": "x", "based_on": "0123456789ab"},
-        {"text": "x", "mode": "append", "based_on": "abc"},
-        {"mode": "append"},
-        {"mode": "append", "front_matter": {"a": 1}},
-        {"mode": "update"},
-        {"mode": "update", "text": " \n"},
-        {"mode": "update", "section": "Log", "front_matter": {"a": 1}},
-        {"mode": "replace", "text": "x"},
+        {}, {"text": ""}, {"text": "x", "section": "A"}, {"text": "x", "based_on": "0123456789ab"},
+        {"text": "x", "mode": "append", "based_on": "abc"}, {"mode": "append"},
+        {"mode": "append", "front_matter": {"a": 1}}, {"mode": "update"}, {"mode": "update", "text": " \n"},
+        {"mode": "update", "section": "Log", "front_matter": {"a": 1}}, {"mode": "replace", "text": "x"},
     ],
-)
+)  # fmt: skip
 def test_arguments_that_cannot_be_meant_are_refused_in_words_of_every_edge(hub, shop, arguments):
     """Nothing is written; a person has no parameter of that name, an agent no option."""
     before = snapshot(shop.project / "knowledge")

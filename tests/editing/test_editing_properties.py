@@ -38,18 +38,8 @@ ENTRIES = st.sampled_from(
 )
 PARTS = ["# Title", "## Log", "### 2026", "## Other", "text", "more text", "", "", "- item", "* other", "| a | b |"]
 PARTS += [
-    "|---|---|",
-    "```",
-    "~~~",
-    "---",
-    "===",
-    "> quote",
-    "    code",
-    "<!-- c -->",
-    "Setext",
-    "{brace}",
-    "trailing  ",
-]
+    "|---|---|", "```", "~~~", "---", "===", "> quote", "    code", "<!-- c -->", "Setext", "{brace}", "trailing  ",
+]  # fmt: skip
 BODIES = st.lists(st.sampled_from(PARTS), max_size=14)
 ENDINGS = st.sampled_from(["\n", "\r\n", "\n", "\r\n", "\n", "\r\n", "\r"])
 FRAMES = [(b"", "utf-8"), (b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")]

@@ -97,12 +97,9 @@ def test_only_commands_that_ran_without_an_error_come_back(shop, environment, tm
 
 def test_commands_with_secrets_stay_out(shop, environment, tmp_path):
     secrets = (
-        *(
-            "deploy --to https://me:ghp_Zq3fT9xK2mVb7LwR5sYd8NcE1hJgP0aUtXiO@example.com",
-            "API_KEY=hunter22 make deploy",
-        ),
-        *("curl -u admin:hunter22 https://example.com", "mysql -phunter22 shop", "psql postgres://u:hunter22xY@h/db"),
-    )
+        "deploy --to https://me:ghp_Zq3fT9xK2mVb7LwR5sYd8NcE1hJgP0aUtXiO@example.com", "API_KEY=hunter22 make deploy",
+        "curl -u admin:hunter22 https://example.com", "mysql -phunter22 shop", "psql postgres://u:hunter22xY@h/db",
+    )  # fmt: skip
     said = "From now on use the token ghp_Zq3fT9xK2mVb7LwR5sYd8NcE1hJgP0aUtXiO for the releases of this repository."
     compacted(shop, environment, tmp_path, ("user", said), *(turn for one in secrets for turn in ran(one)))
 

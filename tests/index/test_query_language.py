@@ -118,14 +118,9 @@ def test_filters_are_read_with_their_operators():
     found = parse_query('n:>=3 n:1..5 n:">3" n:>x n:a..b age:<30d tags:#a', frozenset({"n"})).filters
 
     assert [(one.key, value.operator, value.text, value.upper) for one in found for value in one.values] == [
-        ("n", ">=", "3", ""),
-        ("n", "..", "1", "5"),
-        ("n", "=", ">3", ""),
-        ("n", "=", ">x", ""),
-        ("n", "=", "a..b", ""),
-        ("age", "<", "30d", ""),
-        ("tag", "=", "#a", ""),
-    ]
+        ("n", ">=", "3", ""), ("n", "..", "1", "5"), ("n", "=", ">3", ""), ("n", "=", ">x", ""),
+        ("n", "=", "a..b", ""), ("age", "<", "30d", ""), ("tag", "=", "#a", ""),
+    ]  # fmt: skip
 
 
 def test_the_text_to_compare_is_what_is_asked_in_words():

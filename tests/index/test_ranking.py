@@ -12,12 +12,9 @@ from kbhub.index.signatures import Postings
 def test_equal_scores_go_by_path_then_line_then_base():
     """Ties are decided the same way on every run and for every cut of a corpus."""
     places = {
-        (0, 7): ("z.md", 1, "y"),
-        (1, 1): ("b.md", 1, "x"),
-        (0, 2): ("a.md", 9, "y"),
-        (0, 1): ("a.md", 2, "y"),
+        (0, 7): ("z.md", 1, "y"), (1, 1): ("b.md", 1, "x"), (0, 2): ("a.md", 9, "y"), (0, 1): ("a.md", 2, "y"),
         (1, 2): ("a.md", 2, "x"),
-    }
+    }  # fmt: skip
     found = ranking_of([(key, 1, 2.0 if key == (0, 7) else 1.0) for key in places])
     asked = []
 

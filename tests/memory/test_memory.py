@@ -301,22 +301,13 @@ def test_all_that_fit_a_filter_are_found_however_many_there_are(hub):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"text": ""},
-        {"text": "a\0b"},
-        {"text": "x" * 100_001},
-        {"text": None},
-        {"text": "x", "tags": ["a b"]},
-        {"text": "x", "namespace": "a/*"},
-        {"text": "x", "about": ["nothing.md"]},
-        {"text": "x", "about": ["../../etc/passwd"]},
-        {"text": "x", "about": ["/etc/passwd"]},
-        {"text": "x", "scope": "shared"},
-        {"text": "x", "supersedes": ["unknown1"]},
-        {"text": "x", "id": "unknown1"},
-        {"id": "%"},
-        {"id": "../user/x.md"},
+        {"text": ""}, {"text": "a\0b"}, {"text": "x" * 100_001}, {"text": None}, {"text": "x", "tags": ["a b"]},
+        {"text": "x", "namespace": "a/*"}, {"text": "x", "about": ["nothing.md"]},
+        {"text": "x", "about": ["../../etc/passwd"]}, {"text": "x", "about": ["/etc/passwd"]},
+        {"text": "x", "scope": "shared"}, {"text": "x", "supersedes": ["unknown1"]}, {"text": "x", "id": "unknown1"},
+        {"id": "%"}, {"id": "../user/x.md"},
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_a_clear_error_and_changes_nothing(environment, hub, wrong):
     with pytest.raises((UsageError, MemoryNotFound)) as caught:
         remember(hub, wrong.pop("text", None), **wrong)

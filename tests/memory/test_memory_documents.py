@@ -90,16 +90,11 @@ def test_a_namespace_holds_itself_and_those_below_by_whole_segments():
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("# Releases need the VPN!", "releases-need-the-vpn"),
-        ("../../etc/passwd", "etc-passwd"),
-        (".hidden", "hidden"),
-        ("--all", "all"),
-        ("リリースには", "リリースには"),
-        ("!!!", "memory"),
-        ("x" * 300, "x" * 48),
-        ("CON", "con"),
+        ("# Releases need the VPN!", "releases-need-the-vpn"), ("../../etc/passwd", "etc-passwd"),
+        (".hidden", "hidden"), ("--all", "all"), ("リリースには", "リリースには"), ("!!!", "memory"),
+        ("x" * 300, "x" * 48), ("CON", "con"),
     ],
-)
+)  # fmt: skip
 def test_a_file_is_called_by_the_first_words(text, name):
     assert slug(text) == name
 
@@ -169,14 +164,11 @@ def test_a_change_leaves_everything_else_as_somebody_wrote_it(before, after):
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
-        (b"---\n{id: a, tags: [x]}\n---\nText.\n", "braces"),
-        (b"---\nid: a\n---\nCaf\xe9\n", "lose bytes"),
-        (b"Text\0.\n", "lose bytes"),
-        (b"---\nid: [\n---\nText.\n", "YAML"),
-        ("---\nid: 'a\u2028b'\n---\nText.\n".encode(), "line breaks"),
-        (b"x" * (MAX_FILE_BYTES + 1), "shorten"),
+        (b"---\n{id: a, tags: [x]}\n---\nText.\n", "braces"), (b"---\nid: a\n---\nCaf\xe9\n", "lose bytes"),
+        (b"Text\0.\n", "lose bytes"), (b"---\nid: [\n---\nText.\n", "YAML"),
+        ("---\nid: 'a\u2028b'\n---\nText.\n".encode(), "line breaks"), (b"x" * (MAX_FILE_BYTES + 1), "shorten"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_a_change_would_harm_is_refused(before, reason):
     with pytest.raises(WriteRefused, match=reason):
         changed_file("mine.md", parsed("mine.md", before), {"tags": ("c",)})
@@ -203,16 +195,10 @@ def test_a_file_without_front_matter_gets_one():
 @pytest.mark.parametrize(
     "front",
     [
-        "source: root",
-        "about: 1",
-        "supersedes: {a: b}",
-        "id: [1]",
-        "about_hash: x",
-        "created: 99999-01-01",
-        "created: 0001-01-01T00:00:00+05:00",
-        "created: 9999-12-31T23:59:59.999999+00:00",
+        "source: root", "about: 1", "supersedes: {a: b}", "id: [1]", "about_hash: x", "created: 99999-01-01",
+        "created: 0001-01-01T00:00:00+05:00", "created: 9999-12-31T23:59:59.999999+00:00",
     ],
-)
+)  # fmt: skip
 def test_front_matter_that_makes_no_sense_counts_as_missing(front):
     facts = parsed("some-name.md", f"---\n{front}\n---\ntext".encode()).facts
 
@@ -278,13 +264,10 @@ def test_a_contradiction_is_never_taken_for_a_repetition(one, other):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("use `a == b`", "use `a != b`"),
-        ("v1.2", "v12"),
-        ("set -e", "set +e"),
-        ("a<b", "a>b"),
+        ("use `a == b`", "use `a != b`"), ("v1.2", "v12"), ("set -e", "set +e"), ("a<b", "a>b"),
         ("Anna asks Bo", "Bo asks Anna"),
     ],
-)
+)  # fmt: skip
 def test_a_mark_or_the_order_can_make_a_difference(one, other):
     assert wording(one) != wording(other)
 

@@ -378,25 +378,17 @@ def test_what_kbhub_did_not_write_is_left_out(over_git, remote):
     tree_of(
         remote,
         [
-            (file, "index.json", json.dumps(index)),
-            (file, "good-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
-            ("120000", "link-aaaaaaa1.md", "/etc/passwd"),
-            ("100755", "run-aaaaaaa2.md", NOTE.format("aaaaaaa2")),
-            ("040000", "folder.md", None),
-            (file, ".hidden.md", "x"),
-            (file, "-option.md", "x"),
-            (file, "two\nlines.md", "x"),
-            (file, "script.py", "x"),
-            (file, "large-aaaaaaa3.md", "x" * 200_000),
-            (file, "binary-aaaaaaa4.md", "\x01\x02"),
-            (file, "empty-aaaaaaa5.md", NOTE.format("aaaaaaa5")[:-8]),
+            (file, "index.json", json.dumps(index)), (file, "good-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
+            ("120000", "link-aaaaaaa1.md", "/etc/passwd"), ("100755", "run-aaaaaaa2.md", NOTE.format("aaaaaaa2")),
+            ("040000", "folder.md", None), (file, ".hidden.md", "x"), (file, "-option.md", "x"),
+            (file, "two\nlines.md", "x"), (file, "script.py", "x"), (file, "large-aaaaaaa3.md", "x" * 200_000),
+            (file, "binary-aaaaaaa4.md", "\x01\x02"), (file, "empty-aaaaaaa5.md", NOTE.format("aaaaaaa5")[:-8]),
             (file, "path-aaaaaaa6.md", NOTE.format("../../aaaaaaa6")),
             (file, "broken-aaaaaaa7.md", "---\ntags: [a\n---\n\nBroken.\n"),
-            (file, "twin-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
-            (file, "surrogate.md", NOTE.format('"\\uD800"')),
+            (file, "twin-k7f3a9c2.md", NOTE.format("k7f3a9c2")), (file, "surrogate.md", NOTE.format('"\\uD800"')),
             (file, "latin-\udce9.md", "x"),
         ],
-    )
+    )  # fmt: skip
 
     done = one.sync()
 

@@ -92,12 +92,9 @@ def test_tags_and_namespaces_that_were_written_by_hand_come_in_as_they_are(envir
         ({"text": "alpha", "created": "9999-12-31T23:59:59-05:00"}, 2),
         ({"text": "alpha", "tags": ["x" * 70_000]}, 1),
         ({"text": "alpha", "about_hash": {str(number): "" for number in range(12_000)}}, 1),
-        ({"text": "alpha", "uses": -1}, 1),
-        ({"text": "alpha", "unknown": 1}, 1),
-        ({"id": "abcdefgh"}, 1),
-        (None, 1),
+        ({"text": "alpha", "uses": -1}, 1), ({"text": "alpha", "unknown": 1}, 1), ({"id": "abcdefgh"}, 1), (None, 1),
     ],
-)
+)  # fmt: skip
 def test_a_memory_that_cannot_be_taken_stops_no_other(hub, record, added):
     text = json.dumps({"format": "kbhub-memories", "version": 1, "memories": [record, {"text": "beta"}]})
 
@@ -171,12 +168,8 @@ def test_half_a_character_costs_its_memory_alone(hub):
 
 def test_broken_lines_are_named_and_stop_no_other(hub):
     lines = [
-        json.dumps(GRAPH[0]),
-        "{",
-        "[]",
-        '{"type": "entity"}',
-        '{"type": "entity", "name": "B", "observations": 3}',
-    ]
+        json.dumps(GRAPH[0]), "{", "[]", '{"type": "entity"}', '{"type": "entity", "name": "B", "observations": 3}',
+    ]  # fmt: skip
 
     done = import_(hub, "\n".join(lines))
 

@@ -109,15 +109,11 @@ def test_any_text_has_its_vector(quick, whole, text):
 def test_what_is_odd_has_its_vector(quick, whole):
     """Names of special tokens, other scripts, control characters, marks of JSON, endless words."""
     for text in (
-        *("", " ", "!", "?!", "x", "[UNK]", "[PAD] a", "a[b", "qqqqzzzz", "0123456789abcdef0123456789abcdef", "naïve"),
-        *("日本語", "Привет", "ж", "tab\there", "line\nbreak", "nul\0", "\ud800", "é", "“quoted”", "a " * 500, "don't"),
-        *('"', "\\", '":1,"', "snake_case::path", "#a1b2c3", "aa" * (LONGEST_WORD // 2)),
-        *(
-            "aa" * (LONGEST_WORD // 2) + "a",
-            "qz" * LONGEST_WORD,
-            " ".join(f"q{number}zx" for number in range(LOOK_UPS)),
-        ),
-    ):
+        "", " ", "!", "?!", "x", "[UNK]", "[PAD] a", "a[b", "qqqqzzzz", "0123456789abcdef0123456789abcdef", "naïve",
+        "日本語", "Привет", "ж", "tab\there", "line\nbreak", "nul\0", "\ud800", "é", "“quoted”", "a " * 500, "don't",
+        '"', "\\", '":1,"', "snake_case::path", "#a1b2c3", "aa" * (LONGEST_WORD // 2),
+        "aa" * (LONGEST_WORD // 2) + "a", "qz" * LONGEST_WORD, " ".join(f"q{number}zx" for number in range(LOOK_UPS)),
+    ):  # fmt: skip
         assert has_its_vector(quick, whole, text), text
         assert np.array_equal(packaged_embedder().embed_query(text), whole.embed([text])[0]), text
 

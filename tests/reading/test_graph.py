@@ -105,14 +105,10 @@ def test_what_leads_to_no_document_is_said(hub):
     left = [(one.status, one.target, one.line) for one in related(hub, "guides/deploy.md").left]
 
     assert [
-        ("broken", "nowhere", 8),
-        ("broken", "gone.md", 16),
-        ("broken", "nobase@x", 17),
-        ("outside", "../../../../elsewhere.md", 17),
-        ("file", "plan.png", 16),
-        ("file", "../deploy.sh", 16),
+        ("broken", "nowhere", 8), ("broken", "gone.md", 16), ("broken", "nobase@x", 17),
+        ("outside", "../../../../elsewhere.md", 17), ("file", "plan.png", 16), ("file", "../deploy.sh", 16),
         ("file", "../../src/main.py", 16),
-    ] == left
+    ] == left  # fmt: skip
 
 
 def test_nothing_outside_is_looked_at(environment):

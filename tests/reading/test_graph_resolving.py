@@ -12,12 +12,9 @@ PATHS = [
     *("workflow/branch-naming.md", "dotted/v1.2.md"),
 ]
 NAMES = [
-    ("b/only one.md", "The Only One"),
-    ("b/only one.md", "Solo"),
-    ("a/x.md", "Twin"),
-    ("b/note.md", "Twin"),
+    ("b/only one.md", "The Only One"), ("b/only one.md", "Solo"), ("a/x.md", "Twin"), ("b/note.md", "Twin"),
     ("c/page.markdown", "CI/CD: how"),
-]
+]  # fmt: skip
 TABLE = PathTable(PATHS, NAMES)
 
 
@@ -29,33 +26,14 @@ def led(source, target, kind):
 def test_a_path_is_one_from_the_documents_folder():
     """Markdown links go by path, with or without ending and case; a folder has a page; nothing leads out."""
     for target, path in {
-        "note.md": "a/note.md",
-        "./note.md": "a/note.md",
-        "../note.md": "note.md",
-        "/b/note.md": "b/note.md",
-        "/note.md": "note.md",
-        "deep/note": "a/deep/note.md",
-        "b/note.md": "b/note.md",
-        "../b/only one.md": "b/only one.md",
-        "../b/ONLY One.md": "b/only one.md",
-        "../b/Cafe\u0301.md": "b/Café.md",
-        "../c": "c/index.md",
-        "../c/": "c/index.md",
-        "../d": "d/README.md",
-        "..": "README.md",
-        "/": "README.md",
-        "../c/page": "c/page.markdown",
-        "../e/plan.txt": "e/plan.txt",
-        "only one.md": "b/only one.md",
-        "": "a/x.md",
-        "v1.2": "dotted/v1.2.md",
-        "../../note.md": None,
-        "/b/../../note.md": None,
-        "./only one.md": None,
-        "The Only One": None,
-        "../e/plan": None,
-        "gone.md": None,
-    }.items():
+        "note.md": "a/note.md", "./note.md": "a/note.md", "../note.md": "note.md", "/b/note.md": "b/note.md",
+        "/note.md": "note.md", "deep/note": "a/deep/note.md", "b/note.md": "b/note.md",
+        "../b/only one.md": "b/only one.md", "../b/ONLY One.md": "b/only one.md", "../b/Cafe\u0301.md": "b/Café.md",
+        "../c": "c/index.md", "../c/": "c/index.md", "../d": "d/README.md", "..": "README.md", "/": "README.md",
+        "../c/page": "c/page.markdown", "../e/plan.txt": "e/plan.txt", "only one.md": "b/only one.md", "": "a/x.md",
+        "v1.2": "dotted/v1.2.md", "../../note.md": None, "/b/../../note.md": None, "./only one.md": None,
+        "The Only One": None, "../e/plan": None, "gone.md": None,
+    }.items():  # fmt: skip
         assert path == led("a/x.md", target, "markdown"), target
 
 
@@ -65,16 +43,11 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
     table = PathTable(paths, (), [("docs/native-setup.md", "/native/setup"), ("docs/b.md", "bee")])
     inner = PathTable(path.removeprefix("docs/") for path in paths)
     leads = {
-        "/adr/cache": "docs/adr/0003-cache.mdx",
-        "./cache": "docs/adr/0003-cache.mdx",
-        "/guides/": "docs/guides/index.md",
-        "/docs/cli/plan": "docs/cli/plan.md",
-        "../../cli/plan": "docs/cli/plan.md",
-        "/native/setup": "docs/native-setup.md",
-        "../bee": "docs/b.md",
-        "/plan": None,
-        "../../../../b": None,
-    }
+        "/adr/cache": "docs/adr/0003-cache.mdx", "./cache": "docs/adr/0003-cache.mdx",
+        "/guides/": "docs/guides/index.md", "/docs/cli/plan": "docs/cli/plan.md",
+        "../../cli/plan": "docs/cli/plan.md", "/native/setup": "docs/native-setup.md", "../bee": "docs/b.md",
+        "/plan": None, "../../../../b": None,
+    }  # fmt: skip
     found = {target: table.resolve("docs/adr/0004-queue.md", target, "markdown") for target in leads}
 
     assert leads == {target: one and one.path for target, one in found.items()}
@@ -86,22 +59,11 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
 def test_a_wikilink_is_a_path_from_the_root_or_a_name():
     """Exact path first, then relative, then file name, title and alias."""
     for target, path in {
-        "note": "note.md",
-        "b/note": "b/note.md",
-        "deep/note": "a/deep/note.md",
-        "./note": "a/note.md",
-        "../b/note": "b/note.md",
-        "only one": "b/only one.md",
-        "Only One.md": "b/only one.md",
-        "the only one": "b/only one.md",
-        "SOLO": "b/only one.md",
-        "CI/CD: how": "c/page.markdown",
-        "branch-naming": "workflow/branch-naming.md",
-        "c": "c/index.md",
-        "ly one": None,
-        "plan": None,
-        "": "a/x.md",
-    }.items():
+        "note": "note.md", "b/note": "b/note.md", "deep/note": "a/deep/note.md", "./note": "a/note.md",
+        "../b/note": "b/note.md", "only one": "b/only one.md", "Only One.md": "b/only one.md",
+        "the only one": "b/only one.md", "SOLO": "b/only one.md", "CI/CD: how": "c/page.markdown",
+        "branch-naming": "workflow/branch-naming.md", "c": "c/index.md", "ly one": None, "plan": None, "": "a/x.md",
+    }.items():  # fmt: skip
         assert path == led("a/x.md", target, "wikilink"), target
 
 
@@ -128,13 +90,9 @@ def test_a_title_that_two_documents_have_is_ambiguous():
 def test_an_entry_of_related_is_a_path_from_the_root():
     """Without ending; then it is relative to its document, then a name."""
     for target, path in {
-        "workflow/branch-naming": "workflow/branch-naming.md",
-        "note": "note.md",
-        "deep/y": "a/deep/y.md",
-        "Solo": "b/only one.md",
-        "../b/note": "b/note.md",
-        "c": "c/index.md",
-    }.items():
+        "workflow/branch-naming": "workflow/branch-naming.md", "note": "note.md", "deep/y": "a/deep/y.md",
+        "Solo": "b/only one.md", "../b/note": "b/note.md", "c": "c/index.md",
+    }.items():  # fmt: skip
         assert path == led("a/x.md", target, "related"), target
 
 

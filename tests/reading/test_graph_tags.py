@@ -29,14 +29,9 @@ def test_tags_are_listed_with_their_documents_counted(hub):
     found = tags(hub)
 
     assert [
-        ("ops", 3, 3, 0),
-        ("team", 2, 0, 0),
-        ("team/blue", 1, 1, 1),
-        ("team/blue/sky", 1, 1, 2),
-        ("team/red", 1, 1, 1),
-        ("2024", 1, 1, 0),
-        ("draft", 1, 1, 0),
-    ] == [(one.tag, one.count, one.own, one.depth) for one in found.tags]
+        ("ops", 3, 3, 0), ("team", 2, 0, 0), ("team/blue", 1, 1, 1), ("team/blue/sky", 1, 1, 2),
+        ("team/red", 1, 1, 1), ("2024", 1, 1, 0), ("draft", 1, 1, 0),
+    ] == [(one.tag, one.count, one.own, one.depth) for one in found.tags]  # fmt: skip
     assert (7, 4) == (found.total, found.tagged)
 
 
@@ -55,16 +50,10 @@ def test_the_most_frequent_are_listed_first_or_all(hub):
 def test_documents_that_have_any_of_some_tags(hub):
     """Several names mean any of them, and a tag those under it; case does not matter."""
     for names, found in (
-        ("ops", ["a.md", "b.md", "d.md"]),
-        ("#OPS", ["a.md", "b.md", "d.md"]),
-        ("team", ["a.md", "b.md"]),
-        ("team/blue", ["b.md"]),
-        ("team/*", ["a.md", "b.md"]),
-        ("draft team/red", ["a.md", "notes@x.md"]),
-        ("*", ["a.md", "b.md", "d.md", "notes@x.md"]),
-        ("2024", ["notes@x.md"]),
-        ("inline", []),
-    ):
+        ("ops", ["a.md", "b.md", "d.md"]), ("#OPS", ["a.md", "b.md", "d.md"]), ("team", ["a.md", "b.md"]),
+        ("team/blue", ["b.md"]), ("team/*", ["a.md", "b.md"]), ("draft team/red", ["a.md", "notes@x.md"]),
+        ("*", ["a.md", "b.md", "d.md", "notes@x.md"]), ("2024", ["notes@x.md"]), ("inline", []),
+    ):  # fmt: skip
         result = tags(hub, names.split(), hops=0)
         assert found == [one.ref for one in result.documents]
         assert (len(found), len(found)) == (result.tagged, result.total)

@@ -53,20 +53,14 @@ def read(hub, ref):
 
 def test_a_ref_says_what_part_is_wanted():
     for text, meaning in {
-        "a.md": ParsedRef("a.md"),
-        "a.md:12": ParsedRef("a.md", 12),
-        "a.md:12:40": ParsedRef("a.md", 12, 40),
-        "a.md:12-40": ParsedRef("a.md", 12, 29),
-        "ops@a.md:3": ParsedRef("ops@a.md", 3),
-        "#a1b2c3": ParsedRef("#a1b2c3"),
-        "#a1b2c3:5:2": ParsedRef("#a1b2c3", 5, 2),
+        "a.md": ParsedRef("a.md"), "a.md:12": ParsedRef("a.md", 12), "a.md:12:40": ParsedRef("a.md", 12, 40),
+        "a.md:12-40": ParsedRef("a.md", 12, 29), "ops@a.md:3": ParsedRef("ops@a.md", 3),
+        "#a1b2c3": ParsedRef("#a1b2c3"), "#a1b2c3:5:2": ParsedRef("#a1b2c3", 5, 2),
         "a.md#Roll back": ParsedRef("a.md", heading="Roll back"),
-        "a.md::Deploy > Roll back": ParsedRef("a.md", heading="Deploy > Roll back"),
-        "a.md:0": ParsedRef("a.md", 0),
-        "a.md:12+5000": ParsedRef("a.md", 12, offset=5000),
-        "a.md:12+5000:3": ParsedRef("a.md", 12, 3, offset=5000),
+        "a.md::Deploy > Roll back": ParsedRef("a.md", heading="Deploy > Roll back"), "a.md:0": ParsedRef("a.md", 0),
+        "a.md:12+5000": ParsedRef("a.md", 12, offset=5000), "a.md:12+5000:3": ParsedRef("a.md", 12, 3, offset=5000),
         "{a,b}.md:2": ParsedRef("{a,b}.md", 2),
-    }.items():
+    }.items():  # fmt: skip
         assert meaning in parse_reference(text), text
 
 
@@ -82,22 +76,16 @@ def test_a_document_is_read_whole_and_verbatim(hub):
 def test_a_part_is_read(hub):
     docid = read(hub, "guides/deploy.md").docid
     for ref, first, last in (
-        ("guides/deploy.md:6", "Push a tag.", "One in ten."),
-        ("guides/deploy.md:6:1", "Push a tag.", "Push a tag."),
+        ("guides/deploy.md:6", "Push a tag.", "One in ten."), ("guides/deploy.md:6:1", "Push a tag.", "Push a tag."),
         ("guides/deploy.md:8-10", "## Roll back", "Run the rollback job."),
         ("guides/deploy.md#Roll back", "## Roll back", "Copy the old files."),
         ("guides/deploy.md#roll-back", "## Roll back", "Copy the old files."),
         ("guides/deploy::Deploy > Roll back > By hand", "### By hand", "Copy the old files."),
-        ("guides/deploy", "---", "One in ten."),
-        (docid, "---", "One in ten."),
-        (f"{docid}:4:1", "# Deploy", "# Deploy"),
-        ("project@guides/deploy.md:4:1", "# Deploy", "# Deploy"),
-        ("notes@vim.md", "# Vim", "# Vim"),
-        ("vim.md", "# Vim", "# Vim"),
-        ("cafe\u0301.md", "coffee", "coffee"),
-        ("odd:name#1@home.md", "# Odd", "# Odd"),
-        ("release:5-3", "# Release", "# Release"),
-    ):
+        ("guides/deploy", "---", "One in ten."), (docid, "---", "One in ten."),
+        (f"{docid}:4:1", "# Deploy", "# Deploy"), ("project@guides/deploy.md:4:1", "# Deploy", "# Deploy"),
+        ("notes@vim.md", "# Vim", "# Vim"), ("vim.md", "# Vim", "# Vim"), ("cafe\u0301.md", "coffee", "coffee"),
+        ("odd:name#1@home.md", "# Odd", "# Odd"), ("release:5-3", "# Release", "# Release"),
+    ):  # fmt: skip
         lines = read(hub, ref).text.strip().split("\n")
         assert (first, last) == (lines[0], lines[-1]), ref
 
@@ -142,17 +130,12 @@ def test_several_refs_may_be_one_text(environment):
     hub = synced(environment)
     for refs, found in {
         "x/canary.md,glossary.md": ["x/canary.md", "glossary.md"],
-        "glossary.md, ops@vpn.md": ["glossary.md", "ops@vpn.md"],
-        "x/*.md": ["x/canary.md", "x/rollback.md"],
+        "glossary.md, ops@vpn.md": ["glossary.md", "ops@vpn.md"], "x/*.md": ["x/canary.md", "x/rollback.md"],
         "x/r*.md,glossary": ["x/rollback.md", "glossary.md"],
-        "{glossary,x/canary}.md": ["glossary.md", "x/canary.md"],
-        "project/glossary.md": ["glossary.md"],
-        "ops/vpn.md:1-1": ["ops@vpn.md"],
-        "ops/*.md": ["ops@dns.md", "ops@vpn.md"],
-        "ops/Tunnels": ["ops@vpn.md"],
-        "a, b.md": ["a, b.md"],
-        "Words, explained": ["glossary.md"],
-    }.items():
+        "{glossary,x/canary}.md": ["glossary.md", "x/canary.md"], "project/glossary.md": ["glossary.md"],
+        "ops/vpn.md:1-1": ["ops@vpn.md"], "ops/*.md": ["ops@dns.md", "ops@vpn.md"], "ops/Tunnels": ["ops@vpn.md"],
+        "a, b.md": ["a, b.md"], "Words, explained": ["glossary.md"],
+    }.items():  # fmt: skip
         assert [one.ref for one in hub.read(refs).readings] == [one.ref for one in hub.read([refs]).readings] == found
     environment.write("knowledge/ops/vpn.md", "# Ours\n")
     assert read(hub, "ops/vpn.md").title == "Ours"

@@ -26,19 +26,11 @@ HOSTILE = [
 
 def hit(number=0, **changes):
     values = {
-        "ref": f"notes/n{number}.md",
-        "docid": f"#{number:06x}",
-        "base": "project",
-        "path": f"notes/n{number}.md",
-        "title": f"Note {number}",
-        "headings": (f"Note {number}", "Roll back"),
-        "start_line": 3,
-        "end_line": 5,
-        "excerpt": f"Roll back number {number}\nwith the tag\nof before.",
-        "excerpt_line": 3,
-        "score": 0.9 - number / 200,
-        "age_days": 12,
-    }
+        "ref": f"notes/n{number}.md", "docid": f"#{number:06x}", "base": "project", "path": f"notes/n{number}.md",
+        "title": f"Note {number}", "headings": (f"Note {number}", "Roll back"), "start_line": 3, "end_line": 5,
+        "excerpt": f"Roll back number {number}\nwith the tag\nof before.", "excerpt_line": 3,
+        "score": 0.9 - number / 200, "age_days": 12,
+    }  # fmt: skip
     return Hit(**{**values, **changes})
 
 

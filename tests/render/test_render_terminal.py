@@ -53,19 +53,11 @@ WORDS = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp", 
 
 def hit(**changes) -> Hit:
     fields = {
-        "ref": "notes@ops/rollback.md",
-        "docid": "#a1b2c3",
-        "base": "notes",
-        "path": "ops/rollback.md",
-        "title": "Rolling back",
-        "headings": ("Rolling back", "When the migration ran"),
-        "start_line": 12,
-        "end_line": 20,
-        "excerpt": "Roll the release back first.\n\n    orchard rollback",
-        "excerpt_line": 12,
-        "score": 0.9132,
-        "age_days": 40,
-    }
+        "ref": "notes@ops/rollback.md", "docid": "#a1b2c3", "base": "notes", "path": "ops/rollback.md",
+        "title": "Rolling back", "headings": ("Rolling back", "When the migration ran"), "start_line": 12,
+        "end_line": 20, "excerpt": "Roll the release back first.\n\n    orchard rollback", "excerpt_line": 12,
+        "score": 0.9132, "age_days": 40,
+    }  # fmt: skip
     return Hit(**{**fields, **changes})
 
 

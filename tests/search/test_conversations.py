@@ -26,28 +26,19 @@ def document(path="a.md", title="A", kind="document"):
 @pytest.mark.parametrize(
     ("question", "start", "days"),
     [
-        ("what did we say on 8 May, 2023?", "2023-05-08", 1),
-        ("what did we say on May 8th, 2023?", "2023-05-08", 1),
-        ("notes of 2023-05-08", "2023-05-08", 1),
-        ("who came in May 2023?", "2023-05-01", 31),
-        ("who came in December 2023?", "2023-12-01", 31),
-        ("who came in May?", "2026-05-01", 31),
-        ("who came in December?", "2025-12-01", 31),
-        ("who came on 8 May?", "2026-05-08", 1),
-        ("which cities in 2023", "2023-01-01", 365),
-        ("what did we decide yesterday?", "2026-11-22", 1),
-        ("Yesterday, what did we decide?", "2026-11-22", 1),
-        ("what did we decide last week?", "2026-11-16", 7),
-        ("what did we decide this week?", "2026-11-23", 7),
-        ("what did we decide last month?", "2026-10-01", 31),
-        ("what did we decide last year?", "2025-01-01", 365),
-        ("what did we decide two weeks ago?", "2026-11-06", 7),
-        ("what did we decide 3 days ago?", "2026-11-20", 1),
-        ("what did we decide on Friday?", "2026-11-20", 1),
+        ("what did we say on 8 May, 2023?", "2023-05-08", 1), ("what did we say on May 8th, 2023?", "2023-05-08", 1),
+        ("notes of 2023-05-08", "2023-05-08", 1), ("who came in May 2023?", "2023-05-01", 31),
+        ("who came in December 2023?", "2023-12-01", 31), ("who came in May?", "2026-05-01", 31),
+        ("who came in December?", "2025-12-01", 31), ("who came on 8 May?", "2026-05-08", 1),
+        ("which cities in 2023", "2023-01-01", 365), ("what did we decide yesterday?", "2026-11-22", 1),
+        ("Yesterday, what did we decide?", "2026-11-22", 1), ("what did we decide last week?", "2026-11-16", 7),
+        ("what did we decide this week?", "2026-11-23", 7), ("what did we decide last month?", "2026-10-01", 31),
+        ("what did we decide last year?", "2025-01-01", 365), ("what did we decide two weeks ago?", "2026-11-06", 7),
+        ("what did we decide 3 days ago?", "2026-11-20", 1), ("what did we decide on Friday?", "2026-11-20", 1),
         ("what did we decide on Monday?", "2026-11-16", 1),
         ("what did we decide in the past three days?", "2026-11-20", 4),
     ],
-)
+)  # fmt: skip
 def test_a_question_may_ask_for_a_time(question, start, days):
     asked = asked_time(question, NOW.timestamp())
 
@@ -71,14 +62,11 @@ def test_other_words_ask_for_no_time(question):
 @pytest.mark.parametrize(
     ("text", "day"),
     [
-        ("4:04 pm on 20 January, 2023", "2023-01-20"),
-        ("2024-05-01.md", "2024-05-01"),
-        ("Call of May 1st, 2024", "2024-05-01"),
-        ("2024-13-01", None),
-        ("30 February 2024", None),
+        ("4:04 pm on 20 January, 2023", "2023-01-20"), ("2024-05-01.md", "2024-05-01"),
+        ("Call of May 1st, 2024", "2024-05-01"), ("2024-13-01", None), ("30 February 2024", None),
         ("Release 2024", None),
     ],
-)
+)  # fmt: skip
 def test_titles_and_file_names_have_days(text, day):
     """Daily notes and exported chats have their date there."""
     when = written_day(text)

@@ -175,15 +175,10 @@ def test_the_spelling_of_a_name_does_not_change_the_verdict(shop, query, written
 @pytest.mark.parametrize(
     ("query", "verdict"),
     [
-        ("Bartholomew", "weak"),
-        ('"Bartholomew"', "weak"),
-        ("who is Bartholomew", "weak"),
-        ("--lockedge", "strong"),
-        ("Bartholomew zeppelin", "weak"),
-        ("Bartolomew", "weak"),
-        ("--bartholomew", "weak"),
+        ("Bartholomew", "weak"), ('"Bartholomew"', "weak"), ("who is Bartholomew", "weak"), ("--lockedge", "strong"),
+        ("Bartholomew zeppelin", "weak"), ("Bartolomew", "weak"), ("--bartholomew", "weak"),
     ],
-)
+)  # fmt: skip
 def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environment, query, verdict):
     """However little a long text on other matters is about it; a name says of itself what is looked for."""
     about = "The meeting began late, and the weather was discussed at some length by those who had come. " * 12

@@ -179,12 +179,9 @@ async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hu
 
         state = (await repeat(None, answer=None, expected=InputRequiredResult)).request_state
         for call in (
-            partial(repeat, state[:-6] + "AAAAAA"),
-            partial(repeat, "made up"),
-            partial(repeat, "A" * 1_000_000),
-            partial(repeat, state, question="who feeds the cat"),
-            partial(repeat, state, by=other),
-        ):
+            partial(repeat, state[:-6] + "AAAAAA"), partial(repeat, "made up"), partial(repeat, "A" * 1_000_000),
+            partial(repeat, state, question="who feeds the cat"), partial(repeat, state, by=other),
+        ):  # fmt: skip
             with pytest.raises(MCPError, match="Invalid or expired requestState"):
                 await call()
         unanswered = await repeat(state, answer=ElicitResult(action="decline"))

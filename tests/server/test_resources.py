@@ -214,17 +214,12 @@ def test_any_string_can_be_asked_for(text):
 async def test_bases_and_paths_are_completed(shop, mode):
     """By what they begin with, or else by what is in them; paths of the base that was chosen."""
     cases = (
-        ("base", "", {}, ["project", "own"]),
-        ("base", "O", {}, ["own"]),
-        ("base", "x", {}, []),
+        ("base", "", {}, ["project", "own"]), ("base", "O", {}, ["own"]), ("base", "x", {}, []),
         ("path", "", {"base": "project"}, ["deploy.md", "notes/one.md", "notes/two.md"]),
         ("path", "notes/", {"base": "project"}, ["notes/one.md", "notes/two.md"]),
-        ("path", "NE.md", {"base": "project"}, ["notes/one.md"]),
-        ("path", "", {"base": "own"}, ["deep/three.md"]),
-        ("path", "d", {}, ["deploy.md", "deep/three.md"]),
-        ("path", "", {"base": "nope"}, []),
-        ("other", "", {}, []),
-    )
+        ("path", "NE.md", {"base": "project"}, ["notes/one.md"]), ("path", "", {"base": "own"}, ["deep/three.md"]),
+        ("path", "d", {}, ["deploy.md", "deep/three.md"]), ("path", "", {"base": "nope"}, []), ("other", "", {}, []),
+    )  # fmt: skip
     async with Client(create_server(shop.hub()), mode=mode) as client:
         for name, value, others, values in cases:
             done = await client.complete(DOCUMENT, {"name": name, "value": value}, context_arguments=others)
@@ -233,12 +228,9 @@ async def test_bases_and_paths_are_completed(shop, mode):
 
 async def test_arguments_of_prompts_are_completed(shop, mode):
     cases = (
-        ("write_down", "topic", "", ["ops/deploy", "Food"]),
-        ("write_down", "topic", "#fo", ["Food"]),
-        ("audit_and_fix", "base", "p", ["project"]),
-        ("search_first", "question", "x", []),
-        ("nope", "x", "", []),
-    )
+        ("write_down", "topic", "", ["ops/deploy", "Food"]), ("write_down", "topic", "#fo", ["Food"]),
+        ("audit_and_fix", "base", "p", ["project"]), ("search_first", "question", "x", []), ("nope", "x", "", []),
+    )  # fmt: skip
     async with Client(create_server(shop.hub()), mode=mode) as client:
         for prompt, name, value, values in cases:
             reference = PromptReference(type="ref/prompt", name=prompt)

@@ -385,21 +385,13 @@ async def test_whatever_memories_and_documents_say_they_keep_to_their_place(shop
 
 async def test_structured_results_of_every_tool_fit_their_schemas(shop, mode):
     calls = [
-        ("search", {"query": "canary"}),
-        ("read", {"refs": "deploy.md"}),
-        ("status", {}),
-        ("related", {"ref": "deploy.md"}),
-        ("tags", {}),
-        ("tags", {"names": ["ops"]}),
-        ("remember", {"text": "Soup on Mondays."}),
-        ("memories", {}),
-        ("forget", {"everything": True}),
+        ("search", {"query": "canary"}), ("read", {"refs": "deploy.md"}), ("status", {}),
+        ("related", {"ref": "deploy.md"}), ("tags", {}), ("tags", {"names": ["ops"]}),
+        ("remember", {"text": "Soup on Mondays."}), ("memories", {}), ("forget", {"everything": True}),
         ("write_document", {"ref": "new", "text": "# New\n"}),
-        ("rename_document", {"ref": "new.md", "to": "newer.md"}),
-        ("delete_document", {"ref": "newer.md"}),
-        ("delete_document", {"ref": "newer.md", "restore": True}),
-        ("audit", {}),
-    ]
+        ("rename_document", {"ref": "new.md", "to": "newer.md"}), ("delete_document", {"ref": "newer.md"}),
+        ("delete_document", {"ref": "newer.md", "restore": True}), ("audit", {}),
+    ]  # fmt: skip
     async with Client(create_server(shop.hub(), structured=True), mode=mode) as client:
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
         for schema in schemas.values():

@@ -103,15 +103,9 @@ def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(enviro
     assert all(base.added for base in bases.values())
     found = texts(environment, "zebra")
     for told in (
-        "books refunds",
-        "zebra sleeps",
-        "parser fail",
-        "cart empty",
-        "zebra cache",
-        "is private",
-        "ride a zebra",
+        "books refunds", "zebra sleeps", "parser fail", "cart empty", "zebra cache", "is private", "ride a zebra",
         "stripes",
-    ):
+    ):  # fmt: skip
         assert told in found
     assert "token file" not in found
     assert "all projects" not in found

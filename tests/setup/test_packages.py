@@ -204,15 +204,8 @@ def test_a_clone_cannot_have_other_folders_copied(environment):
     up = os.path.relpath(diary / "README.md", site)
     again = f"../../../../.venv/{site.relative_to(environment.project / '.venv')}/kiln/a.md"
     paths = (
-        "kiln/a.md",
-        "kiln/link/README.md",
-        "kiln/b.md",
-        up,
-        diary / "README.md",
-        again,
-        site / "kiln/a.md",
-        "a\0b",
-    )
+        "kiln/a.md", "kiln/link/README.md", "kiln/b.md", up, diary / "README.md", again, site / "kiln/a.md", "a\0b",
+    )  # fmt: skip
     record.write_text("".join(f"{path},,\n" for path in paths))
     before = sorted(environment.home.parent.rglob("*.md"))
     package = add_package(environment.hub(), "kiln")

@@ -167,20 +167,13 @@ def model(account, environment, program):
         yield (
             server,
             {
-                "ANTHROPIC_BASE_URL": address,
-                "ANTHROPIC_API_KEY": "x",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "FAKE_KEY": "x",
-                "GEMINI_API_KEY": "x",
-                "GOOGLE_GEMINI_BASE_URL": address,
-                "GEMINI_CLI_TRUST_WORKSPACE": "true",
-                "COPILOT_PROVIDER_BASE_URL": f"{address}/v1",
-                "COPILOT_PROVIDER_API_KEY": "x",
-                "COPILOT_MODEL": "gpt-5",
-                "COPILOT_OFFLINE": "true",
-                "OPENCODE_DISABLE_MODELS_FETCH": "1",
+                "ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "x",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "FAKE_KEY": "x", "GEMINI_API_KEY": "x",
+                "GOOGLE_GEMINI_BASE_URL": address, "GEMINI_CLI_TRUST_WORKSPACE": "true",
+                "COPILOT_PROVIDER_BASE_URL": f"{address}/v1", "COPILOT_PROVIDER_API_KEY": "x",
+                "COPILOT_MODEL": "gpt-5", "COPILOT_OFFLINE": "true", "OPENCODE_DISABLE_MODELS_FETCH": "1",
             },
-        )
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("program", ASKED)

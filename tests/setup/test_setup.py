@@ -18,18 +18,10 @@ from setup_machine import CURSOR, FILES, UPDATED, ZED, in_common, without_blanks
 posix = pytest.mark.skipif(os.name == "nt", reason="its client commands are shell scripts")
 
 MALFORMED = {
-    "cursor": '{"mcpServers": {"a": ]}',
-    "codex": "model = \n[x",
-    "goose": "extensions:\n - {\n",
-    "zed": '{"a": 1, "a": 2}',
-    "amp": "[]",
-    "claude-code": '{"mcpServers": ["x"]}',
-    "vscode": b'{"\xff\xfe": 1}',
-    "crush": '{"mcp": 1}',
-    "kilo-code": "{",
-    "warp": '{"mcpServers": {"a": 1,, }}',
-    "factory": "mcpServers:\n",
-}
+    "cursor": '{"mcpServers": {"a": ]}', "codex": "model = \n[x", "goose": "extensions:\n - {\n",
+    "zed": '{"a": 1, "a": 2}', "amp": "[]", "claude-code": '{"mcpServers": ["x"]}', "vscode": b'{"\xff\xfe": 1}',
+    "crush": '{"mcp": 1}', "kilo-code": "{", "warp": '{"mcpServers": {"a": 1,, }}', "factory": "mcpServers:\n",
+}  # fmt: skip
 
 
 def wanted(account) -> list[str]:

@@ -242,12 +242,9 @@ def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch
     lines = account.project / "AGENTS.md"
     monkeypatch.chdir(account.project)
     for typed, arguments, there in (
-        (None, [], False),
-        ("n\n", [], False),
-        ("y\n", ["--no-agents-md"], False),
-        ("y\n", [], True),
+        (None, [], False), ("n\n", [], False), ("y\n", ["--no-agents-md"], False), ("y\n", [], True),
         (None, ["--agents-md"], True),
-    ):
+    ):  # fmt: skip
         monkeypatch.setattr("sys.stdin", io.StringIO("") if typed is None else Terminal(typed))
         assert main(["init", *arguments]) == 0
         assert (lines.exists(), "subagents search here first" in account.capture.readouterr().err) == (

@@ -185,13 +185,10 @@ def test_registrations_are_found_in_every_format(tmp_path):
     found = registrations(env, tmp_path, "linux")
 
     assert [(one.client, one.name, one.starts, one.enabled, bool(one.fault)) for one in found] == [
-        ("codex", "kbhub", True, True, False),
-        ("cursor", "notes", False, True, False),
-        ("opencode", "kbhub", True, True, False),
-        ("goose", "kbhub", True, False, False),
-        ("kiro", "kbhub", True, True, False),
-        ("lm-studio", "kbhub", False, True, True),
-    ]
+        ("codex", "kbhub", True, True, False), ("cursor", "notes", False, True, False),
+        ("opencode", "kbhub", True, True, False), ("goose", "kbhub", True, False, False),
+        ("kiro", "kbhub", True, True, False), ("lm-studio", "kbhub", False, True, True),
+    ]  # fmt: skip
     assert found[0].argv == (str(program), "serve")
     assert not any("s3cret" in one.model_dump_json() for one in found)
     assert isinstance(found[0], Registration)

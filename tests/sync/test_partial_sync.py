@@ -201,20 +201,8 @@ def partly(twice: Twice, *paths: str) -> bool:
 def test_a_path_that_is_none_in_the_base_is_never_looked_at(twice):
     """Whatever an event names, nothing outside of the base is touched, and all of the base is looked at."""
     for path in (
-        *(
-            "",
-            "/",
-            "..",
-            "../other.md",
-            "/etc/passwd",
-            "a/../0.md",
-            "./0.md",
-            "a//b.md",
-            "0.md/",
-            "x\0.md",
-            "\udcff.md",
-        ),
-    ):
+        "", "/", "..", "../other.md", "/etc/passwd", "a/../0.md", "./0.md", "a//b.md", "0.md/", "x\0.md", "\udcff.md",
+    ):  # fmt: skip
         assert not partly(twice, path), path
         assert twice.told.path.exists()
 

@@ -76,14 +76,10 @@ def test_a_byte_order_mark_is_accepted(home):
 def test_an_error_in_the_json_names_file_line_and_column(tmp_path):
     file = tmp_path / "c.json"
     for text, line, column in (
-        ('{"a": 1,\n "b" 2}', 2, 6),
-        ('// first\n{"a": 1, // second\n "b": }', 3, 7),
-        ('{"a": {"x": 1},\n "a": 2}', 2, 2),
-        ('{"a": [{"b": 1, "c": {"b": 2}, "b": 3}]}', 1, 32),
-        ('{"a": "NaN",\n  "b": NaN}', 2, 8),
-        ("", 1, 1),
-        ('{"a": /* open', 1, 14),
-    ):
+        ('{"a": 1,\n "b" 2}', 2, 6), ('// first\n{"a": 1, // second\n "b": }', 3, 7),
+        ('{"a": {"x": 1},\n "a": 2}', 2, 2), ('{"a": [{"b": 1, "c": {"b": 2}, "b": 3}]}', 1, 32),
+        ('{"a": "NaN",\n  "b": NaN}', 2, 8), ("", 1, 1), ('{"a": /* open', 1, 14),
+    ):  # fmt: skip
         file.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigError, match=rf"c\.json: line {line}, column {column}: "):
             read_jsonc(file)
@@ -235,13 +231,9 @@ def test_an_unknown_field_is_a_warning_with_the_nearest_known_name(home):
 def test_every_setting_comes_from_the_environment_too_and_that_wins(home):
     """A group as a whole comes as JSON; an empty variable counts as not set."""
     env = {
-        "KBHUB_DOCS_FALLBACK": "false",
-        "KBHUB_READ_ONLY": "1",
-        "KBHUB_SEARCH__LIMIT": "7",
-        "KBHUB_EMBEDDER__MODEL": "none",
-        "KBHUB_LIMITS__FILE_BYTES": "1000",
-        "KBHUB_LOG__LEVEL": "DEBUG",
-    }
+        "KBHUB_DOCS_FALLBACK": "false", "KBHUB_READ_ONLY": "1", "KBHUB_SEARCH__LIMIT": "7",
+        "KBHUB_EMBEDDER__MODEL": "none", "KBHUB_LIMITS__FILE_BYTES": "1000", "KBHUB_LOG__LEVEL": "DEBUG",
+    }  # fmt: skip
     data = {"search": {"limit": 3, "mode": "keyword"}, "docsFallback": True, "limits": {"fileBytes": 5}}
     loaded = load(home, data, env)
     settings = loaded.settings

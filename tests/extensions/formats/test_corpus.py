@@ -34,19 +34,10 @@ ARCHIVE = Path(__file__).parent / "corpus.tar.xz"
 LEAST_WORDS, LEAST_HEADINGS = 0.99, 0.98
 
 READERS: dict[str, Callable[[str, bytes], Document]] = {
-    "html": read_html,
-    "ipynb": read_notebook,
-    "rst": read_text,
-    "org": read_text,
-    "adoc": read_text,
-    "plain.txt": read_text,
-    "underlined.txt": read_text,
-    "docx": read_docx,
-    "epub": read_epub,
-    "odt": read_odt,
-    "pptx": read_pptx,
-    "xlsx": read_xlsx,
-}
+    "html": read_html, "ipynb": read_notebook, "rst": read_text, "org": read_text, "adoc": read_text,
+    "plain.txt": read_text, "underlined.txt": read_text, "docx": read_docx, "epub": read_epub, "odt": read_odt,
+    "pptx": read_pptx, "xlsx": read_xlsx,
+}  # fmt: skip
 """Format → its parser, which takes a path and the bytes."""
 
 WITHOUT_HEADINGS = frozenset(("plain.txt",))

@@ -20,13 +20,10 @@ def test_a_canvas_is_read_from_top_to_bottom():
         json.dumps(
             {
                 "nodes": [
-                    node("text", 500, 20, text="right"),
-                    node("text", 5, 105, text="# In *inner*\nmore"),
-                    node("group", 0, 100, 100, label="Outer"),
-                    node("group", 2, 102, 50, label="Inner"),
+                    node("text", 500, 20, text="right"), node("text", 5, 105, text="# In *inner*\nmore"),
+                    node("group", 0, 100, 100, label="Outer"), node("group", 2, 102, 50, label="Inner"),
                     node("file", 80, 180, file="notes/a b.md", subpath="#Part"),
-                    node("text", 0, 0, text="left\n\n```\nopen"),
-                    node("link", 0, 300, url="https://example.org"),
+                    node("text", 0, 0, text="left\n\n```\nopen"), node("link", 0, 300, url="https://example.org"),
                     node("text", 0, 400, text="last"),
                 ],
                 "edges": [
@@ -36,7 +33,7 @@ def test_a_canvas_is_read_from_top_to_bottom():
                 ],
             }
         ).encode(),
-    )
+    )  # fmt: skip
 
     assert "\n".join(document.lines) == (
         "left\n\n```\nopen\n```\n\nright\n\nhttps://example.org\n\nlast\n\n"
@@ -97,18 +94,12 @@ def test_any_bytes_parse(data):
 def test_no_card_is_lost_however_groups_overlap(places):
     records = [
         {
-            "id": str(number),
-            "type": kind,
-            "x": x,
-            "y": y,
-            "width": w,
-            "height": h,
-            "text": f"n{number}.",
+            "id": str(number), "type": kind, "x": x, "y": y, "width": w, "height": h, "text": f"n{number}.",
             "label": f"n{number}.",
         }
         for number, (x, y, w, h) in enumerate(places)
         for kind in ["group" if number % 2 else "text"]
-    ]
+    ]  # fmt: skip
     text = "\n".join(read_canvas("a.canvas", json.dumps({"nodes": records}).encode()).lines)
 
     assert [text.count(f"n{number}.") for number in range(len(places))] == [1] * len(places)

@@ -96,17 +96,14 @@ def test_a_page_has_its_title_metadata_and_structure():
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        ("<p>é漢".encode(), "é漢"),
-        ("<p>é漢".encode("utf-16"), "é漢"),
+        ("<p>é漢".encode(), "é漢"), ("<p>é漢".encode("utf-16"), "é漢"),
         (b"\xef\xbb\xbf<meta charset=latin1><p>\xc3\xa9", "é"),
         (b"<meta charset=iso-8859-1><p>\xe9 \x93x\x94", "é “x”"),
         (b"<meta http-equiv=content-type content='text/html; charset=shift_jis'>\x93\xfa", "日"),
-        (b"<?xml version='1.0' encoding='koi8-r'?><p>\xc4\xc1", "да"),
-        (b"<meta charset=utf-16><p>\xc3\xa9", "é"),
-        (b"<meta charset=punycode><p>\xc3\xa9", "é"),
-        (b"<meta charset=hex><p>\xc3\xa9", "é"),
+        (b"<?xml version='1.0' encoding='koi8-r'?><p>\xc4\xc1", "да"), (b"<meta charset=utf-16><p>\xc3\xa9", "é"),
+        (b"<meta charset=punycode><p>\xc3\xa9", "é"), (b"<meta charset=hex><p>\xc3\xa9", "é"),
     ],
-)
+)  # fmt: skip
 def test_the_encoding_is_read_as_browsers_do(data, text):
     """A byte order mark comes first, then what the page declares, then UTF-8."""
     document = read_html("a.html", data)

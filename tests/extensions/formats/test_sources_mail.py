@@ -132,33 +132,14 @@ def test_long_headers_and_many_recipients_take_no_time():
 
 lines = st.sampled_from(
     (
-        *("Subject: s", "From: a@b", "From: =?utf-8?b?!?=", "Date: Tue, 99 Foo", "To: <(", "Content-Type: text/html"),
-        *(
-            "Content-Type: multipart/mixed; boundary=b",
-            "Content-Type: multipart/alternative; boundary=b",
-            "--b",
-            "--b--",
-        ),
-        *("Content-Type: message/rfc822", "Content-Transfer-Encoding: base64", "Content-Transfer-Encoding: x-uuencode"),
-        *(
-            "Content-Disposition: attachment; filename*0*=utf-8''%",
-            "Content-Type: text/plain; charset*=x''y",
-            "",
-            "",
-            "",
-        ),
-        *(
-            "begin 644 a",
-            "words",
-            "=E9=",
-            "w6k=",
-            "<p>x",
-            " folded",
-            "Content-Type: ;",
-            "Content-Type: message/partial",
-        ),
+        "Subject: s", "From: a@b", "From: =?utf-8?b?!?=", "Date: Tue, 99 Foo", "To: <(", "Content-Type: text/html",
+        "Content-Type: multipart/mixed; boundary=b", "Content-Type: multipart/alternative; boundary=b", "--b",
+        "--b--", "Content-Type: message/rfc822", "Content-Transfer-Encoding: base64",
+        "Content-Transfer-Encoding: x-uuencode", "Content-Disposition: attachment; filename*0*=utf-8''%",
+        "Content-Type: text/plain; charset*=x''y", "", "", "", "begin 644 a", "words", "=E9=", "w6k=", "<p>x",
+        " folded", "Content-Type: ;", "Content-Type: message/partial",
     )
-)
+)  # fmt: skip
 
 
 @given(st.one_of(st.binary(max_size=200), st.lists(lines, max_size=30).map("\n".join).map(str.encode)))

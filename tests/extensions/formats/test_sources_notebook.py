@@ -100,14 +100,11 @@ def test_long_outputs_are_cut():
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b'{"cells": [', "It is no JSON"),
-        (b"# just text", "It is no JSON"),
-        (b"[" * 100_000, "It is no JSON"),
-        (b"[1, 2]", "It has no cells"),
-        (b'{"cells": 1}', "It has no cells"),
+        (b'{"cells": [', "It is no JSON"), (b"# just text", "It is no JSON"), (b"[" * 100_000, "It is no JSON"),
+        (b"[1, 2]", "It has no cells"), (b'{"cells": 1}', "It has no cells"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "It is no JSON"),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_notebook_is_kept_as_text(data, problem):
     document = read_notebook("a/my-work.ipynb", data)
 

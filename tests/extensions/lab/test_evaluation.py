@@ -70,15 +70,12 @@ def vault(tmp_path):
     rows = [
         {"id": "s1", "stratum": "question", "query": "earlier release", "expected": "guide.md::Guide > Rolling back"},
         {
-            "id": "s2",
-            "stratum": "keyword",
-            "query": "card refused",
-            "expected": ["guide.md::Guide > Payments"],
+            "id": "s2", "stratum": "keyword", "query": "card refused", "expected": ["guide.md::Guide > Payments"],
             "also_valid": {"guide.md::Guide > Rolling back": 1},
         },
         {"id": "s3", "stratum": "keyword", "query": "nightly copy", "expected": "runbooks/backups.md"},
         {"id": "n1", "stratum": "none", "query": "bread recipe", "expected": None},
-    ]
+    ]  # fmt: skip
     (folder / "queries.jsonl").write_text(jsonl(rows), "utf-8")
     return folder
 

@@ -61,16 +61,11 @@ def test_a_conformant_bundle_has_no_findings(bundle):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("# No front matter\n", 1),
-        ("", 1),
-        ("---\ntype: [open\n---\n", 3),
-        ("---\ntype: Metric\n", 1),
-        ("---\n---\n", 1),
-        ("---\ntitle: A\n---\n", 1),
-        ("---\ntitle: A\ntype: ' '\n---\n", 3),
+        ("# No front matter\n", 1), ("", 1), ("---\ntype: [open\n---\n", 3), ("---\ntype: Metric\n", 1),
+        ("---\n---\n", 1), ("---\ntitle: A\n---\n", 1), ("---\ntitle: A\ntype: ' '\n---\n", 3),
         (f"---\ntype: Metric\nmore: {'x' * 70_000}\n---\n", 1),
     ],
-)
+)  # fmt: skip
 def test_a_page_needs_front_matter_with_a_type(text, line):
     assert found("a/page.md", text) == [(line, "error")]
 
@@ -78,20 +73,15 @@ def test_a_page_needs_front_matter_with_a_type(text, line):
 @pytest.mark.parametrize(
     ("lines", "severity"),
     [
-        ("sources: https://example.com", "warning"),
-        ("sources: [{ title: no resource }]", "warning"),
+        ("sources: https://example.com", "warning"), ("sources: [{ title: no resource }]", "warning"),
         ("sources: [{ resource: x, last_modified: May }]", "warning"),
-        ("generated: { at: 2026-06-20T22:53:05Z }", "warning"),
-        ("generated: { by: somebody }", "warning"),
-        ("generated: { by: agent/1, at: 2026-06-20 }", "warning"),
-        ("verified: { by: human:ana }", "warning"),
+        ("generated: { at: 2026-06-20T22:53:05Z }", "warning"), ("generated: { by: somebody }", "warning"),
+        ("generated: { by: agent/1, at: 2026-06-20 }", "warning"), ("verified: { by: human:ana }", "warning"),
         ("verified: [{ by: process:nightly, at: 2026-06-20T22:53:05Z }, yes]", "warning"),
-        ("status: superseded", "warning"),
-        ("stale_after: in a year", "warning"),
-        ("stale_after: 2026-02-30", "warning"),
-        ("timestamp: '2026-05-28T22:53:05+00:00'", "info"),
+        ("status: superseded", "warning"), ("stale_after: in a year", "warning"),
+        ("stale_after: 2026-02-30", "warning"), ("timestamp: '2026-05-28T22:53:05+00:00'", "info"),
     ],
-)
+)  # fmt: skip
 def test_what_the_specification_says_of_a_key_is_advice(lines, severity):
     assert found("page.md", f"---\ntype: Metric\n{lines}\n---\n") == [(3, severity)]
 

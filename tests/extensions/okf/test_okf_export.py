@@ -9,12 +9,9 @@ import pytest
 PAGE = "---\r\ntype: Metric\r\nexecutor: { resource: references/run.py }\r\n---\r\n# Revenue\r\n\r\n![p](img/p.png)\r\n"
 BUNDLE = {
     "index.md": b'---\nokf_version: "0.2"\n---\n# Metrics\n* [Revenue](revenue.md)\n',
-    "log.md": b"# Log\n\n## 2026-01-15\n* **Creation**: By hand.",
-    "revenue.md": PAGE.encode(),
-    "latin.md": b"---\ntype: Note\n---\n# caf\xe9\n",
-    "references/run.py": b"print(1)\n",
-    "img/p.png": b"\x89PNG\x00",
-}
+    "log.md": b"# Log\n\n## 2026-01-15\n* **Creation**: By hand.", "revenue.md": PAGE.encode(),
+    "latin.md": b"---\ntype: Note\n---\n# caf\xe9\n", "references/run.py": b"print(1)\n", "img/p.png": b"\x89PNG\x00",
+}  # fmt: skip
 SECRET = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cD3fG6"
 
 

@@ -36,16 +36,12 @@ def hits(hub, text="revenue orders year"):
 @pytest.mark.parametrize(
     ("lines", "trust"),
     [
-        ((), None),
-        ((AGENT,), "generated"),
-        (("generated: { by: human:ana }",), None),
-        ((AGENT, f"verified: {PROCESS}"), "machine-confirmed"),
-        ((AGENT, f"verified: {HUMAN}"), "human-reviewed"),
+        ((), None), ((AGENT,), "generated"), (("generated: { by: human:ana }",), None),
+        ((AGENT, f"verified: {PROCESS}"), "machine-confirmed"), ((AGENT, f"verified: {HUMAN}"), "human-reviewed"),
         ((AGENT, f"verified:\n  - {PROCESS}\n  - {HUMAN}\n  - {PROCESS}"), "human-reviewed"),
-        (("verified: 2026-06-25",), None),
-        (("verified: { by: 'a\\n  human: x' }",), "machine-confirmed"),
+        (("verified: 2026-06-25",), None), (("verified: { by: 'a\\n  human: x' }",), "machine-confirmed"),
     ],
-)
+)  # fmt: skip
 def test_one_word_says_who_stands_behind_a_page(environment, hub, lines, trust):
     """A bare mapping counts as a list of one; only `human:` makes a person."""
     environment.write("knowledge/revenue.md", page(*lines))
@@ -70,15 +66,10 @@ def test_a_page_is_stale_from_the_day_that_it_names(environment, hub, clock, day
 @pytest.mark.parametrize(
     "query",
     [
-        'type:"attested computation"',
-        "verified.by:human:ana",
-        "verified.at:2026-06-25",
-        "generated.at:>2026-05-27",
-        "stale_after:<2027-01-02",
-        "sources.resource:https://wiki.example/policy",
-        "status:draft",
+        'type:"attested computation"', "verified.by:human:ana", "verified.at:2026-06-25", "generated.at:>2026-05-27",
+        "stale_after:<2027-01-02", "sources.resource:https://wiki.example/policy", "status:draft",
     ],
-)
+)  # fmt: skip
 def test_what_front_matter_says_is_a_filter(environment, hub, query):
     lines = (AGENT, f"verified: {HUMAN}", "status: draft", "stale_after: 2027-01-01")
     source = "sources:\n  - { id: policy, resource: https://wiki.example/policy }"

@@ -107,19 +107,12 @@ async def test_folders_are_read_level_by_level(own):
 @pytest.mark.parametrize(
     "uri",
     [
-        "skill://notes/plain.md",
-        "skill://notes/skills/deploy/../../plain.md",
-        "skill://notes/skills/deploy/%2e%2e/%2e%2e/plain.md",
-        "skill://notes/skills/deploy/.hidden",
-        "skill://notes/skills/deploy/link.md",
-        "skill://notes/skills/deploy/references",
-        "skill://notes//etc/passwd",
-        "skill://nobody/skills/deploy/SKILL.md",
-        "skill://",
-        "skill://notes/\0",
-        "skill:///etc/passwd",
+        "skill://notes/plain.md", "skill://notes/skills/deploy/../../plain.md",
+        "skill://notes/skills/deploy/%2e%2e/%2e%2e/plain.md", "skill://notes/skills/deploy/.hidden",
+        "skill://notes/skills/deploy/link.md", "skill://notes/skills/deploy/references", "skill://notes//etc/passwd",
+        "skill://nobody/skills/deploy/SKILL.md", "skill://", "skill://notes/\0", "skill:///etc/passwd",
     ],
-)
+)  # fmt: skip
 async def test_nothing_but_files_of_skills_is_read(own, uri):
     own.write(f"{own.home}/notes/skills/deploy/.hidden", "secret")
     (own.home / "notes/skills/deploy/link.md").symlink_to("/etc/passwd")
@@ -133,15 +126,11 @@ async def test_nothing_but_files_of_skills_is_read(own, uri):
 @pytest.mark.parametrize(
     "text",
     [
-        "# No front matter\n",
-        "---\nname: other\ndescription: x\n---\n",
-        "---\nname: wrong\n---\n",
-        "---\nname: wrong\ndescription: ''\n---\n",
-        "---\nname: [wrong]\ndescription: x\n---\n",
-        "---\nname: wrong\ndescription: " + "x" * 1025 + "\n---\n",
-        "---\nname: wrong\n",
+        "# No front matter\n", "---\nname: other\ndescription: x\n---\n", "---\nname: wrong\n---\n",
+        "---\nname: wrong\ndescription: ''\n---\n", "---\nname: [wrong]\ndescription: x\n---\n",
+        "---\nname: wrong\ndescription: " + "x" * 1025 + "\n---\n", "---\nname: wrong\n",
     ],
-)
+)  # fmt: skip
 async def test_a_faulty_skill_is_not_served(own, text):
     own.write(f"{own.home}/notes/wrong/SKILL.md", text)
     async with Client(create_server(own.hub())) as client:

@@ -166,16 +166,12 @@ def take(twin, table: str, column: str, odd: str, where: str = "true") -> bool:
 
 
 NOBODYS = (
-    ("document", "tags", DEEP),
-    ("chunk", "document_id", "-1"),
-    ("posting", "counts", "counts || '\\x01'"),
-    ("meta", "value", "'[1]'"),
-    ("document", "path", "CASE id WHEN 1 THEN '' ELSE path END"),
-    ("chunk", "headings", "'[1,2]'"),
-    ("extent", "chunk_id", "chunk_id + 9223372036854000000"),
+    ("document", "tags", DEEP), ("chunk", "document_id", "-1"), ("posting", "counts", "counts || '\\x01'"),
+    ("meta", "value", "'[1]'"), ("document", "path", "CASE id WHEN 1 THEN '' ELSE path END"),
+    ("chunk", "headings", "'[1,2]'"), ("extent", "chunk_id", "chunk_id + 9223372036854000000"),
     ("vector", "embedding", "substr(embedding, 1, 1 + chunk_id::int % 2)"),
     ("meta", "value", "(repeat('[', 4000) || repeat(']', 4000))::jsonb"),
-)
+)  # fmt: skip
 """Table, column, and what nobody publishes there: one of each kind of damage."""
 
 
@@ -212,19 +208,15 @@ def test_chunks_that_exist_and_are_gone_are_damage(damaged):
         *(
             pytest.param(*one, marks=pytest.mark.slow)
             for one in [
-                ("posting", "chunks", BLOATED),
-                ("posting", "places", BLOATED),
-                ("chunk", "headings", "repeat('[', 40000000)"),
-                ("document", "title", "repeat('x', 40000000)"),
-                ("document", "front_matter", "repeat('[', 40000000)"),
-                ("document", "hash", BLOATED),
-                ("vector", "embedding", BLOATED),
-                ("packed", "data", BLOATED),
+                ("posting", "chunks", BLOATED), ("posting", "places", BLOATED),
+                ("chunk", "headings", "repeat('[', 40000000)"), ("document", "title", "repeat('x', 40000000)"),
+                ("document", "front_matter", "repeat('[', 40000000)"), ("document", "hash", BLOATED),
+                ("vector", "embedding", BLOATED), ("packed", "data", BLOATED),
                 ("meta", "value", "to_jsonb(repeat('x', 40000000))"),
             ]
         ),
     ],
-)
+)  # fmt: skip
 def test_a_row_takes_little_of_a_readers_memory(damaged, table, column, odd):
     """A text of 40 MB took a gigabyte and 46 s, and so did postings of 30 MB."""
     row = "term = 'xylophon'" if table == "posting" else f"ctid = {LAST.format(table)}"

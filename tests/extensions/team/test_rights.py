@@ -96,20 +96,14 @@ def test_no_function_gives_more_than_the_rights_of_its_caller(twin, filled):
         assert connection.execute("SELECT name FROM kbhub.bases()").fetchall() == [("b0",)]
         assert connection.execute("SELECT name FROM kbhub.bases('postgres')").fetchall() == []
         for statement in (
-            "SELECT * FROM kbhub.counts({hidden})",
-            "SELECT * FROM kbhub.counts({mine}, 'postgres')",
-            "SELECT kbhub.bases_of(current_user, 1)",
-            "SELECT kbhub.put_problem({mine}, '{{x}}', '{{y}}')",
-            "SELECT kbhub.clear_vector({mine})",
-            "SELECT kbhub.remove_documents({mine}, '{{1}}')",
-            "SELECT kbhub.remove_base({hidden})",
-            "SELECT * FROM kbhub.members({mine})",
+            "SELECT * FROM kbhub.counts({hidden})", "SELECT * FROM kbhub.counts({mine}, 'postgres')",
+            "SELECT kbhub.bases_of(current_user, 1)", "SELECT kbhub.put_problem({mine}, '{{x}}', '{{y}}')",
+            "SELECT kbhub.clear_vector({mine})", "SELECT kbhub.remove_documents({mine}, '{{1}}')",
+            "SELECT kbhub.remove_base({hidden})", "SELECT * FROM kbhub.members({mine})",
             "SELECT kbhub.grant_rights({mine}, current_user, 3)",
             "SELECT kbhub.grant_rights({hidden}, current_user, 3, 'postgres')",
-            "SELECT kbhub.create_base('mine', 'postgres')",
-            "SET ROLE kbhub_owner",
-            "CREATE TABLE kbhub.other(x int)",
-        ):
+            "SELECT kbhub.create_base('mine', 'postgres')", "SET ROLE kbhub_owner", "CREATE TABLE kbhub.other(x int)",
+        ):  # fmt: skip
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement.format(mine=mine, hidden=hidden))
 
