@@ -92,19 +92,6 @@ def test_an_old_name_does_the_same_and_says_the_new_one(kbhub, old):
         assert before.err == f"{after.err}kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.\n"
 
 
-def test_old_names_find_and_do_what_the_new_ones_do(environment, kbhub):
-    environment.write("knowledge/crates.md", "---\ntags: [ops]\n---\n# Crates\n")
-    kbhub("admin", "index", code=0)
-    for old in (
-        "bases list", "bases", "context list", "tags", "tags ops --hops 0", "trust --list", "restore --list", "hooks",
-        "log",
-    ):  # fmt: skip
-        first, *rest = old.split()
-        before, after = kbhub(first, *rest), kbhub(*OLD[first].split(), *rest)
-        assert (before.code, before.out) == (after.code, after.out)
-        assert f"use `kbhub {OLD[first]}`" in before.err
-
-
 def test_words_that_name_no_command_are_searched_for(environment, kbhub):
     environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
     assert kbhub("bottles", "in", "a", "crate").out == kbhub("search", "bottles in a crate").out != ""

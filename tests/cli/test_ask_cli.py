@@ -7,7 +7,6 @@ import json
 import pytest
 
 from ask_documents import QUESTION, write_documents
-from ollama_server import running_ollama
 
 
 @pytest.fixture
@@ -54,16 +53,6 @@ def test_json_and_markdown(kbhub):
     assert code == 0
     assert out.startswith(f"# {QUESTION}\n\n**Rolling back a release**\n\nRoll back first")
     assert "| 1 | runbooks/" in out
-
-
-def test_ollama_writes_where_it_is_asked_for(kbhub, monkeypatch):
-    with running_ollama() as server:
-        server.say = lambda body: "Use the tag before [1]."
-        monkeypatch.setenv("OLLAMA_HOST", server.url)
-        code, out, err = kbhub("ask", QUESTION, "--written-by", "ollama")
-    assert code == 0
-    assert out.startswith("Use the tag before. [1]")
-    assert "Written by Ollama (qwen3:0.6b)." in err
 
 
 def test_wrong_usage_is_one_line_and_exit_code_two(kbhub):

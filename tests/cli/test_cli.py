@@ -181,24 +181,6 @@ def test_switched_off_is_said(shop, environment, monkeypatch):
     assert shop("search", "crate").err == "kbhub: KBHUB_DISABLE is set: kbhub is off here\n"
 
 
-def test_a_broken_base_does_not_sink_the_others(shop, environment):
-    broken = environment.home / "broken"
-    environment.write(str(broken / "a.md"), "# Crate\n")
-    cache = environment.home.parent / "cache"
-    shop("admin", "index", "--base", f"broken={broken}")
-    (index,) = cache.rglob("broken*.db")
-    index.write_bytes(b"noise" * 1000)
-    lock = index.with_name(f"{index.name}.lock")
-    lock.unlink(missing_ok=True)
-    lock.mkdir()  # so that nobody can make the index anew
-
-    found = shop("search", "crate", "--base", f"broken={broken}")
-
-    assert found.code == 0
-    assert "glossary.md" in found.out
-    assert "kbhub: Not searched: broken. " in found.err
-
-
 def test_read_prints_the_very_bytes(shop, environment):
     text = f"# ローカル\n\n{HOSTILE}\ttab\n{'x' * 100_000}\n"
     environment.write("knowledge/odd.md", text)

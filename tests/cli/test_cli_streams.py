@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kbhub.api import Hub
-from kbhub.cli.app import app
 from kbhub.cli.console import MESSAGE_CHARACTERS, shortened
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE
 
@@ -112,17 +111,3 @@ def test_verbose_says_what_is_looked_for_found_and_done(project, kbhub, quiet):
     for part in (*looked_for, "hybrid: ranked 1"):
         assert part in told.err
     assert kbhub("status", "--verbose").err.count("workspace: ") == 1  # once, however often it is asked for
-
-
-def test_every_command_takes_verbose():
-    def leaves(found):
-        inner = [found[name] for name in found if not name.startswith("-")]
-        if found.default_command:
-            yield found
-        for one in inner:
-            yield from leaves(one)
-
-    without = [
-        one.name for one in leaves(app) if not any("--verbose" in a.names for a in one.assemble_argument_collection())
-    ]
-    assert without == [("hook",)]

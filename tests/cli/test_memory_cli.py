@@ -69,19 +69,6 @@ def test_a_near_memory_is_shown_with_what_to_do(kbhub):
     assert "superseded by" in kbhub("memories")[1]
 
 
-def test_memories_come_in_every_format_also_when_there_are_none(kbhub):
-    forms = ("--json", "--csv", "--md", "--xml", "--files")
-    for form in forms:
-        assert kbhub("memories", form)[0] == 0
-        assert kbhub("recall", "cats", form)[0] == 1
-    kbhub("remember", "Cats | sleep")
-    for form in forms:
-        assert "cats-sleep" in kbhub("memories", form, code=0).out
-        code, out, err = kbhub("recall", "cats", form)
-        assert (code, err) == (0, "")
-        assert "cats-sleep" in out
-
-
 def test_export_and_import_go_through_a_pipe(kbhub):
     kbhub("remember", "Cats sleep", "--scope", "user")
     out = kbhub("memories", "export")[1]

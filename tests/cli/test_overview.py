@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import kbhub.cli.commands.basics
-from kbhub.cli.commands.basics import overview
-
 
 def test_status_tells_what_there_is_and_what_changed_since(kbhub, environment):
     environment.write("knowledge/c.md", "# C\n")
@@ -30,20 +27,3 @@ def test_status_tells_what_there_is_and_what_changed_since(kbhub, environment):
     assert "3 changes since" in text
     assert "ops 2 · web 1" in text
     assert "1, mean strength 0.70" in text
-
-
-def test_a_file_that_is_indexed_while_status_looks_is_not_behind(environment, monkeypatch):
-    environment.write("knowledge/a.md", "# A\n")
-    environment.hub().sync()
-    environment.write("knowledge/a.md", "# Another and longer now\n")
-    compare, found = kbhub.cli.commands.basics.compare, []
-
-    def then_indexed(*given, **more):
-        found.append(compare(*given, **more))
-        environment.hub().sync()
-        return found[0]
-
-    monkeypatch.setattr(kbhub.cli.commands.basics, "compare", then_indexed)
-
-    assert [one.behind for one in overview(environment.hub()).bases] == [0]
-    assert [one.path for one in found[0].suspects] == ["a.md"]

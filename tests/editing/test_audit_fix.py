@@ -162,19 +162,6 @@ def test_nothing_to_audit_is_no_success(kbhub):
     assert "No knowledge is active here" in kbhub("audit", code=1).err
 
 
-def test_the_command_shows_findings_in_order(environment, kbhub):
-    environment.write("knowledge/a.md", "# A\n\n[x](gone.md)\n\n[[b]]\n")
-    environment.write("knowledge/b.md", "# B\n")
-    code, out, _ = kbhub("audit")
-
-    assert (code, out) == (
-        1,
-        f"Errors\n  a.md:3  {out.split()[2]}  links: The link to 'gone.md' is broken: no such document or file.\n"
-        "      Fix the link, write the document, or remove the link.\n\n"
-        "2 documents in 1 base: 1 error (links 1).\n",
-    )
-
-
 def test_what_documents_say_does_not_reach_the_terminal_as_it_is(environment, kbhub):
     environment.write("knowledge/a.md", "# A\n\n[x](<%1b]0;owned%07%0aerror.md>)\n")
     out = kbhub("audit")[1]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import NOON, synced, write_two_bases
-from kbhub.editing import delete_document, rename, write_document
+from kbhub.editing import delete_document, write_document
 from kbhub.errors import (
     BaseNotFound,
     DocumentChanged,
@@ -111,18 +111,6 @@ def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
         assert (told if mode == "create" else "no base") in str(caught.value)
 
     assert snapshot(shop.project) == before
-
-
-def test_a_file_may_be_called_like_a_document_of_a_base(hub, shop):
-    """Whose base is said makes it, and it is changed by that ref and, while no base has the id, by its name."""
-    assert write_document(hub, "project@notes@x.md", text="# X\n").ref == "project@notes@x.md"
-    assert write_document(hub, "project@wiki@x.md", text="# X\n").ref == "wiki@x.md"
-    write_document(hub, "project@notes@x.md", text="More.", mode="append")
-    write_document(hub, "wiki@x.md", text="More.", mode="append")
-
-    assert rename(hub, "wiki@x.md", "project@wiki@y.md").ref == "wiki@y.md"
-    assert bytes_of(shop, "notes@x.md").endswith(b"\n# X\n\nMore.\n")
-    assert bytes_of(shop, "wiki@y.md").endswith(b"\n# X\n\nMore.\n")
 
 
 def test_text_with_front_matter_of_its_own_is_written_as_it_is(hub, shop):

@@ -3,22 +3,20 @@
 import json
 import os
 import random
-import threading
 
 import apsw
 import numpy as np
 import pytest
 
-import kbhub.sync.background
 from conftest import DAY, synced
 from kbhub.errors import QueryLogUnavailable
 from kbhub.extensions.lab.corpus import logged_dataset
 from kbhub.index.side_files import JOURNAL_BYTES, Asked, Distinct, QueryLog
 from kbhub.types import Query, SearchResult
-from kbhub.usage import gaps, log
+from kbhub.usage import log
 from kbhub.usage.clusters import clusters
 from kbhub.usage.gaps import maintain, summary
-from kbhub.usage.log import flush, log_of, log_path, note_read, record
+from kbhub.usage.log import flush, log_path, note_read, record
 from kbhub.usage.reports import clear_log, show_log
 
 ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"
@@ -78,35 +76,6 @@ def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):
     assert path.parent == environment.home.parent / "data" / "queries"
     assert {oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()} == {"0o600"}
     assert oct(path.parent.stat().st_mode & 0o777) == "0o700"
-
-
-def tidy_of(hub):
-    """Give what a server hands its background."""
-    return lambda **limits: gaps.maintain(hub, **limits).ran
-
-
-def looked_through(background, step):
-    """Give when the log was looked through, after a step of the background and all that it has to do then."""
-    step()
-    for thread in [one for one in threading.enumerate() if one.name == "kbhub-indexing"]:
-        thread.join(60)
-    return log_of(background._hub).moment("maintained")
-
-
-def test_a_server_looks_through_the_log_once_something_was_asked(hub, clock, monkeypatch):
-    """Not before: that takes memory. And not again within the hour."""
-    monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
-    started, moments, tried = clock.now, [], []
-    monkeypatch.setattr(gaps, "maintain", lambda *given, **more: tried.append(clock.now) or maintain(*given, **more))
-    background = kbhub.sync.background.Background(hub, tidy=tidy_of(hub))
-
-    for step in (background.look, background.searched, background.searched, background.look):
-        ask(hub, "rollback")
-        clock.now += 1
-        moments.append(looked_through(background, step))
-
-    assert moments == [0.0, started + 2, started + 2, started + 2]
-    assert tried == [started + 2]
 
 
 def test_the_thread_writes_what_waits(hub, monkeypatch):

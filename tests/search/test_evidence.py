@@ -75,19 +75,6 @@ def test_a_word_that_is_no_name_is_not_taken_apart(text):
     assert QueryTerms(terms("max_retries")).examine(text, (), "").coverage < 1
 
 
-@pytest.mark.parametrize("text", ["Set maxRetries to three.", "Set max_retries to three."])
-def test_either_spelling_of_a_name_is_all_of_it(text):
-    """A name that is searched as one word and as several counts as one, covered by whichever spelling is there."""
-    (name,) = parse_query("maxRetries").terms
-    asked = [WeightedTerm(name.text, form.tokens, 1.0) for form in (name, name.apart)]
-    found = QueryTerms([*asked, *terms("three banana")]).examine(text, (), "")
-
-    assert QueryTerms(asked).examine(text, (), "").together == pytest.approx(1)
-    assert QueryTerms(asked).examine(text, (), "").coverage == pytest.approx(1)
-    assert 0 < found.together <= found.coverage < 1
-    assert found.together == pytest.approx(found.coverage)
-
-
 @pytest.mark.parametrize("text", ["The pool of connections.", "プール connection pool"])
 def test_what_stands_together_counts_together(text):
     asked = QueryTerms(terms("connection pool"))

@@ -101,21 +101,6 @@ def test_a_tool_is_registered_when_it_is_called(environment):
     assert [tool.name for tool in registered] == ["status"]
 
 
-@pytest.mark.parametrize("first", ["list_tools", "list_prompts"])
-def test_what_calls_need_is_loaded_once_the_tools_are_listed(environment, monkeypatch, first):
-    environment.write("knowledge/crates.md", "# Crates\n")
-    done, server = threading.Event(), create_server(environment.hub())
-    monkeypatch.setattr(server, "_begin", done.set)
-
-    anyio.run(getattr(server, first))
-    early = done.is_set() and first != "list_tools"
-    listed = anyio.run(server.list_tools)
-
-    assert listed
-    assert not early
-    assert done.wait(30)
-
-
 @pytest.mark.parametrize(("tool", "given"), [("search", {"query": "crates"}), ("ask", {"question": "crates?"})])
 def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypatch, tool, given):
     environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")

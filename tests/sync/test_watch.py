@@ -252,22 +252,6 @@ def test_a_search_relies_on_events_for_a_moment(shop, monkeypatch):
     assert hub.search("zebra").hits[0].ref == "new.md"
 
 
-def test_a_slow_comparison_is_rarer_where_events_are_followed(shop, monkeypatch):
-    """It takes a smaller share of the time than one that has to find what changed."""
-    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SHARE", 1e-9)
-    monkeypatch.setattr(kbhub.sync.freshness, "COMPARING_SHARE", 1e9)
-    hub = synced(shop)
-    freshen(hub)
-    shop.write("knowledge/new.md", "# Zebra\n")
-    freshen(hub, watched={"project"})
-    assert not hub.search("zebra").hits
-
-    freshen(hub)
-    assert hub.search("zebra").hits[0].ref == "new.md"
-
-
 @pytest.mark.parametrize("fault", ["deleted", "a folder", "noise"])
 def test_no_events_hide_what_happens_to_an_index(shop, fault):
     """A base whose index is gone or unusable is not in step, however recently it was compared."""
@@ -295,18 +279,3 @@ def test_a_search_does_not_rely_on_events_that_are_not_followed(shop):
     with Watched(hub) as watched:
         watched.watcher._plan.polled["project"] = "it is on nfs"
         assert not watched.watcher.follows("project")
-
-
-def test_small_bases_are_indexed_before_large_ones(shop):
-    for number in range(70):
-        shop.write(f"knowledge/n{number}.md", f"# Note {number}\n")
-    shop.write(shop.home / "notes" / "vim.md", "# Vim\n")
-    hub = shop.hub(bases={"notes": shop.home / "notes"})
-    lacking = []
-    background = Background(hub, lambda: lacking.append({note.split()[0] for note in hub.search("vim").notes}))
-    background.look()
-    with background._changed:
-        assert background._changed.wait_for(lambda: background._thread is None, WAIT_SECONDS)
-
-    assert {"project"} in lacking
-    assert {"notes"} not in lacking

@@ -14,7 +14,6 @@ import pytest
 import kbhub.sync.indexer
 from conftest import synced
 from kbhub.errors import EmbedderError
-from kbhub.types import FileEntry
 from test_cli import ROOT
 
 FILES = 40
@@ -102,21 +101,6 @@ def test_workers_make_the_same_index(many, alone, monkeypatch):
     assert told(report) == told(alone[0])
     assert report.added == FILES + 2
     assert hub.search("zebra8").hits[0].path == "008.md"
-
-
-@both_kinds
-def test_few_files_and_later_syncs_are_read_here(many, monkeypatch):
-    """Starting a process would take longer."""
-    processes = started(monkeypatch)
-    hub = synced(many)
-    assert len(processes) == 2
-    for number in range(FILES):
-        many.write(f"knowledge/{number:03}.md", f"# Changed {number}\n")
-    assert hub.sync()[0].changed == FILES
-    assert len(processes) == 2
-    assert kbhub.sync.indexer.worth([FileEntry("a.md", 1, 1)] * (FILES - 1)) == 0
-    large = FileEntry("a.md", kbhub.sync.indexer.LARGE_BYTES, 1)
-    assert [kbhub.sync.indexer.worth([large] * count) for count in (1, 2, 3)] == [0, 2, 2]
 
 
 @both_kinds

@@ -1,17 +1,12 @@
 """What a process of kbhub takes of the machine, and leaves as its user has set it."""
 
 import gc
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from kbhub.__main__ import main
 from kbhub.workspace import child_processes
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -51,19 +46,3 @@ def test_only_a_process_that_is_over_leaves_its_objects_behind(environment, monk
     monkeypatch.setattr(sys, "argv", ["kbhub", "--version"])
     assert main() == 0
     assert gc.get_freeze_count() > before
-
-
-def test_numpy_calculates_in_one_thread(environment):
-    """Its threads are started as it is imported, so it must be told before."""
-    if not Path("/proc/self/task").exists():
-        pytest.skip("counts threads as Linux shows them")
-    script = (
-        "import os; from kbhub.workspace.child_processes import be_frugal; be_frugal(os.environ)\n"
-        "import numpy; print(len(os.listdir('/proc/self/task')))"
-    )
-    env = {**{name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}, **environment.env}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env={**env, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, timeout=60
-    )
-
-    assert done.stdout == b"1\n"

@@ -13,7 +13,6 @@ from kbhub.extensions.lab.corpus import Setup, open_corpus
 from kbhub.extensions.lab.datasets import best_answer, haystacks, headed_sections, load_dataset
 from kbhub.extensions.lab.measurement import METRICS
 from kbhub.index.matches import NaiveIndex
-from kbhub.sync.freshness import sync
 
 TEXTS = {
     "roll": ("Rolling back", "Put the earlier release in place again."),
@@ -211,16 +210,6 @@ def test_a_cut_corpus_has_every_document_once(beir, environment):
     assert one.bases == ("part1", "part2")
     assert sorted(one.documents.values()) == sorted(TEXTS)
     assert dict(one.documents) == dict(again.documents)
-
-
-def test_a_second_run_indexes_nothing(beir, environment):
-    """The corpus and its index are kept in the cache; `fresh` makes the index anew."""
-    dataset = load_dataset(beir)
-    open_corpus(dataset, setup(environment))
-    corpus = open_corpus(dataset, setup(environment))
-
-    assert [report.unchanged for report in sync(corpus.hub, corpus.bases)] == [len(TEXTS)]
-    assert open_corpus(dataset, Setup(environment.env, fresh=True)).chunks == corpus.chunks
 
 
 def test_the_baseline_finds_any_word_stemmed():

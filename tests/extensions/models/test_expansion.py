@@ -98,6 +98,12 @@ def test_a_damaged_file_of_the_cache_is_as_none(server, tmp_path, damage):
     assert expand(QUESTION, SETTINGS, server.env, tmp_path).cached
 
 
+def test_a_cache_that_cannot_be_written_is_done_without(server, tmp_path):
+    (tmp_path / "answers").write_text("in the way")
+
+    assert expand(QUESTION, SETTINGS, server.env, tmp_path).queries
+
+
 def test_the_cache_does_not_grow_for_ever(server, tmp_path):
     folder = tmp_path / "answers"
     folder.mkdir()

@@ -189,6 +189,11 @@ def test_hits_beyond_the_candidates_stay_where_they_are(hub, server):
     assert len(server.requests) == 4
 
 
+def test_what_has_no_order_is_not_graded(hub, server):
+    assert rerank(hub, Query(text="xyzzy"), hub.search(Query(text="xyzzy", mode="keyword")), SETTINGS).hits == ()
+    assert server.requests == []
+
+
 def test_pages_are_cut_from_one_ranking(hub, server):
     grades_by(server, lambda content: int("Note 6\n" in content) * 3)
     query = Query(text="backup", mode="keyword", limit=12)
