@@ -70,7 +70,6 @@ CHANGES = {
         (place / "data/memories/user").mkdir(parents=True),
         (place / "data/memories/user/m.md").write_text("# M\n"),
     ),
-    "chat answers": lambda place: (place / "data/completions").mkdir(),
     "base is a vault": lambda place: (place / "notes/.obsidian").mkdir(),
 }
 
