@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import links
 from kbhub import __version__
 from kbhub.setup.clients import SERVER, Machine, client_named
-from kbhub.setup.instructions import SKILL, SUBAGENT, hooks_tasks
+from kbhub.setup.instructions import SKILLS, SUBAGENT, hooks_tasks
 from kbhub.setup.plan import RELOCATABLE, carry_out
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def files() -> dict[str, str]:
         **_pages(),
     }
     for plugin in ("claude-code", "codex", "copilot-cli", "gemini-cli"):
-        made[f"plugins/{plugin}/skills/{SERVER}/SKILL.md"] = SKILL.read_text("utf-8")
+        for name, skill in SKILLS.items():
+            made[f"plugins/{plugin}/skills/{name}/SKILL.md"] = skill.read_text("utf-8")
     for file in ("claude-code/agents/kbhub-researcher.md", "gemini-cli/agents/kbhub-researcher.md"):
         made[f"plugins/{file}"] = SUBAGENT.read_text("utf-8")
     return made

@@ -51,6 +51,7 @@ FILES: dict[str, str | bytes] = {
         {"nodes": [{"id": "a", "type": "text", "text": f"# Intake\n\n{words('canvas')}"}], "edges": []}
     ),
     "a.eml": f"From: Ada <ada@example.org>\nSubject: Intake\nContent-Type: text/plain\n\n{words('eml')}\n",
+    "a.mbox": f"From ada Tue\nSubject: Intake\n\n{words('mbox')}\n",
     "a.rst": LINES + words("rst"),
     "a.org": f"* Intake\n\n{words('org')}\n",
     "a.adoc": f"= Intake\n\n{words('adoc')}\n",
@@ -62,7 +63,7 @@ ASKED = {
 }
 KINDS = {
     ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".xlsx": "xlsx", ".odt": "odt", ".epub": "epub", ".pdf": "pdf",
-    ".ipynb": "notebook", ".canvas": "canvas", ".eml": "mail", ".html": "html",
+    ".ipynb": "notebook", ".canvas": "canvas", ".eml": "mail", ".mbox": "mail", ".html": "html",
 }  # fmt: skip
 
 

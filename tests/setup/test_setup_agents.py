@@ -11,7 +11,7 @@ import yaml
 
 from kbhub.__main__ import main
 from kbhub.setup.clients import CLIENTS
-from kbhub.setup.instructions import LINES, SKILL, SUBAGENT
+from kbhub.setup.instructions import LINES, SKILL, SKILLS, SUBAGENT
 from kbhub.workspace.tool_names import ALL
 from setup_machine import Terminal
 
@@ -130,11 +130,13 @@ def test_the_skill_is_written_once_per_folder(account):
     (account.home / ".codex").mkdir()
     account.file(".gemini/settings.json", "{}")
     code, out, _ = account.run("--skill", "--yes")
-    files = [account.home / folder / "skills/kbhub/SKILL.md" for folder in (".claude", ".agents")]
+    folders = [account.home / folder / "skills" for folder in (".claude", ".agents")]
+    files = [folder / name / "SKILL.md" for name in SKILLS for folder in folders]
 
     assert code == 0
     assert "Skill for Codex, Gemini CLI" in out
-    assert [file.read_bytes() for file in files] == [SKILL.read_bytes()] * 2
+    assert "Skill kbhub-wiki for Codex, Gemini CLI" in out
+    assert [file.read_bytes() for file in files] == [skill.read_bytes() for skill in SKILLS.values() for _ in folders]
     assert account.run("--skill")[1].split()[0] == "unchanged"
     files[0].write_text(SKILL.read_text("utf-8") + "of an older version")
     account.run("--skill", "--yes")
@@ -152,11 +154,12 @@ def test_a_skill_that_somebody_made_theirs_is_left_alone(account, more):
     assert (code, account.untouched()) == (1, True)
 
 
-def test_the_skill_is_a_skill():
-    _, head, body = SKILL.read_text("utf-8").split("---\n", 2)
+@pytest.mark.parametrize("name", SKILLS)
+def test_the_skill_is_a_skill(name):
+    _, head, body = SKILLS[name].read_text("utf-8").split("---\n", 2)
     front = yaml.safe_load(head)
     assert set(front) == {"name", "description"}
-    assert front["name"] == "kbhub"
+    assert front["name"] == name
     assert 0 < len(front["description"]) <= 1024  # agentskills.io, specification
     assert len(body.splitlines()) < 60
 
@@ -225,7 +228,7 @@ def test_the_way_without_a_server_is_a_skill_and_the_command(account):
 
     assert (code, account.untouched(), skill.read_bytes()) == (0, True, SKILL.read_bytes())
     assert "kbhub search" in SKILL.read_text("utf-8")
-    assert out.count("written") == 1
+    assert out.count("written") == 2
     account.run("--no-server", "--remove", "--yes")
     assert not skill.exists()
 

@@ -264,10 +264,10 @@ def best_line(prepared: Prepared, embedder: Embedder | None) -> int | None:
 def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
     choices = []
     room = prepared.options.max_tokens
-    near = partial(_nearness, prepared.question, embedder=embedder)
+    near = partial(nearness, prepared.question, embedder=embedder)
     for passage in prepared.passages:
         parts = units(passage.text, passage.start_line, in_code=passage.in_code, table_header=passage.table_header)
-        for at, unit in enumerate(filter(None, map(_plain, parts))):
+        for at, unit in enumerate(filter(None, map(plain, parts))):
             names = (passage.title, *passage.headings, unit.heading)
             above = frozenset(stems(searchable(" ".join(names))))
             if unit.kind == "block" and is_table(unit.text):
@@ -280,7 +280,7 @@ def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
     return choices[:MOST_LOOKED_AT]
 
 
-def _plain(unit: Unit) -> Unit | None:
+def plain(unit: Unit) -> Unit | None:
     """Return a part without HTML tags and images, or None if nothing is left of it."""
     text = unit.text if unit.kind == "block" and not is_item(unit.text.split("\n", 1)[0]) else _untagged(unit.text)
     if unit.kind == "sentence" and (_POINTER.fullmatch(text) or not any(map(str.isalnum, _LINK.sub("", text)))):
@@ -315,11 +315,11 @@ def _fitted(unit: Unit, room: int) -> Unit:
 def _see_nearness(question: str, choices: Sequence[Choice], embedder: Embedder | None) -> None:
     """Set the nearness of each choice to the question."""
     texts = [" ".join((heading_of(choice.unit, choice.passage), choice.unit.text)) for choice in choices]
-    for choice, cosine in zip(choices, _nearness(question, texts, embedder=embedder), strict=False):
+    for choice, cosine in zip(choices, nearness(question, texts, embedder=embedder), strict=False):
         choice.near = max(0.0, cosine)
 
 
-def _nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) -> list[float]:
+def nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) -> list[float]:
     """Return the cosine of each text to the question, or nothing without a working embedder."""
     if embedder is None or not texts:
         return []

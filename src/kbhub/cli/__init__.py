@@ -47,7 +47,7 @@ OLD = {
     "bases": "base",
     "tags": "ls --tags",
     **{name: f"base {name}" for name in ("context", "trust")},
-    **{name: f"doc {name}" for name in ("delete", "rename", "restore", "write")},
+    **{name: f"doc {name}" for name in ("delete", "ingest", "rename", "restore", "write")},
     **{name: f"team {name}" for name in ("publish", "pull")},
     **{name: f"admin {name}" for name in ("cleanup", "hooks", "index", "stop")},
     **{name: f"dev {name}" for name in ("completion", "eval", "log", "schema")},

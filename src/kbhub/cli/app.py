@@ -256,7 +256,7 @@ _GROUPS = {
     "base": ("[COMMAND]", "Add, describe or trust bases, in ~/.kbhub.json.\n\nWithout a command, `list`."),
     "base context": ("[COMMAND]", "Describe what is where, for people and agents.\n\nWithout a command, `list`."),
     "dev": ("COMMAND", "For scripts and the curious: schemas, the log."),
-    "doc": ("COMMAND", "Write, rename, delete or restore documents."),
+    "doc": ("COMMAND", "Write, ingest, rename, delete or restore documents."),
     "dev log": (
         "[COMMAND]",
         "Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",

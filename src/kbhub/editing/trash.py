@@ -15,7 +15,7 @@ from kbhub.hub import Hub
 from kbhub.index.references import ref_of, short_hash
 from kbhub.sync.comparison import writing
 from kbhub.types import Base
-from kbhub.workspace.atomic_writes import open_folder
+from kbhub.workspace.atomic_writes import Content, open_folder
 from kbhub.workspace.trash import Trash, TrashEntry
 
 MAX_LINKS = 20
@@ -45,6 +45,20 @@ class Restored(Model):
     indexed: bool = Field(description="Whether searches find it; if not, they do after the next sync.")
 
 
+def into_trash(hub: Hub, base: Base, path: str, content: Content) -> TrashEntry:
+    """Copy a file of a base to the trash."""
+    return Trash(hub.data).keep_document(
+        content.data,
+        datetime.fromtimestamp(hub.options.clock(), UTC),
+        ref=ref_of(base, path, hub.discovery().bases),
+        base=base.id,
+        base_path=base.path,
+        path=path,
+        hash=content.hash,
+        mode=content.status.st_mode & 0o777,
+    )
+
+
 def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
     """Move a document to the trash, unless it differs from `based_on`, the hash of the document as it was read."""
     place, trash = paths.find_document(hub, ref), Trash(hub.data)
@@ -60,16 +74,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
         open_folder(place.base, place.folders) as folder,
     ):
         content = paths.read_for_change(folder, place, based_on)
-        kept = trash.keep_document(
-            content.data,
-            datetime.fromtimestamp(hub.options.clock(), UTC),
-            ref=place.ref,
-            base=place.base.id,
-            base_path=place.base.path,
-            path=place.path,
-            hash=content.hash,
-            mode=content.status.st_mode & 0o777,
-        )
+        kept = into_trash(hub, place.base, place.path, content)
         try:
             if not folder.remove(place.name, content):
                 raise paths.changed_meanwhile(place, content.hash)

@@ -53,6 +53,9 @@ _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
 SKILL = Path(__file__).parent / "skill" / "SKILL.md"
 """The skill as shipped with kbhub."""
 
+SKILLS = {SERVER: SKILL, "kbhub-wiki": SKILL.with_name("kbhub-wiki.md")}
+"""Name → file of each skill."""
+
 OPENCODE = SKILL.with_name("opencode.js")
 """Our plugin of opencode, which has these instead of hooks."""
 
@@ -163,16 +166,22 @@ def _without(text: bytes, start: int, end: int, newline: bytes) -> bytes:
 
 
 def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[PlannedStep]:
-    """Plan to write or delete the skill, once per skill folder even if several clients share it."""
+    """Plan to write or delete the skills, once per folder of skills even if several clients share it."""
     readers: dict[Path, list[str]] = {}
     for client in clients:
         if client.skills:
-            file = machine.path(client.skills) / SERVER / SKILL.name
-            readers.setdefault(file, []).append(client.title)
-    text = SKILL.read_bytes()
+            readers.setdefault(machine.path(client.skills), []).append(client.title)
     return [
-        _file_task("skill", f"Skill for {', '.join(titles)}", file, text, machine, remove=remove)
-        for file, titles in readers.items()
+        _file_task(
+            "skill",
+            f"Skill {'' if name == SERVER else f'{name} '}for {', '.join(titles)}",
+            folder / name / SKILL.name,
+            skill.read_bytes(),
+            machine,
+            remove=remove,
+        )
+        for folder, titles in readers.items()
+        for name, skill in SKILLS.items()
     ]
 
 

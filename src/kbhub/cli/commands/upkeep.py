@@ -184,8 +184,8 @@ def audit(
     Every finding says how to fix it. In a CI job, the exit code is 1 if there is an error, or a finding of --fail-on.
 
     Checks: links, related, headings, ambiguous, spelling, refs, front-matter, encoding, secrets, files, titles, tags,
-    duplicates, stale, orphans, memories, okf, changed,
-    contradicted, gaps. The last three run only with --keep or by name.
+    duplicates, stale, orphans, memories, okf, sources, changed, contradicted, gaps. The last three run only with --keep
+    or by name.
 
     Example: kbhub audit --check links --check refs
 

@@ -13,6 +13,7 @@ EXTENSION = Extension(
         Format((".html", ".htm", ".xhtml"), "HTML", "html", f"{_HERE}.html:read_html", unasked=False),
         Format((".ipynb",), "notebooks", "notebook", f"{_HERE}.notebook:read_notebook"),
         Format((".canvas",), "a canvas", "canvas", f"{_HERE}.notebook:read_canvas"),
+        Format((".mbox",), "mailboxes", "mail", f"{_HERE}.mail:read_mailbox"),
         Format((".eml",), "mail", "mail", f"{_HERE}.mail:read_mail"),
         Format((".epub",), "EPUB", "epub", f"{_HERE}.packages:read_epub"),
         _OFFICE((".docx", ".docm"), "Word documents", "docx", f"{_HERE}.docx:read_docx", library="mammoth"),

@@ -7,6 +7,8 @@ _HERE = "kbhub.extensions.okf"
 _COMMANDS = """\
 base export | export | [OPTIONS] BASE DIR
     Copy the documents of a base, and the files that they name, to a new folder, byte for byte.
+doc ingest | ingest | [OPTIONS] SOURCE…
+    Copy sources into a base, with their hash, and write a first page on each.
 """
 
 EXTENSION = Extension(
@@ -18,5 +20,8 @@ EXTENSION = Extension(
         "contradicted": ("memories that a newer one may replace", f"{_HERE}.keeper:CONTRADICTED"),
         "gaps": ("recurring questions that nothing answers, and where they belong", f"{_HERE}.keeper:GAPS"),
     },
-    audits={"okf": ("pages that do not follow the Open Knowledge Format", f"{_HERE}.conformance:CHECK")},
+    audits={
+        "okf": ("pages that do not follow the Open Knowledge Format", f"{_HERE}.conformance:CHECK"),
+        "sources": ("text on pages made of sources that cites none", f"{_HERE}.conformance:SOURCES_CHECK"),
+    },
 )

@@ -1,6 +1,10 @@
-"""What makes a base a bundle, and the reserved files in it, which are about no subject."""
+"""What makes a base a bundle, the reserved files in it, which are about no subject, and the sources of its pages."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError
@@ -12,6 +16,9 @@ from kbhub.types import Base
 INDEX, LOG = "index.md", "log.md"
 RESERVED = (INDEX, LOG)
 """Files that list and record pages, in any folder."""
+
+SOURCES, SOURCES_KEY = "sources/", "sources.resource"
+"""Folder with copies of what pages were made from, and the front matter key that names them."""
 
 VERSION_KEY = "okf_version"
 """The key in the front matter of the uppermost `INDEX` that makes a base a bundle."""
@@ -47,6 +54,29 @@ def declared(base: Base) -> bool:
     # Not parsed: a search does without YAML.
     front, closed, _ = head.removeprefix("---").partition("\n---")
     return head.startswith("---") and bool(closed) and f"\n{VERSION_KEY}:" in front.replace("\r", "\n")
+
+
+def sources_of(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the sources in front matter that name something."""
+    sources = values.get("sources")
+    listed = (
+        {"resource": one} if isinstance(one, str) else one
+        for one in (sources if isinstance(sources, list) else [sources])
+    )
+    return [one for one in listed if isinstance(one, Mapping) and isinstance(one.get("resource"), str)]
+
+
+def path_in(base: str, resource: str) -> str:
+    """Return the path in a base that a resource means, if it is a document there."""
+    return resource.removeprefix(f"{base}@").lstrip("/")
+
+
+def id_of(path: str) -> str:
+    """Return the id of a kept source, by which footnotes cite it."""
+    return (
+        re.sub(r"[\W_]+", "-", re.sub(r"(?<=[^/])\.\w+$", "", path.removeprefix(SOURCES))).strip("-").lower()
+        or "source"
+    )
 
 
 def _add(_: Plan, bases: OpenBases, hits: list[Candidate]) -> None:

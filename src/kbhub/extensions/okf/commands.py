@@ -1,15 +1,17 @@
-"""Export the files of a base: base export."""
+"""Export the files of a base, and make pages of sources: base export, doc ingest."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from pydantic import Field
 
-from kbhub.cli.options import AllowSecret, Reply, command
+from kbhub.cli.console import progress_bars
+from kbhub.cli.options import AllowSecret, Reply, bring_in_step, command
 from kbhub.documents.edits import front_matter_of, text_of, with_values
 from kbhub.documents.filters import Filters
 from kbhub.documents.links import EXTERNAL
@@ -19,10 +21,12 @@ from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, UsageError, WriteRefused
 from kbhub.extensions.okf.bundles import INDEX, VERSION_KEY, declared, is_reserved
 from kbhub.extensions.okf.conformance import faults
+from kbhub.extensions.okf.ingest import ingest as take_in
 from kbhub.extensions.okf.pages import GENERIC, entry
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.links import places
+from kbhub.render.report import ERROR_BYTES, LINE_BYTES, Bare, Item, Line, Name, Report, Text, say
 from kbhub.types import Base, Document
 from kbhub.workspace.atomic_writes import open_folder
 
@@ -169,3 +173,48 @@ def _write(out: Base, path: str, data: bytes) -> None:
     *folders, name = path.split("/")
     with open_folder(out, folders, make=True) as folder:
         folder.create(name, data)
+
+
+@command()
+def ingest(
+    hub: Hub,
+    *sources: Annotated[Path, Parameter(metavar="SOURCE")],
+    base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
+    allow_secret: AllowSecret = False,
+) -> Reply:
+    """Copy sources into a base, with their hash, and write a first page on each.
+
+    SOURCE is a file, such as a PDF, a mail or a log, or a folder. A page has the outline, sentences that decide, and
+    links to related pages. If a source changed since, a page that nobody edited is written again; for other pages, you
+    see what changed.
+
+    Example: kbhub doc ingest manual.pdf ~/mail/launch
+
+    Args:
+        sources: What to ingest; at least one.
+        base_id: Write to this base (the project's).
+        allow_secret: Store it even if it looks like it contains a credential.
+
+    Returns:
+        The exit code: 1 if a source was refused.
+    """
+    if not sources:
+        raise UsageError("`kbhub doc ingest` requires SOURCE. See `kbhub doc ingest --help`.")
+    bring_in_step(hub)
+    with progress_bars("reading ") as progress:
+        done = take_in(hub, sources, base_id, allow_secret=allow_secret, progress=progress)
+    parts: list[Text | Item] = []
+    for one in done.sources:
+        listed = {"kept as ": [one.kept] if one.kept else [], "page: ": one.pages, "related: ": one.related}
+        said: list[Text] = [
+            say(f"{label}{{}}", Bare(text, LINE_BYTES)) for label, texts in listed.items() for text in texts
+        ]
+        said += [Line(text, ERROR_BYTES) for text in (*one.changes, *one.notes)]
+        parts.append(Item(label=one.action.capitalize(), title=Name(one.source, LINE_BYTES), lines=tuple(said)))
+    actions = {one.action for one in done.sources}
+    drafts = (
+        "New pages are drafts: edit them, or have an agent do so with the skill kbhub-wiki (`kbhub setup --skill`)."
+    )
+    edited = "Edited pages were left alone: correct them; `kbhub audit --check changed` lists them."
+    hints = [hint for action, hint in (("created", drafts), ("changed", edited)) if action in actions]
+    return Reply(done, Report(parts=parts), hints=hints, code=int("refused" in actions))

@@ -1,4 +1,7 @@
-"""Whether the files of a bundle follow the specification: what it requires is an error, what it advises a warning."""
+"""Whether the files of a bundle follow the specification: what it requires is an error, what it advises a warning.
+
+And whether pages cite the sources that they have.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from datetime import date, datetime
 from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
-from kbhub.documents.markdown import scan_blocks
+from kbhub.documents.markdown import LINK_DEFINITION, heading_end, scan_blocks
 from kbhub.editing.findings import AuditRun, Found, Material, Severity, check
-from kbhub.extensions.okf.bundles import INDEX, LOG, VERSION_KEY, is_bundle
-from kbhub.index.catalogue import texts
+from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES_KEY, VERSION_KEY, is_bundle, sources_of
+from kbhub.index.catalogue import front_matter_of, texts
 from kbhub.values import struct
 
 STATES = ("draft", "stable", "deprecated")
@@ -22,6 +25,8 @@ COMPUTATION = "Attested Computation"
 _ACTOR = re.compile(r"(?:human|process):\S|[^\s:/][^:/]*/\S")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _ENTRY = re.compile(r"\s*[-*+][ \t]+\[[^\]]+\]\(")
+_LINK = re.compile(r"!?\[[^\[\]]*\]\([^()]*\)")
+_MARK = re.compile(r"\[\^[^\]]+\]")
 _LINE = re.compile(r"\(line (\d+):")
 
 
@@ -166,6 +171,43 @@ def _of_log(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
             yield Fault(f"{heading.text} is below {last}.", "Put the newest entries first.", heading.line)
         else:
             last = heading.text
+
+
+def source_faults(text: str) -> Iterator[Fault]:
+    """Yield what cites none of the sources that a page has in its base; ids are the labels of footnotes."""
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    front = read_front_matter(lines)
+    marks = [f"[^{one['id']}]" for one in sources_of(front.values) if one.get("id")]
+    if any(one.get("id") and one.get("hash") for one in sources_of(front.values)):
+        for line in _uncited(front, lines, marks):
+            yield Fault("No source is cited for this.", f"End it with {' or '.join(marks[:3])}, or remove it.", line)
+
+
+def _uncited(front: FrontMatter, lines: Sequence[str], marks: Sequence[str]) -> Iterator[int]:
+    """Yield the lines of paragraphs, lists and tables that cite no source; code and links claim nothing."""
+    blocks = scan_blocks(lines, front.body, front.closing)
+    headings = ((one.line, heading_end(lines, one.line - 1)) for one in blocks.headings)
+    spans = (*blocks.fences, *blocks.raw, *headings)
+    hidden = {at for first, last in spans for at in range(first, last + 1)}
+    start, text = 0, ""
+    for at, line in enumerate((*lines[front.body :], ""), front.body + 1):
+        if line.strip() and at not in hidden and not LINK_DEFINITION.match(line):
+            start, text = start or at, text + line
+        elif text and not _MARK.sub("", text).rstrip().endswith(":"):  # what announces a list is one with it
+            if not any(mark in text for mark in marks) and any(map(str.isalnum, _LINK.sub("", text))):
+                yield start
+            start, text = 0, ""
+
+
+@check("sources", severity="warning")
+def SOURCES_CHECK(_: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 - it becomes a `Check`
+    """Find what pages made of sources claim without one."""
+    index = material.hub.index(material.base)
+    with index.snapshot():
+        paths = [path for path, *_ in front_matter_of(index, SOURCES_KEY) if path in material.documents]
+        for path, text in texts(index, paths):
+            for fault in source_faults(text):
+                yield Found(material, path, fault.message, fault.remedy, fault.line)
 
 
 @check("okf", severity="error")

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -20,7 +21,8 @@ from kbhub.editing.documents import append, front_end
 from kbhub.editing.paths import Location, PageRules, change_document, find_document
 from kbhub.editing.renames import as_destination
 from kbhub.errors import KbhubError, WriteRefused
-from kbhub.extensions.okf.bundles import INDEX, LOG, declared, is_reserved
+from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES, declared, id_of, is_reserved, path_in, sources_of
+from kbhub.extensions.okf.conformance import source_faults
 from kbhub.hub import Hub
 from kbhub.index.references import short_hash
 from kbhub.reading.links import PathTable
@@ -37,6 +39,10 @@ def _is_page(place: Location) -> bool:
     return place.name.endswith(".md") and not is_reserved(place.path) and declared(place.base)
 
 
+def _is_kept(place: Location, source: Mapping[str, Any]) -> bool:
+    return path_in(place.base.id, source["resource"]).startswith(SOURCES)
+
+
 def _values(
     hub: Hub,
     place: Location,
@@ -47,7 +53,11 @@ def _values(
     body: bool,
 ) -> Mapping[str, Any] | None:
     front = front_matter_of(new)
-    if front.problem or not _is_page(place):
+    listed = sources_of({**front.values, **given})
+    made = place.name.endswith(".md") and any(
+        _is_kept(place, one) or (one.get("id") and one.get("hash")) for one in listed
+    )
+    if front.problem or not (made or _is_page(place)):
         return None
     values: dict[str, Any] = {}
     if not {**front.values, **given}.get("type"):
@@ -57,7 +67,8 @@ def _values(
         at = datetime.fromtimestamp(hub.options.clock(), UTC)
         by = f"{re.sub('[:/ ]+', '-', client)}/kbhub-{__version__}" if client else f"kbhub/{__version__}"
         values["generated"] = {"by": by, "at": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
-    if sources := given.get("sources"):
+    sources = given.get("sources") or (made and front.values["sources"])
+    if sources:
         values["sources"] = [_source(hub, place, one) for one in (sources if isinstance(sources, list) else [sources])]
     return values
 
@@ -67,11 +78,14 @@ def _source(hub: Hub, place: Location, source: Any) -> Any:
     entry = {"resource": source} if isinstance(source, str) else source
     if not isinstance(entry, dict) or not isinstance(name := entry.get("resource"), str) or EXTERNAL.match(name):
         return entry
-    ref = f"{place.base.id}@{name.lstrip('/')}" if name.startswith("/") else name
+    path, kept = path_in(place.base.id, name), _is_kept(place, entry)
+    ref = f"{place.base.id}@{path}" if name.startswith("/") else name
     with suppress(KbhubError, OSError, ValueError):
-        found = find_document(hub, ref)
+        # The base need not search what it keeps.
+        found = replace(place, path=path) if kept else find_document(hub, ref)
         with open_contained(found.base, found.path) as file:
             digest = hashlib.sha256(file.read()).hexdigest()
+        entry = {"id": id_of(path), **entry} if kept else entry
         resource = f"/{found.path}" if found.base.id == place.base.id else found.ref
         return {**entry, "resource": resource, "hash": entry.get("hash", short_hash(digest))}
     return entry
@@ -84,6 +98,9 @@ def entry(title: str, path: str, about: str = "") -> str:
 
 
 def _follow(hub: Hub, place: Location, action: str, text: Text | None) -> Iterator[str]:
+    if text and place.name.endswith(".md"):
+        found = source_faults("\n".join(text.bare))
+        yield from (f"Line {fault.line}: {fault.message} {fault.remedy}" for fault in found)
     if not _is_page(place):
         return
     document = parse_document(place.path, text.encoded() if text else b"")
