@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.memory.changes import forget, remember
+from kbhub.memory.files import new_file
 from kbhub.memory.lists import memories
 from kbhub.memory.transfer import export, import_, is_memory_graph, memory_graph, move
 
@@ -87,16 +88,21 @@ def test_tags_and_namespaces_that_were_written_by_hand_come_in_as_they_are(envir
 @pytest.mark.parametrize(
     ("record", "added"),
     [
-        ({"text": "alpha", "uses": 10**30, "last_use": "2024-01-01"}, 2),
-        ({"text": "alpha", "uses": 1, "last_use": "0001-01-01T00:00:00+05:00"}, 2),
-        ({"text": "alpha", "created": "9999-12-31T23:59:59-05:00"}, 2),
-        ({"text": "alpha", "tags": ["x" * 70_000]}, 1),
-        ({"text": "alpha", "about_hash": {str(number): "" for number in range(12_000)}}, 1),
-        ({"text": "alpha", "uses": -1}, 1), ({"text": "alpha", "unknown": 1}, 1), ({"id": "abcdefgh"}, 1), (None, 1),
+        ({"file": "alpha", "uses": 10**30, "last_use": "2024-01-01"}, 2),
+        ({"file": "alpha", "uses": 1, "last_use": "0001-01-01T00:00:00+05:00"}, 2),
+        ({"file": new_file({"created": "9999-12-31T23:59:59-05:00"}, "alpha")}, 2),
+        ({"file": new_file({"tags": ["x" * 70_000]}, "alpha")}, 1),
+        ({"file": new_file({"about_hash": {str(number): "" for number in range(12_000)}}, "alpha")}, 1),
+        ({"file": "---\n[\n---\n\nalpha\n"}, 1),
+        ({"file": "---\nid: abcdefgh\n---\n"}, 1),
+        ({"file": "alpha", "uses": -1}, 1),
+        ({"file": "alpha", "unknown": 1}, 1),
+        ({"scope": "user"}, 1),
+        (None, 1),
     ],
 )  # fmt: skip
 def test_a_memory_that_cannot_be_taken_stops_no_other(hub, record, added):
-    text = json.dumps({"format": "kbhub-memories", "version": 1, "memories": [record, {"text": "beta"}]})
+    text = json.dumps({"format": "kbhub-memories", "version": 1, "memories": [record, {"file": "beta"}]})
 
     done = import_(hub, text)
 
@@ -162,7 +168,7 @@ def test_only_a_line_feed_ends_a_line_of_a_memory_graph(hub, mark):
 def test_half_a_character_costs_its_memory_alone(hub):
     done = import_(hub, "\n".join(json.dumps({**GRAPH[0], "name": name}) for name in ("a\ud800", "b")))
 
-    assert (done.added, [problem.subject for problem in done.failed]) == (1, ["a\\ud800"])
+    assert (done.added, [problem.subject for problem in done.failed]) == (1, ["memory 1"])
     assert json.loads(done.model_dump_json())["added"] == 1
 
 
@@ -197,12 +203,15 @@ def test_an_import_cannot_leave_its_folder_or_take_the_place_of_a_memory(environ
     """Ids, names and tags of an import are a stranger's."""
     mine = remember(hub, "Mine stays mine").memory
     records = [
-        {"id": "../../../x", "text": "One"},
-        {"id": mine.id, "text": "Two"},
-        {"id": "x" * 8, "text": "Three", "title": "../..", "tags": ["a/../b"], "created": "never", "uses": 9},
-        {"id": "y" * 8, "text": "Four", "tags": ["x" * 70_000]},
-        {"id": "z" * 8, "text": "Five", "namespace": "../x"},
-        {"id": "w" * 8, "text": "a\u0000b"},
+        {"file": new_file({"id": "../../../x"}, "One")},
+        {"file": new_file({"id": mine.id}, "Two")},
+        {
+            "file": new_file({"id": "x" * 8, "title": "../..", "tags": ["a/../b"], "created": "never"}, "Three"),
+            "uses": 9,
+        },
+        {"file": new_file({"id": "y" * 8, "tags": ["x" * 70_000]}, "Four")},
+        {"file": new_file({"id": "z" * 8, "namespace": "../x"}, "Five")},
+        {"file": new_file({"id": "w" * 8}, "a\u0000b")},
     ]
 
     done = import_(hub, json.dumps({"format": "kbhub-memories", "version": 1, "memories": records}))

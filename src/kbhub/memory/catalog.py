@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document, section
@@ -183,6 +183,9 @@ def matching(
 
 def described(hub: Hub, one: MemoryFile, *, text: str = "", score: float | None = None) -> Memory:
     """Build the public description of a memory."""
+    facts = {spec.name: getattr(one.facts, spec.name) for spec in fields(Facts) if spec.name != "about_hash"}
+    times = {"created": one.facts.created, "updated": one.facts.updated, "last_use": one.use.last if one.use else None}
+    written = {name: None if moment is None else timestamp(moment) for name, moment in times.items()}
     return Memory(
         ref=ref(hub, one),
         scope=one.shelf.scope,
@@ -190,16 +193,9 @@ def described(hub: Hub, one: MemoryFile, *, text: str = "", score: float | None 
         text=text,
         strength=round(one.strength(hub.options.clock()), 3),
         score=score,
-        **public_facts(one, without="about_hash"),
+        uses=one.use.uses if one.use else 0,
+        **(facts | written),
     )
-
-
-def public_facts(one: MemoryFile, *, without: str) -> dict[str, Any]:
-    """Return the front matter and the uses of a memory under their public names, except one; times as ISO 8601."""
-    facts = {spec.name: getattr(one.facts, spec.name) for spec in fields(Facts) if spec.name != without}
-    times = {"created": one.facts.created, "updated": one.facts.updated, "last_use": one.use.last if one.use else None}
-    written = {name: None if moment is None else timestamp(moment) for name, moment in times.items()}
-    return {**facts, **written, "uses": one.use.uses if one.use else 0}
 
 
 def ref(hub: Hub, one: MemoryFile) -> str:

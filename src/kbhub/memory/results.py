@@ -115,29 +115,10 @@ class Moved(Model):
 
 
 class Record(Model):
-    """A memory in an export: everything that its file and its uses say."""
+    """A memory in an export."""
 
-    id: str = Field("", max_length=200, description="Id; generated on import if missing.")
-    scope: Scope = Field("project", description="`project`, `user` or `shared`.")
-    text: str = Field(description="What was remembered, Markdown.")
-    title: str = Field("", description="Title, if it is not the first line.")
-    tags: tuple[str, ...] = Field((), description="Its tags.")
-    namespace: str = Field("", description="Namespace.")
-    created: str | None = Field(None, description="ISO 8601.")
-    updated: str | None = Field(None, description="ISO 8601.")
-    by: str = Field("", description="Client, or `user`.")
-    source: Source = Field("agent", description="Where it comes from.")
-    project: str = Field("", description="Project it was learned in.")
-    commit: str = Field("", description="Commit that was checked out then.")
-    origin: str = Field("", description="What it was learned from.")
-    session: str = Field("", description="Id of the session in which it was learned.")
-    about: tuple[str, ...] = Field((), description="Documents or code it is about.")
-    about_hash: dict[str, str] = Field(default_factory=dict, description="Their hashes at the time.")
-    supersedes: tuple[str, ...] = Field((), description="Ids.")
-    superseded_by: tuple[str, ...] = Field((), description="Ids.")
-    may_supersede: tuple[str, ...] = Field((), description="Ids.")
-    rejected: bool = Field(False, description="Whether it tells of a way that was tried, and not taken.")
-    misleading: int = Field(0, ge=0, description="How often it misled.")
+    scope: Scope = Field("project", description="`project`, `user`, `shared` or `team`.")
+    file: str = Field(description="Its file: front matter and text, Markdown.")
     uses: int = Field(0, ge=0, description="How often it was used.")
     last_use: str | None = Field(None, description="ISO 8601.")
 

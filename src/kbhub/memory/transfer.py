@@ -8,17 +8,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.markdown import decode, parse_document
 from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
 from kbhub.index.side_files import Use
-from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, public_facts, shelf_to_write
+from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, shelf_to_write
 from kbhub.memory.changes import ID_CHARACTERS, as_it_is, edit, filed, ids_of
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
@@ -35,10 +36,9 @@ from kbhub.memory.files import (
     read,
     slug,
     taken_ids,
-    title_of,
     with_id,
+    with_ids,
 )
-from kbhub.memory.repeats import wording
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
@@ -98,18 +98,16 @@ def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
             problems.append(Problem(subject=path, message=str(error)))
             continue
         values = document.front_matter
-        records.append(
-            Record(
-                text="\n".join(document.lines[document.body :]),
-                title=document.title,
-                tags=_tags([*document.tags, _text(values.get("type"))]),
-                namespace=_namespace(path.rpartition("/")[0]),
-                created=_text(values.get("created")) or _text(values.get("date")) or None,
-                updated=_text(values.get("modified")) or _text(values.get("updated")) or None,
-                by="basic-memory",
-                origin=f"basic-memory: {_text(values.get('permalink')) or path}",
-            )
-        )
+        fields = {
+            "title": document.title,
+            "tags": _tags([*document.tags, _text(values.get("type"))]),
+            "namespace": _namespace(path.rpartition("/")[0]),
+            "created": _text(values.get("created")) or _text(values.get("date")),
+            "updated": _text(values.get("modified")) or _text(values.get("updated")),
+            "by": "basic-memory",
+            "from": f"basic-memory: {_text(values.get('permalink')) or path}",
+        }
+        records.append(Record(file=new_file(fields, "\n".join(document.lines[document.body :]))))
     return records
 
 
@@ -163,13 +161,13 @@ def _entity(name: str, entity: dict[str, Any], relations: list[str]) -> Record:
     lines += [f"- {text}" for observation in entity.get("observations", []) if (text := _text(observation))]
     if relations:
         lines += ["", "## Relations", "", *(f"- {_text(relation)}" for relation in relations[:MOST_RELATIONS])]
-    return Record(
-        text="\n".join(lines),
-        title=title,
-        tags=_tags([_text(entity.get("entityType"))]),
-        by="mcp-memory",
-        origin=f"MCP memory server: {title}",
-    )
+    fields = {
+        "title": title,
+        "tags": _tags([_text(entity.get("entityType"))]),
+        "by": "mcp-memory",
+        "from": f"MCP memory server: {title}",
+    }
+    return Record(file=new_file(fields, "\n".join(lines)))
 
 
 def _tags(tags: list[str]) -> tuple[str, ...]:
@@ -194,16 +192,20 @@ def _json(text: str) -> Any:
 
 
 def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) -> Exported:
-    """Return the active memories as one document, with all data from their files and uses."""
+    """Return the active memories as one document: their files and uses."""
     records = []
     for memory in all_known(hub, scope):
         if stored := read(memory.shelf, memory.path, uses_of(hub).all(memory.shelf.place)):
-            title = "" if stored.title == title_of(stored.body) else stored.title
-            text = stored.body if allow_secret else masked(stored.body)
-            own = public_facts(stored, without="author") | {"about_hash": dict(stored.facts.about_hash or {})}
-            records.append(Record(scope=memory.shelf.scope, text=text, title=title, **own))
-    records.sort(key=lambda record: (record.scope, record.id))
-    return Exported(format="kbhub-memories", version=1, memories=tuple(records))
+            file, use = decode(stored.data)[0], stored.use
+            record = Record(
+                scope=memory.shelf.scope,
+                file=file if allow_secret else masked(file),
+                uses=use.uses if use else 0,
+                last_use=timestamp(use.last) if use else None,
+            )
+            records.append((record.scope, stored.facts.id, record))
+    records.sort(key=itemgetter(0, 1))
+    return Exported(format="kbhub-memories", version=1, memories=tuple(record for *_, record in records))
 
 
 def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_secret: bool = False) -> Imported:
@@ -222,18 +224,21 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_s
         name = f"memory {number}"
         try:
             record = Record.model_validate(value)
-            # Neither JSON nor a terminal accepts a lone surrogate.
-            name = (record.title or record.id or name).encode("utf-8", "backslashreplace").decode()
             target = scope or record.scope
             if target not in shelves:
                 with locked(hub.data, "folders"):
                     shelves[target] = shelf_to_write(hub, target)
+            shelf = shelves[target]
+            # Neither JSON nor a terminal accepts a lone surrogate.
+            memory = parse_memory(shelf, "", record.file.encode("utf-8", "backslashreplace"), 0)
+            name = name if memory.problem else memory.title or name
             if not allow_secret:
-                refuse_secrets("It", record.text)
-            new_id, path = _take(hub, shelves[target], record, taken)
-            names |= {record.id: new_id} if record.id not in ("", new_id) else {}
+                refuse_secrets("It", record.file)
+            new_id, path = _placed(hub, shelf, _completed(hub, memory), taken)
+            names |= {memory.facts.id: new_id} if memory.facts.id not in ("", new_id) else {}
             if path:
-                files.append((shelves[target], path))
+                files.append((shelf, path))
+                uses_of(hub).put(shelf.place, {new_id: use} if (use := _use(record)) else {})
             else:
                 known += 1
         except ValidationError as error:
@@ -282,61 +287,53 @@ def _reason(error: ValidationError) -> str:
     return f"{'.'.join(field)}: {message}" if field else message
 
 
-def _take(hub: Hub, shelf: MemoryFolder, record: Record, taken: set[str]) -> tuple[str, str]:
-    """Write one record; return its id, and its path or "" if it exists already."""
-    text = checked_text(record.text)
-    fields = _fields(hub, record, text)
-    is_kbhub_id = record.id.isascii() and record.id.isalnum() and len(record.id) == ID_CHARACTERS
-    own = [record.id] if is_kbhub_id else []
-    with locked(hub.data, shelf.place):
-        for existing in (
-            *(with_id(shelf, name) for name in own if name in taken),
-            filed(shelf, text, rejected=record.rejected),
-        ):
-            if existing and existing.wording == wording(text, rejected=record.rejected):
-                return existing.facts.id, ""
-        for name in chain(own, ids_of(text, rejected=record.rejected)):
-            if name in taken or with_id(shelf, name):
-                continue
-            file, whole = f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text)
-            if parse_memory(shelf, file, whole.encode(), 0).problem:
-                raise UsageError("Its tags, subjects and other fields are too long to be read back. Shorten them.")
-            try:
-                path = f"{shelf.prefix}{file}"
-                files_of(shelf).create(path, whole.encode())
-            except FileExistsError:
-                continue
-            uses_of(hub).put(shelf.place, {name: use} if (use := _use(record)) else {})
-            taken.add(name)
-            return name, path
-    raise UsageError("All ids it could have are taken.")
-
-
-def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
-    now = timestamp(hub.options.clock())
-    # Read as leniently as our own files: an invalid time counts as missing, and hand-written tags and namespaces are
-    # kept as they are.
-    facts = facts_of("", record.model_dump(include={"created", "updated", "namespace"}), ())
-    created = _iso(facts.created) or now
-    return record.model_dump(exclude={"id", "scope", "text", "origin", "uses", "last_use", "rejected"}) | {
-        "status": "rejected" if record.rejected else "",
-        "misleading": record.misleading or None,
-        "title": " ".join(record.title.split()) or title_of(text),
-        "created": created,
-        "updated": _iso(facts.updated) or created,
-        "from": record.origin,
-        "tags": tuple(dict.fromkeys(" ".join(tag.split()) for tag in record.tags if tag.strip())),
-        "namespace": facts.namespace,
+def _completed(hub: Hub, memory: MemoryFile) -> MemoryFile:
+    """Return a memory that comes in with all that kbhub writes; raise `UsageError` if it cannot be one."""
+    text, facts, now = checked_text(memory.body), memory.facts, timestamp(hub.options.clock())
+    if memory.problem:
+        raise UsageError(memory.problem)
+    created = now if facts.created is None else timestamp(facts.created)
+    fields = {
+        "title": memory.title,
+        "author": None,  # of another database
+        **({"created": now} if facts.created is None else {}),
+        **({"updated": created} if facts.updated is None else {}),
     }
+    name = facts.id if facts.id.isascii() and facts.id.isalnum() and len(facts.id) == ID_CHARACTERS else ""
+    path = f"{memory.shelf.prefix}{slug(text)}-{name}.md" if name else ""
+    data = changed_file(memory.title, memory, fields, text if text != memory.body else None)
+    return parse_memory(memory.shelf, path, data, 0)
+
+
+def _placed(hub: Hub, shelf: MemoryFolder, memory: MemoryFile, taken: set[str]) -> tuple[str, str]:
+    """Write a memory to a folder, with another id if its own is taken; return that, and the path.
+
+    A memory without a path gets an id in any case. The path is empty if the folder has one that says the same.
+    """
+    rejected, own = memory.facts.rejected, [memory.facts.id] if memory.path else []
+    with locked(hub.data, shelf.place):
+        for existing in (*with_ids(shelf, own), filed(shelf, memory.body, rejected=rejected)):
+            if existing and existing.wording == memory.wording:
+                return existing.facts.id, ""
+        for name in chain(own, ids_of(memory.body, rejected=rejected)):
+            if name in taken:
+                continue
+            kept = name in own
+            file = memory.path.rpartition("/")[2] if kept else f"{slug(memory.body)}-{name}.md"
+            path = f"{shelf.prefix}{file}"
+            data = memory.data if kept else changed_file(file, memory, {"id": name})
+            if parse_memory(shelf, path, data, 0).problem:
+                raise UsageError("Its tags, subjects and other fields are too long to be read back. Shorten them.")
+            with suppress(FileExistsError):
+                files_of(shelf).create(path, data)
+                taken.add(name)
+                return name, path
+    raise UsageError("All ids it could have are taken.")
 
 
 def _use(record: Record) -> Use | None:
     facts = facts_of("", {"created": record.last_use}, ())
     return Use(min(record.uses, MOST_USES), facts.created) if record.uses and facts.created is not None else None
-
-
-def _iso(moment: float | None) -> str | None:
-    return None if moment is None else timestamp(moment)
 
 
 def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[str, str]) -> None:
@@ -399,51 +396,30 @@ def move(hub: Hub, old: str) -> Moved:
 
 def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
     """Move each memory, dropping those with the same wording and renumbering those with a taken id."""
-    data, uses, now = hub.data, uses_of(hub), hub.options.clock()
-    counted = uses.all(source.place)
-    paths = sorted(entry.name for entry in target.folder.glob(f"*{MARKDOWN_SUFFIX}"))
-    wordings = {memory.facts.id: memory.wording for path in paths if (memory := read(target, path))}
-    ids = {words: name for name, words in wordings.items()}
-    others = {memory.facts.id for memory in all_known(hub) if memory.shelf.place != target.place}
-    duplicates = renamed = 0
+    data, uses = hub.data, uses_of(hub)
+    counted, renamed, duplicates = uses.all(source.place), 0, 0
+    stored = [
+        one
+        for file in sorted(files_of(source).names())
+        if file.endswith(MARKDOWN_SUFFIX)
+        if (one := read(source, file))
+    ]
+    taken = taken_ids(data) - {one.facts.id for one in stored} | {one.facts.id for one in all_known(hub)}
     names: dict[str, str] = {}
     files: list[tuple[MemoryFolder, str]] = []
-    for file in sorted(entry.name for entry in source.folder.glob(f"*{MARKDOWN_SUFFIX}")):
-        with locked(data, source.place):
-            stored = read(source, file)
-        if stored is None:
-            continue
-        old, words = stored.facts.id, stored.wording
-        name, duplicate = old, ids.get(words)
-        if duplicate is not None:
-            name = duplicate
-        elif old in wordings or old in others:
-            name = next(
-                (
-                    name
-                    for name in ids_of(stored.body, rejected=stored.facts.rejected)
-                    if name not in wordings.keys() | others
-                ),
-                old,
-            )
+    for memory in stored:
+        old = memory.facts.id
+        name, path = _placed(hub, target, memory, taken)
         names |= {old: name} if name != old else {}
-        use = counted.get(old)
-        uses.put(target.place, {name: use} if use else {})
-        with locked(data, target.place):
-            if duplicate is not None:
-                discard(stored, data, now)
-                duplicates += 1
-                continue
-            if name != old and not stored.problem:
-                files_of(stored.shelf).replace(stored.path, changed_file(file, stored, {"id": name}))
-                renamed += 1
-                free = _free_name(target, f"{slug(stored.body)}-{name}.md")
+        uses.put(target.place, {name: use} if (use := counted.get(old)) else {})
+        with locked(data, source.place):
+            if path:
+                files_of(source).remove(memory.path)
+                files.append((target, path))
+                renamed += name != old
             else:
-                free = _free_name(target, file)
-            (source.folder / file).rename(target.folder / free)
-        wordings[name] = words
-        ids[words] = name
-        files.append((target, f"{target.prefix}{free}"))
+                discard(memory, data, hub.options.clock())
+                duplicates += 1
     uses.forget(source.place, counted)
     follow(hub, files, names)
     if (left := {entry.name for entry in source.folder.iterdir()}) <= {ABOUT_NAME, SYNCED_NAME}:
@@ -472,11 +448,3 @@ def _folder_of(hub: Hub, old: str) -> Path:
                 return current
     known = ", ".join(identity.text for folder in project_folders(data) if (identity := described(folder)))
     raise UsageError(f"No memories found for {old!r}. Memories exist for: {known or 'no project yet'}.")
-
-
-def _free_name(target: MemoryFolder, name: str) -> str:
-    stem, number = name.removesuffix(MARKDOWN_SUFFIX), 1
-    while (target.folder / name).exists():
-        number += 1
-        name = f"{stem}-{number}.md"
-    return name
