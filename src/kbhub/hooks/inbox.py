@@ -125,13 +125,7 @@ LOCK_SECONDS = 5.0
 
 ID_DIGITS = 6
 
-_AGENTS = {
-    "claude-code": "Claude Code",
-    "codex": "Codex",
-    "copilot-cli": "Copilot CLI",
-    "gemini-cli": "Gemini CLI",
-    "opencode": "opencode",
-}
+_AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "copilot-cli": "Copilot CLI", "gemini-cli": "Gemini CLI"}
 
 
 class Proposal(Model):
@@ -259,7 +253,7 @@ def _proposal(hub: Hub, event: Event, one: Suggested) -> Proposal:
         why=one.why,
         client=event.client,
         session=event.session,
-        origin=f"what the user {_SAID[one.why]} in a session of {_AGENTS[event.client]}{line}",
+        origin=f"what the user {_SAID[one.why]} in a session of {_AGENTS.get(event.client, event.client)}{line}",
         at=timestamp(hub.options.clock()),
     )
 

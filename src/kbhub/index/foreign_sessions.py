@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,26 +24,24 @@ from kbhub.workspace.files import open_regular
 SECONDS = 20.0
 """Time after which a database is given up: a view in a crafted one may never end."""
 
-BUSY_MS = 200
-
-MOST_SESSIONS = 20_000
-"""Sessions of a database that are looked at, the latest first."""
-
 MOST_OUTPUT = 4 * TOOL_CHARACTERS
 """Characters of what a tool said: its log is not to be as long as a build's."""
 
-_ROWS = {
-    "session_v2": "SELECT type, data, '', time_created FROM session_message WHERE session_id = ?1"
-    " AND octet_length(data) < ?2 ORDER BY seq",
-    "session": "SELECT '', message.data, part.data, part.time_created FROM message JOIN part"
-    " ON part.message_id = message.id WHERE message.session_id = ?1"
-    " AND octet_length(message.data) < ?2 AND octet_length(part.data) < ?2"
-    " ORDER BY message.time_created, message.id, part.id",
+_TABLES = {
+    "session_v2": (
+        "session_message",
+        "SELECT type, data, '', time_created FROM session_message WHERE session_id = ?1"
+        " AND octet_length(data) < ?2 ORDER BY seq",
+    ),
+    "session": (
+        "part",
+        "SELECT '', message.data, part.data, part.time_created FROM message JOIN part ON part.message_id = message.id"
+        " WHERE message.session_id = ?1 AND octet_length(message.data) < ?2 AND octet_length(part.data) < ?2"
+        " ORDER BY message.time_created, message.id, part.id",
+    ),
 }
-"""Table of sessions, the latest version first → what was said in one: type and data of a message, data of its part."""
-
-_CHANGED = {"session_v2": "session_message", "session": "part"}
-"""Table of sessions → that whose rows change while one runs."""
+"""Table of sessions, that of the latest version first → the table whose rows change while one runs, and what selects
+those of one: type of a message, its data, data of its part, time."""
 
 
 @struct
@@ -67,41 +65,36 @@ def opencode_database(env: Mapping[str, str], home: Path) -> Path:
 def opened(file: Path) -> Iterator[apsw.Connection]:
     """Open another program's database, which may be in use; nothing is written, neither to it nor beside it.
 
-    Raises `OSError` for what is no regular file, `apsw.Error` for a file or a row that cannot be read.
+    Raises `OSError` for what is no regular file, `apsw.Error` for what cannot be read.
     """
     os.close(open_regular(file, follow=False))
     # Without its shared memory nobody has it open, so the file is complete.
     how = "readonly_shm=1" if Path(f"{file}-shm").is_file() else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(f"{file.absolute().as_uri()}?mode=ro&{how}", flags=flags)
     end = time.monotonic() + SECONDS
-    try:
-        connection.set_busy_timeout(BUSY_MS)
+    with closing(apsw.Connection(f"{file.absolute().as_uri()}?mode=ro&{how}", flags=flags)) as connection:
         connection.set_progress_handler(lambda: time.monotonic() > end, 100_000)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON").fetchall()
         with connection:
             yield connection
-    finally:
-        connection.close()
 
 
 def stored_sessions(connection: apsw.Connection) -> list[StoredSession]:
     """Return the sessions of a database; of one that two versions have, the later version's."""
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     found: dict[str, StoredSession] = {}
-    for table in _ROWS:
-        if table in there:
-            rows = f"SELECT id, directory, title, time_updated FROM {table} ORDER BY time_updated DESC LIMIT ?"
-            for key, folder, title, updated in connection.execute(rows, (MOST_SESSIONS,)):
-                if isinstance(key, str) and isinstance(folder, str) and isinstance(updated, int):
-                    found.setdefault(key, StoredSession(key, folder, str(title or ""), table, updated))
+    for table in (name for name in _TABLES if name in there):
+        rows = f"SELECT id, directory, title, time_updated FROM {table}"
+        for key, folder, title, updated in connection.execute(rows):
+            if isinstance(key, str) and isinstance(folder, str) and isinstance(updated, int):
+                found.setdefault(key, StoredSession(key, folder, str(title or ""), table, updated))
     return list(found.values())
 
 
 def last_change(connection: apsw.Connection, session: StoredSession) -> int:
     """Return when something of a session changed last, in milliseconds since 1970."""
-    latest = f"SELECT max(time_updated) FROM {_CHANGED[session.table]} WHERE session_id = ?"
+    latest = f"SELECT max(time_updated) FROM {_TABLES[session.table][0]} WHERE session_id = ?"
     changed = connection.execute(latest, (session.id,)).get
     return max(session.updated, changed if isinstance(changed, int) else 0)
 
@@ -110,11 +103,10 @@ def events(connection: apsw.Connection, session: StoredSession) -> Iterator[dict
     """Yield what was said and done in a session; rows that cannot be read are left out."""
     start = {"sessionId": session.id, "context": {"cwd": session.folder}, "title": session.title}
     yield _event("session.start", session.updated, producer="opencode", **start)
-    for kind, data, part, at in connection.execute(_ROWS[session.table], (session.id, LINE_BYTES)):
+    for kind, data, part, at in connection.execute(_TABLES[session.table][1], (session.id, LINE_BYTES)):
         with suppress(ValueError, RecursionError, AttributeError, TypeError, KeyError):
             message = json.loads(data)
-            found = _said(kind, message, at) if kind else _part(message, json.loads(part), at)
-            yield from list(found)
+            yield from list(_said(kind, message, at) if kind else _part(message, json.loads(part), at))
 
 
 def _said(kind: str, message: dict[str, Any], at: int) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,6 @@ becomes a hyphen: two projects may share one.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -28,14 +27,12 @@ from kbhub.setup.clients import Machine, this_platform
 from kbhub.sync.packages import Package, copy_documentation
 from kbhub.sync.session_copies import place_of
 from kbhub.workspace.config import directory_identity, folder_of
-from kbhub.workspace.files import SESSIONS, private_directory, read_regular
+from kbhub.workspace.files import SESSIONS, private_directory
 from kbhub.workspace.jsonc import set_value
 from kbhub.workspace.settings import GlobalConfig
 
 CLAUDE_CHARACTERS = 200
 """Longest name that Claude Code gives to the folder of a project without a hash."""
-
-MARKER_BYTES = 1 << 16
 
 _UNFIT = re.compile(r"[^a-zA-Z0-9]")
 
@@ -125,20 +122,12 @@ def _claude(projects: Path, project: Path) -> Iterator[Path]:
 
 
 def _cursor(projects: Path, project: Path) -> Iterator[Path]:
-    """Yield the project's folder, unless another folder on this machine has the same name there.
-
-    What a client of Cursor's says of the path counts; its logs do not tell where they began.
-    """
+    """Yield the project's folder, unless another one on this machine has that name too: its logs do not tell."""
     name = _hyphened(str(project))
     for folder in sorted(projects.iterdir()) if _is_plain(projects) else ():
-        logs, marker = folder / "agent-transcripts", folder / ".workspace-trusted"
-        if _hyphened(folder.name) != name or not _is_plain(folder) or not _is_plain(logs):
-            continue
-        said = None
-        with suppress(OSError, ValueError, AttributeError):
-            said = json.loads(read_regular(marker, MARKER_BYTES, follow=False)).get("workspacePath")
-        if said == str(project) if said else [*_spelled(Path(project.anchor), name)] == [project]:
-            yield logs
+        logs = folder / "agent-transcripts"
+        if _hyphened(folder.name) == name and _is_plain(folder) and _is_plain(logs):
+            yield from [logs] if [*_spelled(Path(project.anchor), name)] == [project] else []
 
 
 def _hyphened(name: str) -> str:

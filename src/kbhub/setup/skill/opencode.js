@@ -5,58 +5,41 @@ import { spawn } from "node:child_process"
 const COMMAND = ["kbhub"]
 const TOOLS = new Set(["apply_patch", "bash", "edit", "patch", "read", "write"])
 
-function run(event, input, waits = true) {
-  return new Promise((resolve) => {
-    const failed = () => resolve("")
-    try {
-      const stdio = ["pipe", waits ? "pipe" : "ignore", "ignore"]
-      const words = [...COMMAND.slice(1), "hook", event, "--client", "opencode"]
-      const child = spawn(COMMAND[0], words, { cwd: input.cwd, stdio, detached: !waits, windowsHide: true })
-      const timer = setTimeout(() => waits && child.kill(), 5000)
-      let text = ""
-      child.stdout?.on("data", (data) => (text += data))
-      child.on("error", failed)
-      child.on("close", () => {
-        clearTimeout(timer)
-        try {
-          resolve(JSON.parse(text).hookSpecificOutput.additionalContext)
-        } catch {
-          resolve("")
-        }
-      })
-      child.stdin.on("error", failed)
-      child.stdin.end(JSON.stringify(input))
-      if (!waits) child.unref(), timer.unref(), resolve("")
-    } catch {
-      resolve("")
-    }
+const run = (event, input, waits = true) =>
+  new Promise((resolve, reject) => {
+    const how = waits ? { timeout: 5000 } : { detached: true }
+    const stdio = ["pipe", waits ? "pipe" : "ignore", "ignore"]
+    const words = [...COMMAND.slice(1), "hook", event, "--client", "opencode"]
+    const child = spawn(COMMAND[0], words, { cwd: input.cwd, stdio, windowsHide: true, ...how })
+    let text = ""
+    child.stdout?.on("data", (data) => (text += data))
+    child.on("error", reject)
+    child.on("close", () => resolve(text))
+    child.stdin.on("error", reject)
+    child.stdin.end(JSON.stringify(input))
+    if (!waits) child.unref()
   })
-}
+    .then((text) => JSON.parse(text).hookSpecificOutput.additionalContext)
+    .catch(() => "")
 
 async function server({ directory }) {
-  const begin = new Map() // session → how it begins, until its first message
-  const known = new Set()
+  const begins = new Map() // session → why it begins, until its first message; then empty
   const subagents = new Set()
   const said = new Set() // sessions with a prompt since they were last idle
   const sent = (session_id, more) => ({ session_id, cwd: directory, ...more })
   return {
     event: async ({ event }) => {
       const { sessionID, info } = event.properties ?? {}
-      if (event.type === "session.created") {
-        begin.set(info.id, "startup")
-        if (info.parentID) subagents.add(info.id)
-      } else if (event.type === "session.compacted") {
-        begin.set(sessionID, "compact")
-      } else if (event.type === "session.idle" && said.delete(sessionID)) {
-        run("session-end", sent(sessionID), false)
-      }
+      if (event.type === "session.created") begins.set(info.id, "startup")
+      if (event.type === "session.created" && info.parentID) subagents.add(info.id)
+      if (event.type === "session.compacted") begins.set(sessionID, "compact")
+      if (event.type === "session.idle" && said.delete(sessionID)) run("session-end", sent(sessionID), false)
     },
     "chat.message": async ({ sessionID }, { message, parts }) => {
-      const texts = []
-      const source = begin.get(sessionID) ?? (known.has(sessionID) ? "" : "resume")
-      begin.delete(sessionID)
-      known.add(sessionID)
+      const source = begins.get(sessionID) ?? "resume"
       const inner = subagents.has(sessionID)
+      begins.set(sessionID, "")
+      const texts = []
       if (source) texts.push(await run(inner ? "subagent-start" : "session-start", sent(sessionID, { source })))
       if (!inner) {
         said.add(sessionID)
@@ -64,19 +47,15 @@ async function server({ directory }) {
         texts.push(await run("prompt", sent(sessionID, { prompt: prompt.join("\n") })))
       }
       const text = texts.filter(Boolean).join("\n")
-      const last = parts.at(-1)
-      if (text && last) {
-        parts.push({ id: `${last.id}k`, sessionID, messageID: message.id, type: "text", text, synthetic: true })
-      }
+      const id = `${parts.at(-1)?.id}k` // after the others
+      if (text) parts.push({ id, sessionID, messageID: message.id, type: "text", text, synthetic: true })
     },
     "tool.execute.after": async ({ tool, sessionID, args }, output) => {
       if (!TOOLS.has(tool) || typeof output?.output !== "string") return
       const text = await run("tool", sent(sessionID, { tool_name: tool, tool_input: args }))
       if (text) output.output += `\n\n${text}`
     },
-    "experimental.session.compacting": async ({ sessionID }) => {
-      await run("compact", sent(sessionID))
-    },
+    "experimental.session.compacting": ({ sessionID }) => run("compact", sent(sessionID)),
   }
 }
 
