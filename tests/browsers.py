@@ -43,6 +43,16 @@ Run `orchard rollback`, then see [deploying](deploy.md#take-it-out) and [[oncall
 def rollback(version):
     return version
 ```
+
+=== "By hand"
+
+    Ring the bell.
+
+=== "By script"
+
+    ```sh
+    sound --siren
+    ```
 """
 
 DOCUMENTS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbhub.documents.site_markdown import readable, renderable
+from kbhub.documents.site_markdown import TAB, readable, renderable
 
 UNSEEN = [
     ('import Table from "@site/src/Table";', ""),
@@ -50,11 +50,24 @@ def test_code_and_what_looks_similar_stays(text):
 def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer():
     """Links keep their definitions, and every line its number."""
     text = '!!! tip\n\n    Do it.\n\n    ```sh\n    ls\n    ```\n\n=== "Linux"\n\n    apt\n\nEnd [x].\n\n[x]: x.md'
-    quoted = "> **Tip**\n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n>\n**Linux**\n\napt\n\nEnd [x].\n\n[x]: x.md"
+    quoted = "> **Tip**\n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n\n**Linux**\n\napt\n\nEnd [x].\n\n[x]: x.md"
     listed = "1. One\n\n   :::info\n\n   Two.\n\n   :::\n\n2. Three"
 
     assert renderable(text) == quoted
     assert renderable(listed) == "1. One\n\n   > **Info**\n   >\n   > Two.\n   >\n\n\n2. Three"
+
+
+def test_tabs_are_quotes_for_the_page():
+    """Those of MkDocs and of Docusaurus, apart from what comes after; other renderers have their titles."""
+    mkdocs = '=== "One"\n\n    a\n\n=== "Two"\n    b\n\n!!! tip\n    c'
+    docusaurus = (
+        '<Tabs>\n<TabItem value="a" label="A">\n\ntext\n\n</TabItem>\n<TabItem\n  value="b">\nb\n</TabItem>\n</Tabs>'
+    )
+
+    shown = [renderable(text, tabs=True).replace(TAB, "@") for text in (mkdocs, docusaurus)]
+    assert shown[0] == "> ###### @One\n>\n> a\n\n> ###### @Two\n> b\n\n> **Tip**\n> c"
+    assert shown[1] == "\n> ###### @A\n>\n> text\n>\n\n> ###### @b\n>\n> b\n\n"
+    assert renderable(mkdocs).startswith("**One**\n\na\n\n**Two**\nb\n")
 
 
 @pytest.mark.parametrize(

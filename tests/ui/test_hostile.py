@@ -46,7 +46,7 @@ SCRIPTS = [
 
 ALLOWED = {
     *("href", "src", "alt", "title", "width", "height", "class", "id", "data-line", "rel", "start", "align", "colspan"),
-    *("rowspan", "scope", "open"),
+    *("rowspan", "scope", "open", "name"),
 }
 
 

@@ -128,6 +128,7 @@ def test_the_current_hit_is_shown_in_its_document(shared_tab):
     expect(preview.locator("article")).to_contain_text("it hangs")
     page.locator("#q").fill("zebra")
     expect(preview.locator("article")).to_contain_text("A zebra that nobody links to.")
+    expect(preview.locator("mark")).to_have_text("zebra")
     expect(page.locator("[data-item].current")).to_have_count(1)
     page.set_viewport_size({"width": 1000, "height": 700})
     expect(preview).to_be_hidden()
@@ -190,6 +191,24 @@ def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
     page.go_back()
     page.get_by_role("link", name="deploying", exact=True).click()
     expect(page.locator(".found").first).to_have_text("Take it out")
+    assert shared_tab.complaints == []
+
+
+@pytest.mark.slow
+def test_one_tab_of_a_document_is_shown_at_a_time(shared_tab):
+    """By click and by key; one that was found is shown at once."""
+    page = shared_tab.go("/read?ref=rollback.md:24-24")
+    hand, script = (page.locator(".tabs").get_by_text(text) for text in ("Ring the bell.", "sound --siren"))
+    expect(hand).to_be_visible()
+    expect(script).to_be_hidden()
+    page.get_by_text("By script").click()
+    expect(script).to_be_visible()
+    expect(hand).to_be_hidden()
+    page.get_by_text("By hand").focus()
+    page.keyboard.press("Enter")
+    expect(hand).to_be_visible()
+    page = shared_tab.go("/read?ref=rollback.md:29-29")
+    expect(script).to_be_visible()
     assert shared_tab.complaints == []
 
 

@@ -34,6 +34,11 @@ _CLOSED = re.compile(r"</([A-Z][\w.]*)[ \t]*>")
 _CHARACTERS = re.compile(r"\^?(?:.-.)+\W*")
 """A set of characters in an expression, such as `a-z`."""
 
+TAB = "\ue000"
+"""Begins the heading of a tab; no document's text is shown with it."""
+
+_TAB_LABEL = re.compile(r"\s(label|value)=\{?(?:\"([^\"]*)\"|'([^']*)')")
+
 MOST_OPEN = 8
 """Admonitions and tabs within each other that are laid out."""
 
@@ -62,14 +67,21 @@ def readable(text: str) -> str:
     return "\n".join(_laid_out(seen, code, quotes=False))
 
 
-def renderable(text: str) -> str:
-    """Return Markdown that any renderer understands, with the same number of lines: admonitions are quotes."""
+def renderable(text: str, *, tabs: bool = False) -> str:
+    """Return Markdown that any renderer understands, with the same number of lines.
+
+    Admonitions are quotes. With `tabs`, tabs are too, and each begins with a heading whose text begins with `TAB`.
+    """
     code = _code(text)
-    return "\n".join(_laid_out(_cleared(text, code, _UNRENDERED), code, quotes=True))
+    lines = _cleared(text, code, _UNRENDERED, tabs=tabs)
+    return "\n".join(_laid_out(lines, code, quotes=True, tabs=tabs))
 
 
-def _cleared(text: str, code: Container[int], pattern: re.Pattern[str]) -> list[str]:
-    """Return the lines without what a pattern matches outside of code; a link is replaced by its text."""
+def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs: bool = False) -> list[str]:
+    """Return the lines without what a pattern matches outside of code; a link is replaced by its text.
+
+    With `tabs`, a component that is a tab is written as a container.
+    """
     lines = text.split("\n")
     prose = "\n".join(["" if number in code else line for number, line in enumerate(lines)])
     masked = without_code(prose)
@@ -88,10 +100,20 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str]) -> list[
         surely = found["closing"] or match[0].endswith("/>") or "=" in (found["attributes"] or "")
         if named and not surely and named not in closed:
             continue
+        if tabs and named == "TabItem" and not _beside(prose, match):
+            labels = {key: one or other for key, one, other in _TAB_LABEL.findall(found["attributes"] or "")}
+            label = re.sub(r"[\[\]\n]", " ", labels.get("label") or labels.get("value") or "")
+            shown = ":::" if found["closing"] else f":::tab[{label}]"
         parts += [prose[at : match.start()], shown, "\n" * (match[0].count("\n") - shown.count("\n"))]
         at = match.end()
     cleared = "".join([*parts, prose[at:]]).split("\n")
     return [lines[number] if number in code else line for number, line in enumerate(cleared)]
+
+
+def _beside(text: str, match: re.Match[str]) -> str:
+    """Return what else is on the lines of a match."""
+    before, after = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
+    return (text[before : match.start()] + text[match.end() : after if after >= 0 else None]).strip()
 
 
 def _code(text: str) -> dict[int, str]:
@@ -109,27 +131,39 @@ def _code(text: str) -> dict[int, str]:
     return code
 
 
-def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool) -> Iterator[str]:
-    """Yield the lines without the indentation of admonitions and tabs, and with admonitions as quotes if asked."""
+def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs: bool = False) -> Iterator[str]:
+    """Yield the lines without the indentation of admonitions and tabs; as quotes if asked, `tabs` only with those."""
     opened: list[tuple[int, int, str]] = []
     """Column, indentation and mark of the contents of each admonition and tab."""
     closings = sum(line.strip(" :") == "" and ":::" in line for number, line in enumerate(lines) if number not in code)
+    blank: list[str] = []
+    """Lines that belong to what goes on after them."""
     for number, line in enumerate(lines):
+        if not line.strip() and number not in code:
+            blank.append("" if opened else line)
+            continue
         column = len(line) - len(line.lstrip(" "))
         while line.strip() and opened and opened[-1][1] and column < opened[-1][0] + opened[-1][1]:
             opened.pop()
+        prefix = f"{' ' * opened[0][0]}{''.join(mark for _, _, mark in opened)}".rstrip() if opened else ""
+        yield from (prefix or one for one in blank)
+        blank.clear()
         opening = None if number in code else _OPENING.match(line)
+        tab = opening and (opening["tab"] or opening["kind"] == "tab")
         if opening and opening["colons"] and not opening["kind"]:
             del opened[-1:]
             opening, line, closings = None, "", closings - 1
         elif opening:
             title = (opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or "").strip()
             name = f"**{title or (opening['kind'] or opening['type']).capitalize()}**" if quotes else title
+            name = f"###### {TAB}{title or 'Tab'}" if tab and tabs else name
             line = f"{opening['indent']}{name}"
         base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)
         # One that nothing closes would quote the rest.
         if opening and len(opened) < MOST_OPEN and (not opening["colons"] or closings > len(opened)):
-            opened.append((column, 0 if opening["colons"] else 4, "> " if quotes and not opening["tab"] else ""))
+            quoted = quotes and (tabs or not opening["tab"])
+            opened.append((column, 0 if opening["colons"] else 4, "> " if quoted else ""))
             base = opened[0][0]
         marks = "".join(mark for _, _, mark in opened)
         yield f"{' ' * base}{marks}{line[min(base + indented, column) :]}".rstrip() if opened else line
+    yield from blank

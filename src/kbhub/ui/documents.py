@@ -150,7 +150,7 @@ def document_page(request: Request) -> Response:
         "document.html",
         title=whole.document.title,
         whole=whole,
-        body=document_html(whole.document, part, _addresses(site, whole), found),
+        body=document_html(whole.document, part, _addresses(site, whole), found, request.query_params.getlist("term")),
         part=part,
         titled=_begins_with_title(whole, part),
         trail=_trail(whole.base.id, posixpath.dirname(whole.path)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html as entities
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,15 +14,16 @@ from urllib.parse import quote, unquote
 import nh3
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup, escape
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from kbhub.documents.site_markdown import renderable
+from kbhub.documents.site_markdown import TAB, renderable
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.parser import terms_of
+from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
 from kbhub.render.search import contribution_of, heading_path, why
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
@@ -32,7 +34,6 @@ from kbhub.workspace.formats import has_markdown
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
-    from markdown_it.token import Token
 
     from kbhub.types import Document
 
@@ -85,9 +86,12 @@ def rendered(name: str, **values: Any) -> str:
 
 def _marked(text: str, terms: Sequence[str]) -> Markup:
     """Return a text with the words of a query (`SearchResult.terms`) marked."""
-    text = neutralised(text)
-    parts, at = [], 0
-    for start, end in spans(text, terms_of(tuple(terms))):
+    return _with_marks(neutralised(text), terms_of(tuple(terms)))
+
+
+def _with_marks(text: str, terms: tuple[Term, ...]) -> Markup:
+    parts, at = list[Markup](), 0
+    for start, end in spans(text, terms):
         parts += [escape(text[at:start]), Markup("<mark>"), escape(text[start:end]), Markup("</mark>")]
         at = end
     return Markup("").join([*parts, escape(text[at:])])
@@ -201,6 +205,7 @@ CODE_CLASS = "hl-"
 _WIKI_LINK = re.compile(r"(!?)\[\[([^\[\]\n|]{1,500})(?:\|([^\[\]\n]{1,500}))?\]\]")
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)")
 _CITATION = re.compile(r"\[(\d{1,3}(?:, ?\d{1,3})*)\](?!\()")
+_HTML_TAG = re.compile(r"(<(?:\"[^\"]*\"|[^\">])*>)")
 _SLUG = re.compile(r"[^\w\- ]")
 
 _BLOCKS = frozenset(
@@ -222,13 +227,13 @@ _ATTRIBUTES = {
     "ol": {"start"},
     "td": {"align", "colspan", "rowspan"},
     "th": {"align", "colspan", "rowspan", "scope"},
-    "details": {"open"},
+    "details": {"open", "name"},
     "code": {"class"},
     "span": {"class"},
     "*": {"id", "class", "data-line"},
 }
 
-_CLASSES = re.compile(rf"found|inert|cite|language-[\w+-]+|{CODE_CLASS}\w+")
+_CLASSES = re.compile(rf"found|inert|cite|tabs|language-[\w+-]+|{CODE_CLASS}\w+")
 
 
 @struct
@@ -262,23 +267,27 @@ def part_with(document: Document, line: int) -> LineRange:
 
 
 def document_html(
-    document: Document, part: LineRange, addresses: Addresses, found: Sequence[tuple[int, int]] = ()
+    document: Document,
+    part: LineRange,
+    addresses: Addresses,
+    found: Sequence[tuple[int, int]] = (),
+    terms: Sequence[str] = (),
 ) -> Markup:
     """Return lines of a document as HTML.
 
     `addresses` resolves links and images. `found` has pairs of the first and last line to mark; the first marked block
-    has the id `doc-found`.
+    has the id `doc-found`. `terms` are the words of a query (`SearchResult.terms`) to mark.
     """
     lines = document.lines[part.start - 1 : part.end]
     if not has_markdown(document.path):
-        return _plain(lines, part.start, found)
+        return _marked_html(_plain(lines, part.start, found), terms)
     text = "\n".join(line[:PART_CHARACTERS] for line in lines)
     environment: dict[str, Any] = {"addresses": addresses, "issued": set()}
-    tokens = _parser().parse(renderable(neutralised(text)), environment)
+    tokens = _parser().parse(renderable(neutralised(text), tabs=True), environment)
     _number(tokens, part.start, found)
     _show_unknown_tags(tokens)
-    html = _parser().renderer.render(tokens, _parser().options, environment)
-    return Markup(_clean(html, addresses, environment["issued"]))  # noqa: S704 - nh3 has cleaned it
+    html = _parser().renderer.render(_tabbed(tokens), _parser().options, environment)
+    return _marked_html(_clean(html, addresses, environment["issued"]), terms)
 
 
 def answer_html(text: str, citations: Mapping[int, str]) -> Markup:
@@ -292,6 +301,14 @@ def answer_html(text: str, citations: Mapping[int, str]) -> Markup:
 def slug(heading: str) -> str:
     """Return the anchor of a heading in GitHub's style."""
     return _SLUG.sub("", heading.strip().lower()).replace(" ", "-")
+
+
+def _marked_html(html: str, terms: Sequence[str]) -> Markup:
+    """Return HTML that nh3 or Jinja has made, with the words of a query marked."""
+    parts, wanted = _HTML_TAG.split(html), terms_of(tuple(terms))
+    if wanted:
+        parts[::2] = [_with_marks(entities.unescape(part), wanted) if part.strip() else part for part in parts[::2]]
+    return Markup("".join(parts))  # noqa: S704 - its tags are as they were, and its text is escaped
 
 
 def _plain(lines: Sequence[str], start: int, found: Sequence[tuple[int, int]]) -> Markup:
@@ -376,6 +393,45 @@ def _show_unknown_tags(tokens: Sequence[Token]) -> None:
         _show_unknown_tags(token.children or ())
 
 
+def _is_tab(tokens: Sequence[Token], at: int) -> bool:
+    return tokens[at].type == "heading_open" and tokens[at + 1].content.startswith(TAB)
+
+
+def _tabbed(tokens: Sequence[Token]) -> list[Token]:
+    """Return tokens in which quotes that begin with a tab are groups of `details`; the tab with a hit is open."""
+    made, quotes, groups = list[Token](), list[list[Token] | None](), 0
+    for at, token in enumerate(tokens):
+        tabs = quotes[-1] if quotes else None
+        if "found" in str(token.attrs.get("class")):
+            for around in filter(None, quotes):
+                around[-1].meta["found"] = True
+        if token.type == "blockquote_open":
+            quotes.append([] if _is_tab(tokens, at + 1) else None)
+            if quotes[-1] is not None and made and "tabs" in made[-1].meta:  # another tab of the same group
+                quotes[-1] = made.pop().meta["tabs"]
+                continue
+            if quotes[-1] is not None:
+                token.tag, groups = "div", groups + 1
+                token.attrSet("class", "tabs")
+        elif token.type == "blockquote_close" and quotes.pop() is not None and tabs:
+            shown = next((tab for tab in tabs if tab.meta), tabs[0])
+            for tab in tabs:
+                tab.attrs = {"name": tab.attrs["name"], **({"open": ""} if tab is shown else {})}
+            made.append(Token("details_close", "details", -1))
+            token.tag, token.meta = "div", {"tabs": tabs}
+        elif _is_tab(tokens, at):
+            if tabs is not None:
+                name = tabs[0].attrs["name"] if tabs else f"tabs-{groups}"
+                made += [Token("details_close", "details", -1)] if tabs and made[-1].type != "details_close" else []
+                tabs.append(Token("details_open", "details", 1, attrs={"name": name}))
+                made.append(tabs[-1])
+                token.tag = tokens[at + 2].tag = "summary"
+            text = (tokens[at + 1].children or [tokens[at + 1]])[0]
+            text.content = text.content.removeprefix(TAB)
+        made.append(token)
+    return made
+
+
 def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]]) -> None:
     """Add line numbers to blocks, anchors to headings, and marks to the lines of a hit."""
     slugs: dict[str, int] = {}
@@ -389,7 +445,7 @@ def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]
             if token.type != "list_item_open":
                 continue
         token.attrSet("data-line", str(first))
-        if token.type == "heading_open":
+        if token.type == "heading_open" and not _is_tab(tokens, at):
             name = slug(tokens[at + 1].content)
             slugs[name] = slugs.get(name, -1) + 1
             token.attrSet("id", f"{name}-{slugs[name]}" if slugs[name] else name)

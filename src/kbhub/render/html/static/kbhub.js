@@ -30,11 +30,12 @@ let waiting = 0;
 function preview(item) {
   const pane = document.querySelector("#preview");
   const link = item?.querySelector("[data-open]");
-  if (!link || !pane?.checkVisibility() || pane.dataset.of === link.href) return;
-  pane.dataset.of = link.href;
+  const term = JSON.parse(item?.closest("[data-terms]")?.dataset.terms ?? "[]"), of = `${link?.href} ${term}`;
+  if (!link || !pane?.checkVisibility() || pane.dataset.of === of) return;
+  pane.dataset.of = of;
   clearTimeout(waiting);
   waiting = setTimeout(async () => {
-    await htmx.ajax("GET", link.href, { source: pane, target: pane }).catch(() => {});
+    await htmx.ajax("GET", link.href, { source: pane, target: pane, values: { term } }).catch(() => {});
     const found = pane.querySelector("#doc-found");
     pane.scrollTop = found ? found.offsetTop - pane.clientHeight / 3 : 0;
   }, 60);
