@@ -1,6 +1,7 @@
 """Sessions in opencode's database become logs that are read like any other, and nothing is written to it."""
 
 import json
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import apsw
 import pytest
 
 from conftest import synced
+from hook_events import event
 from kbhub.documents.sources.sessions import Transcript
-from kbhub.index.foreign_sessions import events, opened, stored_sessions
+from kbhub.hooks.inbox import propose
+from kbhub.index.foreign_sessions import LATEST, events, last_change, opened, stored_sessions
 from kbhub.setup.found import add_found
 from kbhub.types import Query
 
@@ -147,13 +150,20 @@ def test_what_is_broken_or_crafted_is_left_out(tmp_path, monkeypatch):
         for number, data in enumerate(("no json", "[]", "null", '{"type": "tool"}', '{"type": "tool", "state": []}',
                                        '{"type": "text", "text": 7}', '{"a":' * 50_000, b"\xff\xfe")):  # fmt: skip
             writer.execute("INSERT INTO part VALUES (?, 'msg_0', 'ses_1', 'never', 0, ?)", (f"prt_0{number}x", data))
+        writer.execute("INSERT INTO part SELECT 'prt_0y', 'msg_0', 'ses_1', 0, 0, CAST(x'22ff22' AS TEXT)")
+        writer.execute("INSERT INTO session SELECT 'ses_2', CAST(x'2fff' AS TEXT), 7, 1 << 61")
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'a' AS id, 'b' AS directory"
         writer.execute(f"CREATE VIEW session_v2 AS {endless}, 'c' AS title, i AS time_updated FROM n")
     assert said(told(file)) == SAID
-
-    (tmp_path / "link.db").symlink_to(file)
-    with pytest.raises(OSError), opened(tmp_path / "link.db"):
-        pass
+    with opened(file) as connection:
+        assert {one.folder: last_change(connection, one) for one in stored_sessions(connection)} == {
+            "/p": AT + 5,
+            "/\ufffd": LATEST,
+        }
+    if os.name != "nt":
+        (tmp_path / "link.db").symlink_to(file)
+        with pytest.raises(OSError), opened(tmp_path / "link.db"):
+            pass
     (tmp_path / "text.db").write_text("no database " * 500)
     with pytest.raises(apsw.Error):
         told(tmp_path / "text.db")
@@ -186,3 +196,20 @@ def test_the_sessions_of_this_project_alone_are_found_and_follow_the_database(en
     assert found("walrus") == [f"{name}@ses_1.jsonl"]  # kept, as of other clients
     assert [*bases[name].path.iterdir()] == []
     writer.close()
+
+
+def test_what_a_session_decided_is_proposed_when_it_is_idle_and_at_most_three_times(environment):
+    """Its log is found by the session alone, as opencode's hooks do not say where it is."""
+    texts = [f"From now on, the {word} ledger is closed on Sundays." for word in ("first", "second", "third", "fourth")]
+    messages = [({"role": "user"}, [{"type": "text", "text": text}]) for text in texts]
+    environment.env.pop("XDG_DATA_HOME", None)
+    file, hub = environment.home / ".local/share/opencode/opencode.db", environment.hub()
+    idle = event("session-end", environment.project, client="opencode", session="ses_1")
+    assert propose(hub, idle) == ()
+    written(file, environment.project, messages[:2]).close()
+    assert [one.text for one in propose(hub, idle)] == texts[:2]
+    assert propose(hub, idle) == ()
+    file.unlink()
+    written(file, environment.project, messages[1:]).close()
+    assert [one.text for one in propose(hub, idle)] == texts[2:3]
+    assert propose(hub, event("session-end", environment.project, client="opencode", session="ses_2")) == ()

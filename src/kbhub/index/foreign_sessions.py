@@ -24,19 +24,23 @@ from kbhub.workspace.files import open_regular
 SECONDS = 20.0
 """Time after which a database is given up: a view in a crafted one may never end."""
 
+LATEST = 1 << 42
+"""The latest time that is taken for one, in milliseconds: a file has none that is much later."""
+
 MOST_OUTPUT = 4 * TOOL_CHARACTERS
 """Characters of what a tool said: its log is not to be as long as a build's."""
 
 _TABLES = {
     "session_v2": (
         "session_message",
-        "SELECT type, data, '', time_created FROM session_message WHERE session_id = ?1"
+        "SELECT type, CAST(data AS BLOB), '', time_created FROM session_message WHERE session_id = ?1"
         " AND octet_length(data) < ?2 ORDER BY seq",
     ),
     "session": (
         "part",
-        "SELECT '', message.data, part.data, part.time_created FROM message JOIN part ON part.message_id = message.id"
-        " WHERE message.session_id = ?1 AND octet_length(message.data) < ?2 AND octet_length(part.data) < ?2"
+        "SELECT '', CAST(message.data AS BLOB), CAST(part.data AS BLOB), part.time_created"
+        " FROM message JOIN part ON part.message_id = message.id WHERE message.session_id = ?1"
+        " AND octet_length(message.data) < ?2 AND octet_length(part.data) < ?2"
         " ORDER BY message.time_created, message.id, part.id",
     ),
 }
@@ -65,7 +69,7 @@ def opencode_database(env: Mapping[str, str], home: Path) -> Path:
 def opened(file: Path) -> Iterator[apsw.Connection]:
     """Open another program's database, which may be in use; nothing is written, neither to it nor beside it.
 
-    Raises `OSError` for what is no regular file, `apsw.Error` for what cannot be read.
+    Raises `OSError` for what is no regular file, `apsw.Error` or `ValueError` for what cannot be read.
     """
     os.close(open_regular(file, follow=False))
     # Without its shared memory nobody has it open, so the file is complete.
@@ -85,10 +89,10 @@ def stored_sessions(connection: apsw.Connection) -> list[StoredSession]:
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     found: dict[str, StoredSession] = {}
     for table in (name for name in _TABLES if name in there):
-        rows = f"SELECT id, directory, title, time_updated FROM {table}"
-        for key, folder, title, updated in connection.execute(rows):
-            if isinstance(key, str) and isinstance(folder, str) and isinstance(updated, int):
-                found.setdefault(key, StoredSession(key, folder, str(title or ""), table, updated))
+        columns = (f"CAST({name} AS BLOB)" for name in ("id", "directory", "title"))  # which need not be UTF-8
+        for *names, updated in connection.execute(f"SELECT {', '.join(columns)}, time_updated FROM {table}"):
+            key, folder, title = ((name or b"").decode("utf-8", "replace") for name in names)
+            found.setdefault(key, StoredSession(key, folder, title, table, updated if isinstance(updated, int) else 0))
     return list(found.values())
 
 
@@ -96,7 +100,7 @@ def last_change(connection: apsw.Connection, session: StoredSession) -> int:
     """Return when something of a session changed last, in milliseconds since 1970."""
     latest = f"SELECT max(time_updated) FROM {_TABLES[session.table][0]} WHERE session_id = ?"
     changed = connection.execute(latest, (session.id,)).get
-    return max(session.updated, changed if isinstance(changed, int) else 0)
+    return min(max(session.updated, changed if isinstance(changed, int) else 0, 0), LATEST)
 
 
 def events(connection: apsw.Connection, session: StoredSession) -> Iterator[dict[str, Any]]:

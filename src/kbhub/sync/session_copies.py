@@ -33,7 +33,7 @@ def refresh(base: Base, env: Mapping[str, str], home: Path) -> None:
     with suppress(OSError, ValueError):
         if json.loads(mark.read_text("utf-8")) == state:
             return
-    with suppress(OSError, apsw.Error):
+    with suppress(OSError, ValueError, apsw.Error):
         _copy(database, folder, base.sessions_of)
         write_atomically(mark, json.dumps(state))
 
@@ -63,7 +63,7 @@ def _copy(database: Path, folder: Path, project: Path | None) -> None:
                 os.utime(file, ns=(changed, changed))
     for file in folder.glob("*.jsonl"):
         if file.name not in kept:
-            file.unlink()
+            file.unlink(missing_ok=True)
 
 
 def _is_of(folder: str, project: Path | None) -> bool:
