@@ -17,13 +17,15 @@ from kbhub.setup.found import add_found
 from kbhub.types import Query
 
 TABLES = """
-CREATE TABLE session (id text PRIMARY KEY, directory text NOT NULL, title text NOT NULL, time_updated integer NOT NULL);
+CREATE TABLE session (id text PRIMARY KEY, directory text NOT NULL, title text NOT NULL, time_updated integer NOT NULL,
+    parent_id text);
 CREATE TABLE message (id text PRIMARY KEY, session_id text, time_created integer, time_updated integer, data text);
 CREATE TABLE part (id text PRIMARY KEY, message_id text, session_id text, time_created integer, time_updated integer,
     data text);
 """
 LATER = """
-CREATE TABLE session_v2 (id text PRIMARY KEY, directory text NOT NULL, title text, time_updated integer NOT NULL);
+CREATE TABLE session_v2 (id text PRIMARY KEY, directory text NOT NULL, title text, time_updated integer NOT NULL,
+    parent_id text);
 CREATE TABLE session_message (id text PRIMARY KEY, session_id text, type text, seq integer, time_created integer,
     time_updated integer, data text);
 """
@@ -67,7 +69,7 @@ def written(file: Path, folder, messages=RECORDED, *, name="ses_1", tables=TABLE
     connection = apsw.Connection(str(file))
     connection.execute("PRAGMA journal_mode=WAL").fetchall()
     connection.execute(tables)
-    connection.execute("INSERT INTO session VALUES (?, ?, 'Money', ?)", (name, str(folder), AT))
+    connection.execute("INSERT INTO session VALUES (?, ?, 'Money', ?, NULL)", (name, str(folder), AT))
     for number, (message, parts) in enumerate(messages):
         row = (f"msg_{number}", name, AT + number, AT + number, json.dumps(message))
         connection.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
@@ -129,7 +131,7 @@ def test_the_tables_of_version_2_prevail(tmp_path):
             ("shell", {"callID": "s", "command": "ls", "output": "Makefile"}),
             ("compaction", {"summary": "Built.", "recent": "", "reason": "auto"})]  # fmt: skip
     with closing(written(file, "/old", tables=TABLES + LATER)) as writer:
-        writer.execute("INSERT INTO session_v2 VALUES ('ses_1', '/new', NULL, ?)", (AT,))
+        writer.execute("INSERT INTO session_v2 VALUES ('ses_1', '/new', NULL, ?, NULL)", (AT,))
         for number, (kind, data) in enumerate(rows):
             row = (f"m{number}", "ses_1", kind, number, AT, AT, json.dumps(data))
             writer.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -151,9 +153,9 @@ def test_what_is_broken_or_crafted_is_left_out(tmp_path, monkeypatch):
                                        '{"type": "text", "text": 7}', '{"a":' * 50_000, b"\xff\xfe")):  # fmt: skip
             writer.execute("INSERT INTO part VALUES (?, 'msg_0', 'ses_1', 'never', 0, ?)", (f"prt_0{number}x", data))
         writer.execute("INSERT INTO part SELECT 'prt_0y', 'msg_0', 'ses_1', 0, 0, CAST(x'22ff22' AS TEXT)")
-        writer.execute("INSERT INTO session SELECT 'ses_2', CAST(x'2fff' AS TEXT), 7, 1 << 61")
+        writer.execute("INSERT INTO session SELECT 'ses_2', CAST(x'2fff' AS TEXT), 7, 1 << 61, NULL")
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'a' AS id, 'b' AS directory"
-        writer.execute(f"CREATE VIEW session_v2 AS {endless}, 'c' AS title, i AS time_updated FROM n")
+        writer.execute(f"CREATE VIEW session_v2 AS {endless}, 'c' AS title, i AS time_updated, 1 AS parent_id FROM n")
     assert said(told(file)) == SAID
     with opened(file) as connection:
         assert {one.folder: last_change(connection, one) for one in stored_sessions(connection)} == {
@@ -177,7 +179,7 @@ def test_the_sessions_of_this_project_alone_are_found_and_follow_the_database(en
     environment.env.pop("XDG_DATA_HOME", None)
     writer = written(file, environment.project / "api")
     for name, folder in (("ses_2", environment.home), ("../../ses_3", environment.project)):
-        writer.execute("INSERT INTO session VALUES (?, ?, 'Integers', ?)", (name, str(folder), AT))
+        writer.execute("INSERT INTO session VALUES (?, ?, 'Integers', ?, NULL)", (name, str(folder), AT))
         row = (f"prt_{name}", "msg_0", name, AT, AT, json.dumps({"type": "text", "text": "integers elsewhere"}))
         writer.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
     hub = environment.hub(cwd=environment.project)
@@ -212,4 +214,7 @@ def test_what_a_session_decided_is_proposed_when_it_is_idle_and_at_most_three_ti
     file.unlink()
     written(file, environment.project, messages[1:]).close()
     assert [one.text for one in propose(hub, idle)] == texts[2:3]
+    file.unlink()
+    with closing(written(file, environment.project, messages, name="ses_2")) as writer:
+        writer.execute("UPDATE session SET parent_id = 'ses_1'")  # what an agent asks a subagent is no person's word
     assert propose(hub, event("session-end", environment.project, client="opencode", session="ses_2")) == ()

@@ -177,11 +177,11 @@ def log_of(hub: Hub, event: Event) -> Transcript:
 
 
 def _from_database(hub: Hub, session: str) -> Transcript:
-    """Return a session of opencode, which keeps all of them in one database."""
+    """Return a session of opencode, which keeps all of them in one database; nothing of a subagent's."""
     transcript = Transcript()
     with suppress(apsw.Error), opened(opencode_database(hub.options.env, hub.options.home)) as connection:
         for one in stored_sessions(connection):
-            if one.id == session:
+            if one.id == session and not one.inner:
                 for number, record in enumerate(events(connection, one), 1):
                     transcript.take(record, number)
     return transcript

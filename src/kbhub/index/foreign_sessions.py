@@ -58,6 +58,8 @@ class StoredSession:
     table: str
     updated: int
     """Milliseconds since 1970."""
+    inner: bool
+    """Whether it is a subagent's, to which no person speaks."""
 
 
 def opencode_database(env: Mapping[str, str], home: Path) -> Path:
@@ -90,9 +92,11 @@ def stored_sessions(connection: apsw.Connection) -> list[StoredSession]:
     found: dict[str, StoredSession] = {}
     for table in (name for name in _TABLES if name in there):
         columns = (f"CAST({name} AS BLOB)" for name in ("id", "directory", "title"))  # which need not be UTF-8
-        for *names, updated in connection.execute(f"SELECT {', '.join(columns)}, time_updated FROM {table}"):
+        rows = f"SELECT {', '.join(columns)}, time_updated, parent_id IS NOT NULL FROM {table}"
+        for *names, updated, inner in connection.execute(rows):
             key, folder, title = ((name or b"").decode("utf-8", "replace") for name in names)
-            found.setdefault(key, StoredSession(key, folder, title, table, updated if isinstance(updated, int) else 0))
+            when = updated if isinstance(updated, int) else 0
+            found.setdefault(key, StoredSession(key, folder, title, table, when, bool(inner)))
     return list(found.values())
 
 
