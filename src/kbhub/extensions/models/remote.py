@@ -14,7 +14,17 @@ import numpy as np
 from pydantic import ValidationError
 
 from kbhub.errors import EmbedderError, ModelUnavailable
-from kbhub.extensions.models.server import Deadline, Ollama, is_local, is_too_long, shown, shown_address
+from kbhub.extensions.models.server import (
+    ONE_REQUEST,
+    PATIENCE,
+    Deadline,
+    Ollama,
+    connection_fault,
+    is_local,
+    is_too_long,
+    shown,
+    shown_address,
+)
 from kbhub.frozen import Model
 from kbhub.values import struct
 
@@ -22,9 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.workspace.settings import EmbedderSettings
-
-SILENCE_SECONDS, CONNECT_SECONDS = 120.0, 10.0
-"""Read timeout, as some servers load models on demand, and connect timeout."""
 
 SAMPLE = "How do we roll back a release?"
 """Text embedded to find out the length of a model's vectors."""
@@ -52,9 +59,8 @@ class OpenAIEndpoint:
         # Redirects are not followed: they would send texts and key to a server that the user did not choose.
         self._client = httpx.Client(
             headers=headers,
-            timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
-            # No keep-alive: minutes may pass until the next request, and nothing would close the connection.
-            limits=httpx.Limits(max_keepalive_connections=0),
+            timeout=PATIENCE,
+            limits=ONE_REQUEST,
             trust_env=not is_local(url),
         )
 
@@ -75,12 +81,8 @@ class OpenAIEndpoint:
             if not response.is_success:
                 raise self._refused(response)
             reply = _Reply.model_validate_json(response.content)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError):
-            raise ModelUnavailable("unreachable", f"{self._where} does not answer. Start it.") from None
-        except httpx.TimeoutException:
-            raise ModelUnavailable("late", f"{self._where} sent nothing for {SILENCE_SECONDS:g} s.") from None
-        except httpx.HTTPError:
-            raise ModelUnavailable("lost", f"The connection to {self._where} was lost. Try again.") from None
+        except httpx.HTTPError as error:
+            raise connection_fault(error, self._where, "Start it.") from None
         except httpx.InvalidURL as error:
             raise ModelUnavailable(
                 "unreachable", f"embedder.url is not a valid address: {shown(str(error))}."

@@ -73,6 +73,15 @@ def is_too_long(said: str) -> bool:
     return any(part in said.casefold() for part in TOO_LONG)
 
 
+def connection_fault(error: Exception, where: str, start: str) -> ModelUnavailable:
+    """Return why a request failed before its answer was there; `start` says how to start the server."""
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | ConnectionError):
+        return ModelUnavailable("unreachable", f"{where} does not answer. {start}")
+    if isinstance(error, httpx.TimeoutException):
+        return ModelUnavailable("late", f"{where} sent nothing for {LOAD_SECONDS:g} s. Check whether it hangs.")
+    return ModelUnavailable("lost", f"The connection to {where} was lost. Try again.")
+
+
 class Deadline:
     """The time by which a step must be done.
 
@@ -144,8 +153,7 @@ LOAD_SECONDS = 120.0
 """Read timeout: loading a model of some gigabytes from a slow disk takes a minute. Callers wait less, but the
 connection stays open, as Ollama stops loading when it closes."""
 
-CONNECT_SECONDS = 10.0
-"""Connect timeout."""
+PATIENCE = httpx.Timeout(LOAD_SECONDS, connect=10.0)
 
 ANSWER_CHARACTERS = 100_000
 """Longest answer; a server that exceeds it is stuck in a loop."""
@@ -287,13 +295,12 @@ class Ollama:
         import ollama  # noqa: PLC0415
 
         self._refusal = ollama.ResponseError
-        timeout = httpx.Timeout(LOAD_SECONDS, connect=CONNECT_SECONDS)
         try:
             # Following a redirect would send prompts to a server that the user did not choose; no proxy is on this
             # machine.
             self._client = ollama.Client(
                 self._host,
-                timeout=timeout,
+                timeout=PATIENCE,
                 limits=ONE_REQUEST,
                 follow_redirects=False,
                 trust_env=not is_local(self._host),
@@ -331,16 +338,8 @@ class Ollama:
             yield
         except self._refusal as error:
             raise self._refused(error, model) from None
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, ConnectionError):
-            raise ModelUnavailable(
-                "unreachable", f"{self.where} does not answer. Start it with `ollama serve`."
-            ) from None
-        except httpx.TimeoutException:
-            raise ModelUnavailable(
-                "late", f"{self.where} sent nothing for {LOAD_SECONDS:g} s. Check whether it hangs."
-            ) from None
-        except (httpx.HTTPError, httpx.StreamError):
-            raise ModelUnavailable("lost", f"The connection to {self.where} was lost. Try again.") from None
+        except (httpx.HTTPError, httpx.StreamError, ConnectionError) as error:
+            raise connection_fault(error, self.where, "Start it with `ollama serve`.") from None
         except httpx.InvalidURL as error:
             raise self._no_address(error) from None
         except _NONSENSE:

@@ -360,6 +360,13 @@ def start_of(stored: Mapping[str, Any]) -> Start:
     return Start(**{**stored, "http": http and Http(**{**http, "base": tuple(http.get("base", ()))})})
 
 
+def _of_this_version(env: Mapping[str, str]) -> tuple[DaemonRecord, str] | None:
+    """Return the running daemon and its token, if it is of this version of kbhub."""
+    folder = DaemonFolder(data_dir(env))
+    record, token = running(folder), read_token(folder)
+    return (record, token) if record and token and record.version == __version__ else None
+
+
 def serve_by_daemon(
     wanted: ConnectOptions,
     env: Mapping[str, str],
@@ -372,10 +379,9 @@ def serve_by_daemon(
     It does not if it is missing, of another version, or refuses. `ready` is called once browsers can connect, `changed`
     as in `ui.access.Guard`.
     """
-    folder = DaemonFolder(data_dir(env))
-    record, token = running(folder), read_token(folder)
-    if record is None or token is None or record.version != __version__:
+    if (found := _of_this_version(env)) is None:
         return False
+    record, token = found
     hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
     try:
         with dial(record.link) as link:
@@ -430,9 +436,8 @@ def run_hook(event: str, client: str, env: Mapping[str, str]) -> int:
 
 
 def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limit: float) -> str:
-    folder = DaemonFolder(data_dir(env))
-    record, token = running(folder), read_token(folder)
-    if record is not None and token is not None and record.version == __version__ and len(data) < GREETING_BYTES // 2:
+    if len(data) < GREETING_BYTES // 2 and (found := _of_this_version(env)):
+        record, token = found
         hello = greeting(ConnectOptions(), env, os.getcwd())  # noqa: PTH109 - a string is needed
         try:
             with dial(record.link) as link:
