@@ -34,6 +34,7 @@ WHY = {
     "pydantic": "checks of settings, tools and results",
     "pydantic-settings": "settings from the environment",
     "pygments": "code in `kbhub ui`",
+    "pyperclip": "the clipboard",
     "pyyaml": "front matter",
     "rich": "progress and colours",
     "sqlite-vec": "distances of vectors inside SQLite",

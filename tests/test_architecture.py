@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 263,
-    "lines": 67108,
-    "code lines": 46492,
+    "files": 265,
+    "lines": 67563,
+    "code lines": 46790,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47231,
+    "test lines": 47513,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -8,6 +8,7 @@ import pytest
 from documents.secret_corpus import secrets
 from kbhub.documents.sources.source import read_source
 from kbhub.editing.audit import audit
+from kbhub.editing.completions import distil
 from kbhub.errors import SecretFound
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
@@ -39,6 +40,16 @@ def test_a_change_of_a_memory_is_checked_too(environment):
         remember(hub, TEXT, id=made.id)
 
     assert memories(hub).memories[0].text == "The deploy bot has a token."
+
+
+def test_an_answer_with_a_credential_is_not_saved(environment):
+    hub = environment.hub()
+
+    with pytest.raises(SecretFound):
+        distil(hub, "claude", TEXT)
+    assert not list(environment.home.rglob("llm-completions"))
+
+    assert distil(hub, "claude", TEXT, allow_secret=True).path
 
 
 def test_an_export_leaves_credentials_out(environment):

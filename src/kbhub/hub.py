@@ -26,7 +26,7 @@ from kbhub.workspace.config import LoadedConfig, load_config, shown_url
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
 from kbhub.workspace.extensions import embedder_for, engine_for, load
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
-from kbhub.workspace.memory_folders import memory_bases
+from kbhub.workspace.memory_folders import with_own
 from kbhub.workspace.project import TrustStore
 from kbhub.workspace.settings import EmbedderSettings
 
@@ -288,7 +288,4 @@ class Hub:
         if workspace.directory is None and self._roots:
             workspace = self._roots
         discovery = discover(workspace, config, self.trust, named=options.bases, env=options.env, home=options.home)
-        if config.settings.memory.enabled and not discovery.off:
-            bases = (*discovery.bases, *memory_bases(discovery, self.data))
-            discovery = discovery.model_copy(update={"bases": bases})
-        return config, discovery
+        return config, with_own(discovery, self.data, config.settings)

@@ -155,7 +155,7 @@ def test_wrong_usage_is_told_in_words_of_the_help(kbhub):
         ("base lst", 'Unknown command "lst". Did you mean "list"?'),
         ("related", "`kbhub related` requires REF."),
         ("base show", "`kbhub base show` requires ID."),
-        ("doc rename", "`kbhub doc rename` requires REF."),
+        ("dev rerank", "`kbhub dev rerank` requires QUERY."),
         ("search x --root", "--root requires a value."),
         ("search x --limit many", 'Invalid value "many" for --limit. Expected a whole number.'),
         ("search x --recency new", 'Invalid value "new" for --recency. Expected a number.'),

@@ -81,7 +81,7 @@ def test_an_endless_argument_makes_no_endless_message(project, kbhub):
 COMMANDS = (
     *("ask crate", "audit", "base list", "ls", "doc write new.md --text x", "doc delete crate.md"),
     *("doc restore --list", "ls --tags", "remember x", "memories", "recall x", "dev log show", "dev log clear", "gaps"),
-    *("base trust --list", "doctor", "doctor --fix", "admin index", "search crate", "read crate.md"),
+    *("doc distil c x", "base trust --list", "doctor", "doctor --fix", "admin index", "search crate", "read crate.md"),
     *("status", "related crate.md", "admin cleanup"),
 )
 

@@ -58,7 +58,7 @@ BASE = {
     LONG: VALUES,
 }
 POINTERS = st.one_of(VALUES, st.fixed_dictionaries({}, optional=BASE))
-GROUPS = ("search", "embedder", "expansion", "rerank", "answers", "memory", "limits", "serve", "log")
+GROUPS = ("search", "embedder", "expansion", "rerank", "answers", "memory", "limits", "serve", "log", "distil")
 CONFIGS = st.one_of(
     VALUES,
     st.fixed_dictionaries(

@@ -35,7 +35,7 @@ GROUPS = {
     "base context": ("add", "list", "remove", "rm"),
     "dev": ("completion", "log", "schema"),
     "dev log": ("clear", "show"),
-    "doc": ("delete", "rename", "restore", "write"),
+    "doc": ("delete", "distil", "rename", "restore", "write"),
     "memories": ("export", "import", "inbox", "list", "move", "restore", "sync"),
 }
 """Command of the core → its subcommands."""
@@ -47,10 +47,10 @@ OLD = {
     "bases": "base",
     "tags": "ls --tags",
     **{name: f"base {name}" for name in ("context", "trust")},
-    **{name: f"doc {name}" for name in ("delete", "ingest", "rename", "restore", "write")},
+    **{name: f"doc {name}" for name in ("delete", "distil", "ingest", "rename", "restore", "write")},
     **{name: f"team {name}" for name in ("publish", "pull")},
     **{name: f"admin {name}" for name in ("cleanup", "hooks", "index", "stop")},
-    **{name: f"dev {name}" for name in ("completion", "eval", "log", "schema")},
+    **{name: f"dev {name}" for name in ("completion", "embed", "eval", "log", "rerank", "schema")},
 }
 """Name of before → the present one; it works until the next release."""
 

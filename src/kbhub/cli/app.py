@@ -200,6 +200,8 @@ doc delete | documents:delete | [OPTIONS] REF
     Move a document to kbhub's trash, and list the links this breaks.
 doc restore | documents:restore | [OPTIONS] [NAME]
     Restore a deleted document. Never overwrites a file.
+doc distil | documents:distil | [OPTIONS] MODEL [TEXT]
+    Save a chat answer as a document, with links to documents similar in meaning.
 admin index | upkeep:index | [OPTIONS] [BASE…]
     Sync the indexes of bases with their files.
 admin cleanup | bases:cleanup | [OPTIONS]

@@ -1,4 +1,4 @@
-"""Locate the folders of memories, and the active bases among them."""
+"""Locate the folders of memories and of saved chat answers, and the active bases among them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kbhub.errors import UsageError
 from kbhub.types import Base, Discovery, Workspace
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import private_directory, probe, probe_in_vain, read_regular, real_path
+from kbhub.workspace.files import is_directory, private_directory, probe, probe_in_vain, read_regular, real_path
 from kbhub.workspace.git import main_worktree, root_commit
-from kbhub.workspace.settings import Settings
+from kbhub.workspace.settings import GlobalConfig, Settings
 
 MAX_CONFIG_BYTES = 1 << 20
 """Largest git configuration in bytes; with a thousand branches it has 100 kB."""
@@ -264,6 +264,10 @@ NAME_CHARACTERS = 40
 _UNSAFE = re.compile(r"[^\w.]+")
 
 
+COMPLETIONS_ID = "completions"
+"""Id of the base; a base of the user's with this id takes precedence."""
+
+
 class Files(Protocol):
     """The files of a shelf, by path in the base: in a folder (`memory.files`), or in a database (by an engine)."""
 
@@ -438,3 +442,29 @@ def _readable(identity: Identity) -> str:
     )
     plain = unicodedata.normalize("NFKC", name)
     return _UNSAFE.sub("-", plain)[:NAME_CHARACTERS].strip("-.") or "project"
+
+
+def completions_folder(data: Path) -> Path:
+    """Return the folder of saved chat answers in kbhub's data directory, links resolved."""
+    return real_path(data) / COMPLETIONS_ID
+
+
+def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discovery:
+    """Add kbhub's own bases, of memories and of saved chat answers, to those found by discovery."""
+    if discovery.off:
+        return discovery
+    bases = (*discovery.bases, *(memory_bases(discovery, data) if settings.memory.enabled else ()))
+    discovery = discovery.model_copy(update={"bases": bases})
+    folder = completions_folder(data)
+    taken = {*settings.bases, *[name for base in bases for name in (base.id, *base.names)]}
+    if COMPLETIONS_ID in taken or not is_directory(folder) or folder in [base.path for base in bases]:
+        return discovery
+    base = Base(
+        id=COMPLETIONS_ID,
+        path=folder,
+        origin="config",
+        name="Chat answers",
+        description="Answers of language models, saved by `kbhub doc distil`; not reviewed.",
+        writable=True,
+    )
+    return discovery.model_copy(update={"bases": (*bases, base)})

@@ -439,6 +439,10 @@ class SearchSettings(Declared):
     computed in advance, when the machine is idle."""
 
 
+DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
+"""Alias → name of a model for `kbhub doc distil`: which version answered, only its owner knows."""
+
+
 Editor = Literal["vscode", "vscodium", "cursor", "windsurf", "zed", "idea", "sublime", "obsidian"]
 """Editors that open a file by an address."""
 
@@ -448,6 +452,14 @@ class UiSettings(Declared):
 
     editor: Editor = "vscode"
     """Editor for "Open in editor"."""
+
+
+class DistilSettings(Declared):
+    """Model names for `kbhub doc distil`."""
+
+    models: dict[str, str] = field(default_factory=DEFAULT_MODELS.copy)
+    """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and
+    `gemini`."""
 
 
 class MemorySettings(Declared):
@@ -529,6 +541,8 @@ class Settings(Declared):
     """The shared daemon and HTTP."""
     log: LogSettings = field(default_factory=LogSettings)
     """Log."""
+    distil: DistilSettings = field(default_factory=DistilSettings)
+    """Saving chat answers."""
     ui: UiSettings = field(default_factory=UiSettings)
     """The pages of `kbhub ui`."""
 

@@ -1,17 +1,20 @@
-"""Documents changed, and how they are related: write, delete, restore, rename."""
+"""Documents changed, and how they are related: write, delete, restore, rename, distil, related, tags."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
+import pyperclip
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub import editing
 from kbhub.cli.options import (
+    AllowSecret,
     Reply,
     argument,
     command,
@@ -19,7 +22,8 @@ from kbhub.cli.options import (
     standard_input,
 )
 from kbhub.editing import Deleted, Written
-from kbhub.errors import UsageError
+from kbhub.editing.completions import distil as save_answer
+from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.documents import edit_report, trash_report
@@ -153,3 +157,57 @@ def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
         if values[key.strip()] is None:
             raise UsageError(f"Invalid --set {assignment!r}: no value. To remove a key, use --unset {key.strip()}.")
     return values
+
+
+@command()
+def distil(
+    hub: Hub,
+    model: str,
+    text: str | None = None,
+    /,
+    *,
+    base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
+    allow_secret: AllowSecret = False,
+) -> Reply:
+    """Save a chat answer as a document, with links to documents similar in meaning.
+
+    The text is taken from the argument, standard input (unless it is a terminal), or the clipboard, in this order. It
+    is saved in llm-completions/MODEL/ of the project base if that is writable, otherwise in a base in the data
+    directory.
+
+    Example: kbhub doc distil claude < answer.md
+
+    Args:
+        model: The model that answered: a name or an alias, c (claude), x (codex), g (gemini) or one from the config.
+        text: The answer.
+        base_id: Save the answer in this base.
+        allow_secret: Save it even if it looks like it contains a credential.
+    """
+    given = _text(text, hub.config().settings.limits.file_bytes)
+    saved = save_answer(hub, model, given, base=base_id, allow_secret=allow_secret)
+    lines = [f"Saved {saved.ref}", *([f"related: {', '.join(saved.related)}"] if saved.related else [])]
+    return Reply(saved, "\n".join(lines), notes=saved.notes)
+
+
+def _text(text: str | None, most: int) -> str:
+    if text is not None:
+        return argument(text)
+    if sys.stdin is not None and not sys.stdin.isatty():
+        given = standard_input(most, "a document")
+        if not given.strip():
+            raise UsageError("Nothing to save: standard input is empty.")
+        return given
+    return _clipboard()
+
+
+def _clipboard() -> str:
+    try:
+        found = str(pyperclip.paste())
+    except (pyperclip.PyperclipException, OSError) as error:
+        raise KbhubError(
+            "Nothing to save: the clipboard cannot be read here. Give the text as an argument or on standard "
+            "input. On Linux, install wl-clipboard, xclip or xsel to make the clipboard readable."
+        ) from error
+    if not found.strip():
+        raise UsageError("Nothing to save: the clipboard is empty. Give the text as an argument or on standard input.")
+    return found

@@ -1,22 +1,26 @@
-"""The command that measures search."""
+"""Measure search, and embed texts: eval, embed."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
+from pydantic import Field
 
 from kbhub.cli.console import progress_bars
-from kbhub.cli.options import RARE, Common, Reply, command
+from kbhub.cli.options import RARE, Common, Exact, Reply, command, decoded, standard_input
 from kbhub.errors import UsageError
 from kbhub.extensions.lab.corpus import EvalMode, Setup, logged_dataset
 from kbhub.extensions.lab.datasets import load_dataset
 from kbhub.extensions.lab.measurement import Options
 from kbhub.extensions.lab.measurement import evaluate as measure
 from kbhub.extensions.lab.text import evaluation_text
+from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.search.pipeline import RANKING_SIGNALS
 from kbhub.search.retrieval import SIGNALS
@@ -28,6 +32,10 @@ MOST_BASES = 100
 """Bases that a corpus is cut into at most."""
 
 DEFAULT_MODES: tuple[EvalMode, ...] = ("keyword", "semantic", "hybrid")
+
+
+VECTOR_DIGITS = 6
+"""Digits of a component that are printed; a vector has no more to say."""
 
 
 @command(evaluation_text)
@@ -115,3 +123,48 @@ def evaluate(
         setup = Setup(dict(os.environ), *places, fresh=fresh, transformer=transformer, progress=progress)
         report = measure(judged, unanswerable, options, setup)
     return Reply(report, code=1 if report.below else 0)
+
+
+class EmbedResult(Model):
+    """What `kbhub dev embed` made."""
+
+    embedder: str = Field(description="Name of the model.")
+    dimensions: int = Field(description="Length of each vector.")
+    vectors: tuple[tuple[float, ...], ...] = Field(
+        description="One vector per text, of length 1; all zeros if the model knows none of the words."
+    )
+
+
+@command()
+def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
+    """Print the vector of each text, one JSON list per line.
+
+    Uses the embedder set in the config. Without TEXT, all of standard input is one text.
+
+    Example: kbhub dev embed --query "how do we roll back"
+
+    Args:
+        texts: Texts to embed.
+        query: Embed them as queries instead of documents, if the model distinguishes the two.
+    """
+    embedder = hub.embedder()
+    if embedder is None:
+        raise UsageError(
+            "No embedder: `embedder.model` in the config is `none`. Name a model there, or remove the line to use "
+            "the default."
+        )
+    limit = hub.config().settings.limits.file_bytes
+    given = [*map(decoded, texts)] or ["" if sys.stdin.isatty() else standard_input(limit, "a text")]
+    if not texts and not given[0].strip():
+        raise UsageError('No text to embed. Give it as an argument or on standard input: kbhub dev embed "TEXT"')
+    rows = [embedder.embed_query(text) for text in given] if query else list(embedder.embed(given))
+    vectors = tuple(tuple(round(float(value), VECTOR_DIGITS) for value in row) for row in rows)
+    return Reply(
+        EmbedResult(embedder=embedder.name, dimensions=len(vectors[0]), vectors=vectors).model_dump_json(),
+        lambda: Exact("".join(f"{json.dumps(vector, separators=(',', ':'))}\n" for vector in vectors)),
+        hints=[
+            f"Text {number} has no vector: the embedding model knows none of its words."
+            for number, vector in enumerate(vectors, 1)
+            if not any(vector)
+        ],
+    )

@@ -1,0 +1,112 @@
+"""The command that grades files by a language model."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from pydantic import Field
+
+from kbhub.cli.options import Exact, Reply, command
+from kbhub.documents.markdown import decode
+from kbhub.errors import UsageError
+from kbhub.extensions.models.llm import PASSAGE_CHARACTERS, grade
+from kbhub.extensions.models.server import Ollama, StoredAnswers
+from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.index.query.excerpts import excerpt
+from kbhub.index.query.parser import parse_query
+from kbhub.render.terminal import visible_line
+from kbhub.workspace.files import read_regular
+
+PATIENT_SECONDS = 60.0
+"""Longest wait for grades of files: who names them wants them all."""
+
+MOST_SECONDS = 3600.0
+"""Longest wait that can be asked for."""
+
+NOT_GRADED = "-"
+"""What stands for a grade that is missing."""
+
+
+class GradedFile(Model):
+    """A file and its grade."""
+
+    file: str = Field(description="The file as named in the command.")
+    grade: int | None = Field(description="0 to 3; null if the time ran out or the model gave none.")
+
+
+class RerankResult(Model):
+    """What `kbhub dev rerank` found."""
+
+    query: str = Field(description="The query.")
+    model: str = Field(description="The model.")
+    files: tuple[GradedFile, ...] = Field(description="Best first.")
+    note: str | None = Field(None, description="Why some files have no grade.")
+
+
+@command()
+def rerank(
+    hub: Hub,
+    query: str,
+    *files: Path,
+    model: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    seconds: Annotated[float, Parameter(metavar="N", validator=Number(gt=0, lte=MOST_SECONDS))] = PATIENT_SECONDS,
+) -> Reply:
+    """Order text files by how well they answer a query, using an Ollama model.
+
+    Each file is graded from 0 (off topic) to 3 (answers the query). Of a long file, the part with the most words of the
+    query is graded. Files of equal grade keep their order.
+
+    Example: kbhub dev rerank "how do we roll back" runbooks/*.md
+
+    Args:
+        query: The query.
+        files: Text files to order.
+        model: Ollama model to use instead of the one in the config.
+        seconds: Timeout; files not graded by then come last.
+
+    Returns:
+        The exit code: 1 if none was graded.
+    """
+    if not files:
+        raise UsageError("Nothing to rerank. Usage: kbhub dev rerank QUERY FILE…")
+    settings = hub.config().settings
+    wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
+    passages = [_passage(file, query, settings.limits.file_bytes) for file in files]
+    found = grade(query, passages, wanted, Ollama(hub.options.env), StoredAnswers(hub.cache))
+    if not found.grades and found.fault:
+        raise found.fault
+    order = sorted(range(len(files)), key=lambda number: -found.grades.get(number, -1))  # a stable sort
+    result = RerankResult(
+        query=query,
+        model=wanted.model,
+        files=tuple(GradedFile(file=_name(files[number]), grade=found.grades.get(number)) for number in order),
+        note=str(found.fault) if found.fault else None,
+    )
+    grades = ((NOT_GRADED if file.grade is None else file.grade, visible_line(file.file)) for file in result.files)
+    note = f"{len(found.grades)} of {len(files)} files graded: {result.note}"
+    return Reply(
+        result,
+        lambda: Exact("".join(f"{grade}\t{file}\n" for grade, file in grades)),
+        notes=(note,) if result.note else (),
+    )
+
+
+def _passage(file: Path, query: str, limit: int) -> str:
+    """Return the part of a file to be judged."""
+    try:
+        text, _ = decode(read_regular(file, limit))
+    except OSError as error:
+        why = f"it is larger than {limit} bytes (`limits.fileBytes`)" if error.errno == errno.EFBIG else error.strerror
+        raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
+    return excerpt(text, parse_query(query).terms, PASSAGE_CHARACTERS)[0]
+
+
+def _name(file: Path) -> str:
+    return os.fsencode(file).decode("utf-8", "replace")

@@ -1,0 +1,81 @@
+"""`kbhub dev rerank` and `kbhub dev embed`, for pipelines."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+
+from kbhub.models.embedding import packaged_embedder
+from ollama_server import DIMENSIONS, running_ollama
+
+
+@pytest.fixture
+def server():
+    with running_ollama() as running:
+        running.say = lambda body: '{"grade": 3}' if "image" in body["messages"][1]["content"] else '{"grade": 0}'
+        yield running
+
+
+@pytest.fixture
+def kbhub(kbhub, environment, server, monkeypatch):
+    """Runs a command in a project with two notes, with a server of models; it is to end well, unless told otherwise."""
+    for name, value in server.env.items():
+        monkeypatch.setenv(name, value)
+    environment.write("lunch.md", "# Lunch\n")
+    environment.write("revert.md", "words " * 2000 + "\nRedeploy the old image to roll back.\n")
+    return partial(kbhub, code=0)
+
+
+def test_files_are_ordered_by_grade(kbhub, server):
+    assert kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md").out == "3\trevert.md\n0\tlunch.md\n"
+    assert all(len(body["messages"][1]["content"]) < 2000 for body in server.asked("/api/chat"))
+
+
+def test_grades_are_json_for_programs(kbhub, server):
+    server.models["judge"] = "4" * 64
+    out = json.loads(kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md", "--model", "judge", "--json").out)
+    assert out["model"] == "judge"
+    assert out["files"] == [{"file": "revert.md", "grade": 3}, {"file": "lunch.md", "grade": 0}]
+    assert out["note"] is None
+
+
+def test_files_without_a_grade_come_last(kbhub, server):
+    server.say = lambda body: '{"grade": 0}' if "image" in body["messages"][1]["content"] else "no"
+    shown = kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md")
+    assert shown.out == "0\trevert.md\n-\tlunch.md\n"
+    assert "1 of 2 files graded" in shown.err
+
+
+def test_reranking_without_a_model_fails_with_what_to_do(kbhub, server):
+    server.models.clear()
+    assert "`ollama pull qwen3:0.6b`" in kbhub("dev", "rerank", "x", "lunch.md", code=1).err
+    assert "Cannot read gone.md" in kbhub("dev", "rerank", "x", "gone.md", code=2).err
+    assert "Nothing to rerank" in kbhub("dev", "rerank", "x", code=2).err
+
+
+def test_a_text_has_a_vector(kbhub):
+    lines = kbhub("dev", "embed", "roll back", "lunch").out.splitlines()
+    expected = packaged_embedder().embed(["roll back", "lunch"])
+    assert np.allclose([json.loads(line) for line in lines], expected, atol=1e-5)
+
+
+def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
+    monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "ollama/embeddinggemma")
+    out = json.loads(kbhub("dev", "embed", "--query", "roll back", "--json").out)
+    assert out["embedder"] == "ollama/embeddinggemma"
+    assert out["dimensions"] == DIMENSIONS == len(out["vectors"][0])
+    assert server.asked("/api/embed")[-1]["input"] == ["task: search result | query: roll back"]
+
+
+def test_standard_input_is_one_text(kbhub):
+    assert kbhub("dev", "embed", stdin=b"roll\nback\n").out.count("\n") == 1
+    assert "No text to embed" in kbhub("dev", "embed", stdin=b" \n", code=2).err
+
+
+def test_without_an_embedder_there_is_no_vector(kbhub, monkeypatch):
+    assert "knows none of its words" in kbhub("dev", "embed", "წიგნი").err
+    monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
+    assert "No embedder" in kbhub("dev", "embed", "x", code=2).err
