@@ -124,12 +124,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 265,
-    "lines": 67563,
-    "code lines": 46790,
+    "lines": 67588,
+    "code lines": 46801,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47513,
+    "test lines": 47544,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

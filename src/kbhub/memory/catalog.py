@@ -358,7 +358,7 @@ def _document(hub: Hub, target: str, heading: str) -> str | None:
     path = path if chosen else target
     for base in chosen or [base for base in bases if base.id == "project"]:
         if (data := _bytes(hub, base, path)) is not None:
-            return _section_text(path, data, heading)
+            return section_text(path, data, heading)
     return None
 
 
@@ -373,7 +373,7 @@ def _by_ending(hub: Hub, subject: str) -> str:
     return subject
 
 
-def _section_text(path: str, data: bytes, heading: str) -> str | None:
+def section_text(path: str, data: bytes, heading: str) -> str | None:
     """Return the text of a document, or of one of its sections; None if it has no such section."""
     document = parse_document(path, data)
     if not heading:

@@ -7,7 +7,6 @@ run: Python is looked up by its syntax tree; in other files a symbol is there if
 from __future__ import annotations
 
 import ast
-import copy
 import difflib
 import itertools
 import re
@@ -78,7 +77,7 @@ class Code:
             return None
         statements = [_statement(self._tree, node) for node in found]  # type: ignore[arg-type]
         try:
-            return "\n".join(ast.dump(_Undocumented().visit(copy.deepcopy(one))) for one in statements)
+            return "\n".join(ast.dump(_Undocumented().visit(one)) for one in statements)
         except RecursionError:
             return None
 

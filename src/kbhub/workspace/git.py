@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -180,6 +181,9 @@ def history(base: Base, path: str, limit: int) -> list[Commit]:
     return [Commit(one[0], int(one[1]), one[2], one[3]) for one in fields if len(one) == 4 and one[1].isdecimal()]
 
 
+SHA1_DIGITS = 40
+"""Hex digits of a hash of git, unless the repository was made with SHA-256."""
+
 MOST_MOVES = 5
 """Moves of a file that are followed back."""
 
@@ -187,7 +191,8 @@ MOST_MOVES = 5
 def versions(root: Path, paths: Sequence[str]) -> dict[str, list[str]] | None:
     """Return path → its versions, `COMMIT:PATH`, newest first, or None if git does not answer.
 
-    Paths start at the git root. Commits that only moved a file are left out; those of its old path follow.
+    Paths start at the git root. Commits that only moved a file are left out; those of its old path follow. A merge
+    counts only if it has a version of its own: otherwise, the branch says with what else the file was written.
     """
     found: dict[str, list[str]] = {path: [] for path in paths}
     names, moves = {path: path for path in paths}, set[str]()
@@ -197,7 +202,7 @@ def versions(root: Path, paths: Sequence[str]) -> dict[str, list[str]] | None:
         for start in range(0, len(wanted), FRESH_PATHS):
             specs = [f":(literal){path}" for path in wanted[start : start + FRESH_PATHS]]
             options = ("--format=//%ct %H", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
-            log = _git(root, "log", *options, "--diff-merges=first-parent", "HEAD", "--", *specs)
+            log = _git(root, "log", *options, "--diff-merges=combined", "HEAD", "--", *specs)
             if log is None:
                 return None
             for commit, name in _changes(log):
@@ -205,7 +210,7 @@ def versions(root: Path, paths: Sequence[str]) -> dict[str, list[str]] | None:
         before = {}
         for path, name in names.items():
             found[path] += [f"{commit}:{name}" for commit in touched[name]]
-            if touched[name] and (old := _moved(root, touched[name][-1], "-M100%").get(name)):
+            if touched[name] and (old := _moved(root, touched[name][-1]).get(name)):
                 found[path].pop()
                 before[path] = old
         moves |= {touched[names[path]][-1] for path in before}
@@ -214,18 +219,23 @@ def versions(root: Path, paths: Sequence[str]) -> dict[str, list[str]] | None:
     return found
 
 
-def moved_to(root: Path, path: str) -> str | None:
-    """Return where git says that a file was moved, or None."""
-    commit = _git(root, "log", "-1", "--format=%H", "--no-renames", "--diff-filter=D", "--", f":(literal){path}")
-    return next((new for new, old in _moved(root, (commit or "").strip(), "-M").items() if old == path), None)
+def listed(root: Path) -> dict[str, str]:
+    """Return hash → path of the committed files of a repository; of those with the same content, the last."""
+    entries = (entry.partition("\t") for entry in (_git(root, "ls-tree", "-r", "-z", "HEAD") or "").split("\0"))
+    return {head.split(" ")[2]: path for head, _, path in entries if path}
+
+
+def hashed(data: bytes, files: Iterable[str]) -> str:
+    """Return the hash under which git stores a file, like those of `listed`."""
+    kind = "sha256" if len(next(iter(files), "")) > SHA1_DIGITS else "sha1"
+    return hashlib.new(kind, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 @lru_cache(maxsize=512)
-def _moved(root: Path, commit: str, alike: str) -> Mapping[str, str]:
-    """Return new → old path of the files that a commit moved."""
+def _moved(root: Path, commit: str) -> Mapping[str, str]:
+    """Return new → old path of the files that a commit moved without a change."""
     options = ("-r", "-z", "--name-status", "--diff-filter=R", "--no-commit-id", "--no-ext-diff", "--no-textconv")
-    listing = _git(root, "diff-tree", *options, alike, commit) if commit else None
-    fields = (listing or "").split("\0")
+    fields = (_git(root, "diff-tree", "-M100%", *options, commit) or "").split("\0")
     return dict(zip(fields[2::3], fields[1::3], strict=False))
 
 

@@ -169,13 +169,14 @@ def test_a_moved_file_is_followed_unless_the_page_speaks_of_it(repository):
     repository.page("says", "src/a.py", body="It is in `src/a.py`.")
     repository.page("file", "src/a.py")
     repository.commit()
+    (repository.root / "lib").mkdir()
     for name in "abcd":
-        repository.git("mv", f"src/{name}.py", f"src/new_{name}.py")
+        repository.git("mv", f"src/{name}.py", "lib/d.py" if name == "d" else f"src/new_{name}.py")
         if name == "b":
             repository.commit()
     repository.git("mv", "knowledge/d.md", "knowledge/e.md")
     repository.edit("src/new_c.py", (".append(item)", ".add(item)"))
-    repository.edit("src/new_d.py", (".append(item)", ".add(item)"))
+    repository.edit("lib/d.py", (".append(item)", ".add(item)"))
     repository.commit()
     found = repository.found()
     fixes = {name: one.fix.after if one.fix else None for name, one in found.items()}
@@ -187,7 +188,8 @@ def test_a_moved_file_is_followed_unless_the_page_speaks_of_it(repository):
         "says": None,
         "file": "src/new_a.py",
     }
-    assert "is now 'src/new_c.py::Cart_c::add', and changed." in found["c"].message
+    assert "which is gone since the page was last changed." in found["c"].message
+    assert "is now 'lib/d.py::Cart_d::add', and changed." in found["e"].message
     before = {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes}
     hub, report = repository.report()
     assert [change.after for change in fix(hub, report, dry_run=True).changes] == [*filter(None, fixes.values())]
@@ -241,6 +243,35 @@ def test_a_hash_is_written_again_if_the_source_says_the_same(repository):
     repository.write("knowledge/price.md", "---\nstatus: superseded by price-2\n---\n# Price\n\nIt costs 3.\r\n")
     found = repository.found()
     assert "is superseded by price-2." in found["plain"].message
+
+
+def test_sources_are_written_in_many_ways(repository):
+    """In the `docs` of a repository: with lines, a remark, a symbol or a heading; and on a branch that was merged."""
+    sources = {
+        "remark": ("src/a.py - where orders go", True),
+        "lines": ("src/a.py:18-19", True),
+        "symbol": ("{ resource: 'src/a.py#ship_1' }", True),
+        "other symbol": ("'src/a.py#Cart_1.total'", False),
+        "heading": ("'price.md#Now'", True),
+        "other heading": ("'price.md#Then'", False),
+        "outside": ("../../../a.py", False),
+    }
+    repository.write("src/a.py", PYTHON.format(n=1))
+    repository.write("docs/price.md", "# Price\n\n## Then\n\nIt was 2.\n\n## Now\n\nIt is 3.\n")
+    for name, (source, _) in sources.items():
+        repository.write(f"docs/{name}.md", f"---\nverified_on: 2023-11-14\nsources:\n- {source}\n---\n# {name}\n")
+    repository.write("docs/merged.md", "---\nsources: [src/a.py]\n---\n# Merged\n")
+    repository.commit()
+    repository.git("checkout", "-q", "-b", "page")
+    repository.edit("docs/merged.md", ("# Merged", "# Merged page"))
+    repository.commit()
+    repository.git("checkout", "-q", "main")
+    repository.edit("src/a.py", ("return order.address", "return None"))
+    repository.edit("docs/price.md", ("It is 3.", "It is 4."))
+    repository.commit()
+    repository.git("merge", "-q", "--no-ff", "-m", "merge", "page")
+    found = {name.removeprefix("docs/") for name in repository.found()}
+    assert found == {"merged", *(name for name, (_, changed) in sources.items() if changed)}
 
 
 def test_a_clone_without_its_history_is_said_to_be_one(repository):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 from pygments.lexers import get_lexer_for_filename
-from pygments.token import Comment, String, Text
+from pygments.token import Comment
 from pygments.util import ClassNotFound
 
+from kbhub.documents.filters import belongs
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.walk import is_relative, open_contained
@@ -22,7 +23,7 @@ from kbhub.editing.findings import AuditRun, Fix, Found, Material, check, front_
 from kbhub.errors import KbhubError
 from kbhub.index.catalogue import content_hashes, front_matter_of
 from kbhub.index.references import ENDED, outdated
-from kbhub.memory.catalog import all_known, definition, ref
+from kbhub.memory.catalog import all_known, definition, ref, section_text
 from kbhub.reading.code_references import BUDGET_BYTES, GRAMMAR_CHARACTERS, SYMBOL_BYTES, Code, Sources
 from kbhub.reading.links import places
 from kbhub.search.search import search
@@ -30,10 +31,13 @@ from kbhub.types import Base, Query
 from kbhub.usage.gaps import list_gaps
 from kbhub.values import struct
 from kbhub.workspace.formats import is_markdown
-from kbhub.workspace.git import git_root, is_shallow, moved_to, stored, versions
+from kbhub.workspace.git import git_root, hashed, is_shallow, listed, stored, versions
 
 KEYS = ("refs", "sources", "sources.resource")
 """Keys of pages that rest on something."""
+
+VERIFIED = ("verified", "verified_on", "last_verified")
+"""Keys that say when a page was verified."""
 
 MOST_CLAIMS = 20_000
 """Limit of entries compared in one base."""
@@ -43,6 +47,11 @@ MOST_VERSIONS = 50
 
 _HASH = re.compile(r"sha256:([0-9a-f]{8,64})|([0-9a-f]{12}|[0-9a-f]{64})")
 """That of a file (SHA-256), or its beginning as `write_document` writes it; others are of other programs."""
+
+_LATER = re.compile(r"(?::\d+(?:-\d+)?)?(?:\s+[-\u2013\u2014]\s.*)?$", re.DOTALL)
+"""What follows a path: lines, and a remark."""
+
+_SYMBOL = re.compile(r"(?!L\d)[^\W\d]\w*(?:\.\w+)*")
 
 _INDENTED = (".yaml", ".yml", ".mk", "makefile", ".haml", ".pug", ".sass", ".coffee", ".nim", ".fs", ".hs")
 """Ends of the names of files in which indentation has a meaning."""
@@ -60,10 +69,13 @@ class Claim:
     """`refs` or `sources`."""
     text: str
     line: int | None
+    path: str
+    """As it is written, without what follows."""
     places: tuple[tuple[Base, str], ...]
     """Where it may be, likeliest first."""
-    symbols: tuple[str, ...] = ()
-    hash: str = ""
+    symbols: tuple[str, ...]
+    """Names in code, each in the one before, or a heading."""
+    hash: str
 
     def found(self, material: Material, what: str, remedy: str, **more: Any) -> Found:
         """Return a finding on it."""
@@ -72,57 +84,59 @@ class Claim:
 
 
 def _now(base: Base, path: str) -> bytes | None:
-    """Return a file with LF at the ends of lines, or None without one that can be read."""
-    try:
-        with open_contained(base, path) as file:
-            return _plain(file.read(SYMBOL_BYTES + 1))
-    except (OSError, KbhubError, ValueError):
-        return None
+    """Return a file, or None without one that can be read."""
+    with suppress(OSError, KbhubError, ValueError), open_contained(base, path) as file:
+        data = file.read(SYMBOL_BYTES + 1)
+        return data if len(data) <= SYMBOL_BYTES else None
+    return None
 
 
-def _plain(data: bytes) -> bytes:
-    return data.replace(b"\r\n", b"\n")
+def _files(root: Path) -> Base:
+    return Base(id="project files", path=root, origin="argument")
 
 
 def _path_of(root: Path, base: Base, path: str) -> str | None:
     """Return the path from the git root, or None if the file is not below it."""
-    if not is_relative(path) or not base.path.is_relative_to(root):
-        return None
-    return posixpath.normpath((base.path / path).relative_to(root).as_posix())
+    path = path.rstrip("/")
+    return (
+        (base.path / path).relative_to(root).as_posix()
+        if is_relative(path) and base.path.is_relative_to(root)
+        else None
+    )
 
 
-def meaning(path: str, data: bytes, symbols: Sequence[str] = ()) -> str | None:
+@lru_cache(maxsize=64)
+def meaning(path: str, data: bytes, symbols: tuple[str, ...] = ()) -> str | None:
     """Return what a file, or a symbol in it, says, without comments and layout; None if it has no such symbol."""
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    if is_markdown(path) and not symbols:
+    if is_markdown(path):
         lines = text.split("\n")
-        closing = read_front_matter(lines).closing
-        return "\n".join(line.rstrip() for line in lines[closing + bool(closing) :]).strip()
+        start = read_front_matter(lines).closing
+        part = section_text(path, data, symbols[0]) if symbols else "\n".join(lines[start + bool(start) :])
+        return None if part is None else "\n".join(line.rstrip() for line in part.strip().split("\n"))
     if (found := Code(path, text).meaning(symbols)) is not None:
         return found
-    text = "".join(part if not _is_remark(kind) else "\n" * part.count("\n") for kind, part in _tokens(path, text))
-    if symbols:
-        block = definition(text, "::".join(symbols))
-        if block is None:
-            return None
-        text = block
-    if path.lower().endswith(_INDENTED):
-        return "\n".join(line.rstrip() for line in text.split("\n") if line.strip())
-    return "\0".join(part.strip() for kind, part in _tokens(path, text) if kind in String or part.strip())
+    tokens = _tokens(path, text)
+    if symbols or path.lower().endswith(_INDENTED):
+        plain = "".join(tokens)
+        block = definition(plain, "::".join(symbols)) if symbols else plain
+        if block is None or path.lower().endswith(_INDENTED):
+            return block and "\n".join(line.rstrip() for line in block.split("\n") if line.strip())
+        tokens = _tokens(path, block)
+    return "\0".join(part for token in tokens if (part := token.strip()))
 
 
-def _is_remark(kind: Any) -> bool:
-    return kind in Comment and kind not in Comment.Preproc and kind not in Comment.PreprocFile
-
-
-def _tokens(path: str, text: str) -> Iterator[tuple[Any, str]]:
+def _tokens(path: str, text: str) -> list[str]:
+    """Return the tokens of a text, with line breaks in place of comments; its words, if its language is not known."""
     try:
-        if len(text) > GRAMMAR_CHARACTERS:
-            raise ClassNotFound
         lexer = get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
     except ClassNotFound:
-        return ((Text, part) for part in re.split(r"(\s+)", text))
-    return lexer.get_tokens(text)
+        lexer = None
+    if lexer is None or len(text) > GRAMMAR_CHARACTERS:
+        return re.split(r"(\s+)", text)
+    tokens = list(lexer.get_tokens(text))
+    remarks = {*Comment.subtypes, Comment} - {Comment.Preproc, Comment.PreprocFile}
+    return ["\n" * part.count("\n") if kind in remarks else part for kind, part in tokens]
 
 
 @check("changed", severity="warning")
@@ -135,14 +149,14 @@ def CHANGED(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802
     for claim in claims:
         if claim.hash:
             yield from _by_hash(material, root, claim)
-    if root and (others := [claim for claim in claims if not claim.hash]):
+    # By file, so that each is looked at once.
+    if root and (others := sorted((claim for claim in claims if not claim.hash), key=lambda one: one.path)):
         yield from _by_history(run, material, root, others)
     yield from _replaced(run, material, claims)
 
 
 def _claims(run: AuditRun, material: Material, project: Path | None) -> Iterator[Claim]:
     index, base = material.hub.index(material.base), material.base
-    files = Base(id="project files", path=project, origin="argument") if project else None
     with index.snapshot():
         rows = {path: (front, text) for key in KEYS for path, front, text in front_matter_of(index, key)}
     for page, (front, text) in sorted((page, row) for page, row in rows.items() if page in material.written()):
@@ -152,15 +166,17 @@ def _claims(run: AuditRun, material: Material, project: Path | None) -> Iterator
             name = more.get("resource")
             if not isinstance(name, str) or not name.strip() or EXTERNAL.match(name):
                 continue
-            target, *symbols = (part.strip() for part in name.split("::"))
-            at = [(files, target.removeprefix("./"))] if files else []
+            target, *symbols = (part.strip() for part in _LATER.sub("", name).split("::"))
+            path, _, part = target.partition("#")
+            symbols = symbols or ([part] if part and (is_markdown(path) or _SYMBOL.fullmatch(part)) else [])
+            at = [(_files(project), path.removeprefix("./"))] if project else []
             if key == "sources":
-                named = run.bases.get(target.partition("@")[0])
-                own = [(base, place) for place in places(page, target, "markdown")]
-                at = [(named.base, target.partition("@")[2])] if named else [*own, *at]
+                named = run.bases.get(path.partition("@")[0])
+                own = [(base, place) for place in places(page, path, "markdown") if belongs(place, base.only)]
+                at = [(named.base, path.partition("@")[2])] if named else [*own, *at]
             digits = _HASH.fullmatch(str(more.get("hash")).lower())
             hash_ = (digits[1] or digits[2]) if digits else ""
-            yield Claim(page, key, name.strip(), line_of(lines, name), tuple(at), tuple(filter(None, symbols)), hash_)
+            yield Claim(page, key, name, line_of(lines, name), path, tuple(at), tuple(filter(None, symbols)), hash_)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -168,23 +184,22 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _verified(text: bytes) -> str:
-    """Return when a page says it was verified."""
-    values = read_front_matter(text.decode("utf-8", "replace").split("\n")).values
-    events = _listed(values.get("verified"))
-    return max((str(event["at"]) for event in events if isinstance(event, Mapping) and "at" in event), default="")
+    """Return when a page says it was verified, as it says so."""
+    values = read_front_matter(text.decode("utf-8", "replace").splitlines()).values
+    events = [event for key in VERIFIED for event in _listed(values.get(key))]
+    moments = (event.get("at") if isinstance(event, Mapping) else event for event in events)
+    return max((moment for moment in moments if isinstance(moment, str)), default="")
 
 
 def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Found]:
-    for base, path in claim.places:
-        with suppress(OSError, KbhubError, ValueError), open_contained(base, path) as file:
-            data = file.read()
-            break
-    else:
+    there = ((base, path, data) for base, path in claim.places if (data := _now(base, path)) is not None)
+    base, path, data = next(there, (None, "", b""))
+    if base is None:
         index = material.hub.index(material.base)
         with index.snapshot():
             same = [one for one, digest in content_hashes(index).items() if digest.hex().startswith(claim.hash)]
         if len(same) == 1:
-            yield _moved(material, claim, f"/{same[0]}" if claim.text.startswith("/") else material.ref(same[0]))
+            yield _moved(material, claim, f"/{same[0]}" if claim.path.startswith("/") else material.ref(same[0]))
         else:
             yield claim.found(material, "is gone", _GONE, severity="error")
         return
@@ -203,11 +218,11 @@ def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Fo
         yield claim.found(material, "changed since its hash was written", _CHECK)
 
 
-def _moved(material: Material, claim: Claim, after: str, *, changed: bool = False) -> Found:
+def _moved(material: Material, claim: Claim, place: str, *, changed: bool = False) -> Found:
     """Return that something moved; it is safe to follow it if the page does not speak of the old place."""
-    lines = (_now(material.base, claim.page) or b"").decode("utf-8", "replace").split("\n")
-    old = claim.text.partition("::")[0].strip("/")
-    spoken = any(old in line for line in lines[read_front_matter(lines).closing :])
+    lines = (_now(material.base, claim.page) or b"").decode("utf-8", "replace").splitlines()
+    spoken = any(claim.path.strip("/") in line for line in lines[read_front_matter(lines).closing :])
+    after = claim.text.replace(claim.path, place)
     fix = None if changed or spoken else Fix(what="value", kind=claim.key, before=claim.text, after=after)
     remedy = f"Name it {after!r}{'' if fix else ', and check whether the page still holds'}."
     return claim.found(material, f"is now {after!r}{', and changed' if changed else ''}", remedy, fix=fix)
@@ -221,18 +236,18 @@ def _by_history(run: AuditRun, material: Material, root: Path, claims: Sequence[
         run.notes.append(f"{material.base.id}: {len(claims)} entries without a hash not compared, because {why}.")
         return
     named = [
-        (claim, base, path, f"{known[claim.page][0]}:{place}")
+        (claim, f"{known[claim.page][0]}:{place}")
         for claim in claims
         for base, path in claim.places
         if claim.page in known and (place := _path_of(root, base, path)) is not None
     ]
-    then = stored(root, [name for *_, name in named], SYMBOL_BYTES, BUDGET_BYTES)
-    sources = Sources(root)
+    then = stored(root, [name for _, name in named], SYMBOL_BYTES, BUDGET_BYTES)
+    sources, files = Sources(root), listed(root)
     for _, options in groupby(named, key=lambda one: id(one[0])):
-        for claim, base, path, name in options:
+        for claim, name in options:
             if name in then:
                 since = f"since the page was {known[claim.page][1]}"
-                yield from _compared(material, sources, claim, (base, path, name), then[name], since)
+                yield from _compared(material, sources, files, claim, (name.partition(":")[2], then[name], since))
                 break
 
 
@@ -254,32 +269,33 @@ def _baselines(material: Material, root: Path, pages: Collection[str]) -> dict[s
         verified = dates[page]
         for name in looked[page]:
             text = texts.get(name, b"")
-            if (_verified(text) != verified) if verified else (_plain(text) != now):
+            if (_verified(text) != verified) if verified else (text.splitlines() != now.splitlines()):
                 break
             known[page] = name.partition(":")[0], f"verified on {verified[:10]}" if verified else "last changed"
     return known
 
 
 def _compared(
-    material: Material, sources: Sources, claim: Claim, at: tuple[Base, str, str], old: bytes, since: str
+    material: Material, sources: Sources, files: Mapping[str, str], claim: Claim, then: tuple[str, bytes, str]
 ) -> Iterator[Found]:
-    base, path, name = at
-    place, data = name.partition(":")[2], _now(base, path)
-    if data == _plain(old) or (was := meaning(path, old, claim.symbols)) is None:  # it did not have the symbol
+    """Compare a file with what it was; `files` are the committed ones, by the hash of their content."""
+    place, old, since = then
+    data, was = _now(_files(sources.root), place), meaning(place, old, claim.symbols)
+    if data == old or was is None:  # it did not have the symbol
         return
     fault = sources.fault("::".join((place, *claim.symbols)))
     near = fault.near if fault else ""
     if data is None:
-        for new in filter(None, (moved_to(sources.root, place), near.partition("::")[0])):
-            moved = _now(Base(id="project files", path=sources.root, origin="argument"), new)
+        for new in filter(None, (files.get(hashed(old, files)), near.partition("::")[0])):
+            moved = _now(_files(sources.root), new)
             if moved is not None and (found := meaning(new, moved, claim.symbols)) is not None:
-                changed = found != was or claim.key == "sources"
-                yield _moved(material, claim, "::".join((new, *claim.symbols)), changed=changed)
+                yield _moved(material, claim, new, changed=found != was or claim.key == "sources")
                 return
-        yield claim.found(material, f"is gone {since}", _GONE, severity="error")
+        if fault and fault.state == "missing":
+            yield claim.found(material, f"is gone {since}", _GONE, severity="error")
         return
-    found = meaning(path, data, claim.symbols)
-    if found is None or (fault and fault.state in ("undefined", "named")):
+    found = meaning(place, data, claim.symbols)
+    if found is None or (claim.key == "refs" and fault and fault.state in ("undefined", "named")):
         remedy = f"Is it {near!r} now? {_GONE}" if near else _GONE
         yield claim.found(material, f"the file no longer defines {since}", remedy, severity="error")
     elif found != was:
