@@ -123,9 +123,9 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 265,
-    "lines": 67588,
-    "code lines": 46801,
+    "files": 264,
+    "lines": 67561,
+    "code lines": 46781,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -153,7 +153,7 @@ def test_what_is_broken_or_crafted_is_left_out(tmp_path, monkeypatch):
                                        '{"type": "text", "text": 7}', '{"a":' * 50_000, b"\xff\xfe")):  # fmt: skip
             writer.execute("INSERT INTO part VALUES (?, 'msg_0', 'ses_1', 'never', 0, ?)", (f"prt_0{number}x", data))
         writer.execute("INSERT INTO part SELECT 'prt_0y', 'msg_0', 'ses_1', 0, 0, CAST(x'22ff22' AS TEXT)")
-        writer.execute("INSERT INTO session SELECT 'ses_2', CAST(x'2fff' AS TEXT), 7, 1 << 61, NULL")
+        writer.execute("INSERT INTO session SELECT 'ses_2', CAST(x'2f00ff' AS TEXT), 7, 1 << 61, NULL")
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'a' AS id, 'b' AS directory"
         writer.execute(f"CREATE VIEW session_v2 AS {endless}, 'c' AS title, i AS time_updated, 1 AS parent_id FROM n")
     assert said(told(file)) == SAID

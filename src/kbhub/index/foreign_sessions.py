@@ -1,4 +1,6 @@
-"""Read the sessions in opencode's SQLite database as events like Copilot CLI's, of which logs are made and read.
+"""Read the sessions in opencode's SQLite database as events like Copilot CLI's, and copy a project's to logs, one each.
+
+A file is a document, so the copies are what is indexed. They lie in kbhub's data directory.
 
 Sources, read in November 2026: a database that opencode 1.18 wrote, its types (`@opencode-ai/sdk`) for the tables of
 version 2 (`session_v2`, `session_message`), and reports of their columns. Before 1.2, sessions were JSON files.
@@ -6,8 +8,10 @@ version 2 (`session_v2`, `session_message`), and reports of their columns. Befor
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -18,8 +22,10 @@ from typing import Any
 import apsw
 
 from kbhub.documents.sources.sessions import LINE_BYTES, TOOL_CHARACTERS
+from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.files import open_regular
+from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.files import SESSIONS, open_regular, private_directory
 
 SECONDS = 20.0
 """Time after which a database is given up: a view in a crafted one may never end."""
@@ -29,6 +35,9 @@ LATEST = 1 << 42
 
 MOST_OUTPUT = 4 * TOOL_CHARACTERS
 """Characters of what a tool said: its log is not to be as long as a build's."""
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+"""An id that may be the name of a file."""
 
 _TABLES = {
     "session_v2": (
@@ -94,7 +103,7 @@ def stored_sessions(connection: apsw.Connection) -> list[StoredSession]:
         columns = (f"CAST({name} AS BLOB)" for name in ("id", "directory", "title"))  # which need not be UTF-8
         rows = f"SELECT {', '.join(columns)}, time_updated, parent_id IS NOT NULL FROM {table}"
         for *names, updated, inner in connection.execute(rows):
-            key, folder, title = ((name or b"").decode("utf-8", "replace") for name in names)
+            key, folder, title = ((name or b"").decode("utf-8", "replace").replace("\0", "") for name in names)
             when = updated if isinstance(updated, int) else 0
             found.setdefault(key, StoredSession(key, folder, title, table, when, bool(inner)))
     return list(found.values())
@@ -165,3 +174,39 @@ def _event(kind: str, at: int, **data: Any) -> dict[str, Any]:
     with suppress(ValueError, OverflowError, OSError, TypeError):
         when = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
     return {"type": kind, "timestamp": when, "data": data}
+
+
+def folder_of_copies(data: Path, project: Path, client: str) -> Path:
+    """Return the folder of the logs of a project."""
+    key = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return data / SESSIONS / f"{key}-{client}"
+
+
+def refresh(base: Base, env: Mapping[str, str], home: Path) -> None:
+    """Bring the logs in step with the database, if that has changed; what cannot be read leaves them as they are."""
+    database, mark = opencode_database(env, home), base.path.with_suffix(".json")
+    with suppress(OSError, ValueError, apsw.Error):
+        states = [file.stat() for file in (database, Path(f"{database}-wal")) if file.is_file()]
+        state = json.dumps([[found.st_mtime_ns, found.st_size] for found in states])
+        if base.sessions_of and not (mark.is_file() and mark.read_text("utf-8") == state):
+            _copy(database, base.path, base.sessions_of)
+            write_atomically(mark, state)
+
+
+def _copy(database: Path, folder: Path, project: Path) -> None:
+    """Write the sessions that began in a project or below; which of those are another's, the base's filter knows."""
+    private_directory(folder)
+    kept = set()
+    with opened(database) as connection:
+        for session in stored_sessions(connection):
+            inside = Path(os.path.realpath(session.folder)).is_relative_to(project)
+            if not inside or not _ID.fullmatch(session.id):
+                continue
+            file, changed = folder / f"{session.id}.jsonl", last_change(connection, session) * 1_000_000
+            kept.add(file.name)
+            if not file.is_file() or file.stat().st_mtime_ns != changed:
+                write_atomically(file, "".join(f"{json.dumps(event)}\n" for event in events(connection, session)))
+                os.utime(file, ns=(changed, changed))
+    for file in folder.glob("*.jsonl"):
+        if file.name not in kept:
+            file.unlink(missing_ok=True)

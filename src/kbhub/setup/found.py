@@ -21,11 +21,10 @@ from kbhub.documents.sources.sessions import began_in
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.foreign_sessions import opencode_database
+from kbhub.index.foreign_sessions import folder_of_copies, opencode_database
 from kbhub.setup.bases import activated, config_file, edit_config, portable
 from kbhub.setup.clients import Machine, this_platform
 from kbhub.sync.packages import Package, copy_documentation
-from kbhub.sync.session_copies import place_of
 from kbhub.workspace.config import directory_identity, folder_of
 from kbhub.workspace.files import SESSIONS, private_directory
 from kbhub.workspace.jsonc import set_value
@@ -94,7 +93,7 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
     for folder in _cursor(machine.path("{home}/.cursor/projects"), project):
         places[f"cursor-{named}"] = folder, logs
     if opencode_database(hub.options.env, home).is_file():
-        places[f"opencode-{named}"] = place_of(hub.data, project, "opencode"), ours
+        places[f"opencode-{named}"] = folder_of_copies(hub.data, project, "opencode"), ours
     if (memories := machine.path("{codex}/memories")).joinpath("memory_summary.md").is_file() and _is_plain(memories):
         only = {"include": ["/memory_summary.md"], "exclude": ["/*", "!/memory_summary.md"]}
         places["codex-all"] = memories, {"kind": "session", **only}

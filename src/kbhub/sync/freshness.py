@@ -350,7 +350,7 @@ def _refresh(hub: Hub, base: Base) -> None:
     if base.path.parent == hub.data / PACKAGES:
         load("kbhub.sync.packages:refresh")(hub.data, base.path, hub.options.env, hub.options.home)
     elif base.path.parent == hub.data / SESSIONS:
-        load("kbhub.sync.session_copies:refresh")(base, hub.options.env, hub.options.home)
+        load("kbhub.index.foreign_sessions:refresh")(base, hub.options.env, hub.options.home)
 
 
 def _other_embedder(hub: Hub, base: Base) -> bool:
