@@ -77,7 +77,6 @@ def take(address: str) -> None:
         shown("search", "/?q=how+do+we+roll+back+a+release", "#preview .body")
         page.locator(".why summary").first.click()
         page.locator(".hit").first.screenshot(path=TARGET / "trace.png")
-        shown("compare", "/compare?q=how+do+we+roll+back+a+release&hit=1&hit=2", ".trace.compare")
         shown("read", "/read?ref=runbooks/rollback.md:8-19", ".body")
         shown("graph", "/graph?near=1", "#graph[data-drawn]")
         shown("memories", "/memories", ".memory")

@@ -131,7 +131,6 @@ def test_images_only_are_sent_and_only_of_the_base(shared):
 
 
 ODD = [
-    *("/compare?q=x&hit=1", "/compare?q=x&hit=0&hit=9999999999", f"/compare?q=x&hit={'9' * 5000}&hit=1"),
     *(f"/?q=x&offset={'9' * 5000}", "/?q=x&offset=999999999", "/?q=x&mode=none", "/?q=x&base=nowhere", "/?q=%00"),
     *("/read", "/read?ref=%00", "/read?ref=missing.md", "/read?ref=deploy.md:99-1", "/read?ref=deploy.md&from=99999"),
     *("/documents?base=nowhere", "/documents?base=project&folder=../..", "/graph?around=missing.md"),

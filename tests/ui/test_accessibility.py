@@ -10,7 +10,7 @@ from browsers import Watched
 pytestmark = pytest.mark.slow
 
 PATHS = (
-    *("/", "/?q=rollback", "/compare?q=rollback+release&hit=1&hit=2", "/documents?base=project"),
+    *("/", "/?q=rollback", "/documents?base=project"),
     *("/read?ref=rollback.md:11-13", "/graph?near=1", "/memories", "/gaps", "/health"),
     *("/ask?q=how+do+I+roll+back", "/nowhere"),
 )

@@ -64,23 +64,6 @@ def test_a_trace_is_a_bar_of_its_parts(shared_tab):
 
 
 @pytest.mark.slow
-def test_two_hits_are_compared(shared_tab):
-    page = shared_tab.go("/?q=rollback+release")
-    for number in (0, 1):
-        page.locator(".hit summary").nth(number).click()
-    page.locator(".hit input[name=hit]").nth(0).check()
-    page.locator(".hit input[name=hit]").nth(1).click()
-
-    expect(page.get_by_role("heading", name="Why one ranks above the other")).to_be_visible()
-    expect(page.get_by_text("Largest difference:")).to_be_visible()
-    rows = page.locator(".trace.compare tbody tr")
-    differences = [row.split("\t")[-1].strip() for row in rows.all_inner_texts() if "×" not in row]
-    total = float(page.locator(".trace.compare tfoot td").last.inner_text())
-    assert total > 0
-    assert any(difference.startswith("+") for difference in differences)
-
-
-@pytest.mark.slow
 def test_everything_is_reached_by_keys(shared_tab):
     """/ to the field, j and Enter to a hit, g and a letter to a page, ? for help."""
     page = shared_tab.go("/memories")

@@ -58,7 +58,6 @@ STATUSES: Mapping[type[KbhubError], int] = {
 
 ROUTES = (
     Route("/", search.search_page),
-    Route("/compare", search.compare_page),
     Route("/places", documents.places),
     Route("/documents", documents.documents_page),
     Route("/read", documents.document_page),

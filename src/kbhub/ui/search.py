@@ -27,7 +27,7 @@ from kbhub.render.html import answer_html, rendered
 from kbhub.render.search import answer_notes
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import search
-from kbhub.types import MOST_HITS, Hit, Query, SearchResult
+from kbhub.types import Hit, Query, SearchResult
 from kbhub.ui.documents import counted_bases, read_address
 from kbhub.ui.site import Site, number_of, site_of
 from kbhub.usage.log import USER, record
@@ -132,31 +132,6 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
     )
 
 
-def compare_page(request: Request) -> Response:
-    """Show two hits of a query side by side, signal by signal."""
-    site = site_of(request)
-    ranks = sorted({number_of(rank) for rank in request.query_params.getlist("hit")})
-    if len(ranks) != 2:
-        raise UsageError(f"Select two hits to compare; {len(ranks)} are selected.")
-    if ranks[-1] > MOST_HITS or ranks[0] < 1:
-        raise UsageError(f"Only the first {MOST_HITS} hits can be compared.")
-    asked = query_of(request, limit=ranks[-1])
-    result = search(site.hub, asked.model_copy(update={"offset": 0}))
-    if len(result.hits) < ranks[-1]:
-        raise UsageError("The search returns fewer hits now. Go back and select again.")
-    hits = [result.hits[rank - 1] for rank in ranks]
-    return site.page(
-        request,
-        "compare.html",
-        asked=asked,
-        back=address_of(asked, offset=0),
-        two=list(zip(hits, ranks, strict=True)),
-        terms=result.terms,
-        rows=_rows(*hits),
-        conclusion=_conclusion(*hits),
-    )
-
-
 def query_of(request: Request, limit: int) -> Query:
     """Return the query of a request; raise `UsageError` for an invalid parameter."""
     values = request.query_params
@@ -245,49 +220,6 @@ def _indexes(site: Site, hits: Sequence[Hit]) -> Iterable[tuple[Index, list[str]
             index = site.hub.index(base)
             with suppress(IndexUnavailable), index.snapshot():
                 yield index, paths
-
-
-@struct
-class Row:
-    """A line of the comparison."""
-
-    name: str
-    signal: bool
-    """Whether it is a signal, not a factor."""
-    first: str
-    second: str
-    difference: str
-
-
-def _added(hit: Hit) -> dict[str, float]:
-    return {signal.name: signal.contribution for signal in hit.trace.signals} if hit.trace else {}
-
-
-def _rows(first: Hit, second: Hit) -> list[Row]:
-    ours, theirs, rows = _added(first), _added(second), list[Row]()
-    for name in dict.fromkeys((*ours, *theirs)):
-        one, two = ours.get(name), theirs.get(name)
-        rows.append(Row(name, True, _signed(one), _signed(two), _signed((one or 0) - (two or 0))))
-    factors, others = (hit.trace.factors if hit.trace else {} for hit in (first, second))
-    for name in dict.fromkeys((*sorted(factors), *sorted(others))):
-        one, two = factors.get(name, 1.0), others.get(name, 1.0)
-        rows.append(Row(name, False, f"× {one:.3f}", f"× {two:.3f}", f"× {one / two:.3f}" if two else "–"))
-    return rows
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value + 0.0:+.4f}"
-
-
-def _conclusion(first: Hit, second: Hit) -> str:
-    """Say which signal decides between two hits."""
-    ours, theirs = _added(first), _added(second)
-    differences = {name: ours.get(name, 0.0) - theirs.get(name, 0.0) for name in dict.fromkeys((*ours, *theirs))}
-    name, value = max(differences.items(), key=lambda item: abs(item[1]), default=("", 0.0))
-    if not value:
-        return "Both have the same score; they are sorted by path."
-    side = "for the first" if value > 0 else "for the second, but the other signals outweigh it"
-    return f"Largest difference: {name}, {value:+.4f} {side}."
 
 
 def ask_page(request: Request) -> Response:

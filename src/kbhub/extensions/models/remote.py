@@ -82,7 +82,7 @@ class OpenAIEndpoint:
                 raise self._refused(response)
             reply = _Reply.model_validate_json(response.content)
         except httpx.HTTPError as error:
-            raise connection_fault(error, self._where, "Start it.") from None
+            raise connection_fault(error, self._where, "does not answer. Start it.") from None
         except httpx.InvalidURL as error:
             raise ModelUnavailable(
                 "unreachable", f"embedder.url is not a valid address: {shown(str(error))}."

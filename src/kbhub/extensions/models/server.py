@@ -73,10 +73,10 @@ def is_too_long(said: str) -> bool:
     return any(part in said.casefold() for part in TOO_LONG)
 
 
-def connection_fault(error: Exception, where: str, start: str) -> ModelUnavailable:
-    """Return why a request failed before its answer was there; `start` says how to start the server."""
+def connection_fault(error: Exception, where: str, unreachable: str) -> ModelUnavailable:
+    """Return why a request failed before its answer was there; `unreachable` is for no connection."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | ConnectionError):
-        return ModelUnavailable("unreachable", f"{where} does not answer. {start}")
+        return ModelUnavailable("unreachable", f"{where} {unreachable}")
     if isinstance(error, httpx.TimeoutException):
         return ModelUnavailable("late", f"{where} sent nothing for {LOAD_SECONDS:g} s. Check whether it hangs.")
     return ModelUnavailable("lost", f"The connection to {where} was lost. Try again.")
@@ -339,7 +339,7 @@ class Ollama:
         except self._refusal as error:
             raise self._refused(error, model) from None
         except (httpx.HTTPError, httpx.StreamError, ConnectionError) as error:
-            raise connection_fault(error, self.where, "Start it with `ollama serve`.") from None
+            raise connection_fault(error, self.where, "does not answer. Start it with `ollama serve`.") from None
         except httpx.InvalidURL as error:
             raise self._no_address(error) from None
         except _NONSENSE:

@@ -159,12 +159,6 @@ document.addEventListener("submit", (event) => {
   if (question && !confirm(question)) event.preventDefault();
 });
 
-document.addEventListener("change", (event) => {
-  const form = event.target.closest('form[action="/compare"]');
-  if (!form) return;
-  if (form.querySelectorAll("input[name=hit]:checked").length === 2) form.requestSubmit();
-});
-
 const banner = document.querySelector("#indexing");
 if (banner) {
   let before = !banner.hidden;
