@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 264,
-    "lines": 67492,
-    "code lines": 46729,
+    "files": 263,
+    "lines": 67422,
+    "code lines": 46676,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47526,
+    "test lines": 47547,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from kbhub.documents.walk import open_contained
@@ -58,25 +59,22 @@ def declared(base: Base) -> bool:
 
 def sources_of(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the sources in front matter that name something."""
-    sources = values.get("sources")
-    listed = (
-        {"resource": one} if isinstance(one, str) else one
-        for one in (sources if isinstance(sources, list) else [sources])
-    )
+    given = values.get("sources")
+    listed = [
+        {"resource": one} if isinstance(one, str) else one for one in (given if isinstance(given, list) else [given])
+    ]
     return [one for one in listed if isinstance(one, Mapping) and isinstance(one.get("resource"), str)]
 
 
-def path_in(base: str, resource: str) -> str:
-    """Return the path in a base that a resource means, if it is a document there."""
-    return resource.removeprefix(f"{base}@").lstrip("/")
+def path_in(base: Base, source: Mapping[str, Any]) -> str:
+    """Return the path in a base that a source has, if it is there."""
+    return str(source["resource"]).removeprefix(f"{base.id}@").lstrip("/")
 
 
 def id_of(path: str) -> str:
     """Return the id of a kept source, by which footnotes cite it."""
-    return (
-        re.sub(r"[\W_]+", "-", re.sub(r"(?<=[^/])\.\w+$", "", path.removeprefix(SOURCES))).strip("-").lower()
-        or "source"
-    )
+    name = str(PurePosixPath(path.removeprefix(SOURCES)).with_suffix(""))
+    return re.sub(r"[\W_]+", "-", name).strip("-").lower() or "source"
 
 
 def _add(_: Plan, bases: OpenBases, hits: list[Candidate]) -> None:

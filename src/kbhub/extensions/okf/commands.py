@@ -26,7 +26,7 @@ from kbhub.extensions.okf.pages import GENERIC, entry
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.links import places
-from kbhub.render.report import ERROR_BYTES, LINE_BYTES, Bare, Item, Line, Name, Report, Text, say
+from kbhub.render.report import ERROR_BYTES, Item, Line, Report
 from kbhub.types import Base, Document
 from kbhub.workspace.atomic_writes import open_folder
 
@@ -202,19 +202,15 @@ def ingest(
         raise UsageError("`kbhub doc ingest` requires SOURCE. See `kbhub doc ingest --help`.")
     bring_in_step(hub)
     with progress_bars("reading ") as progress:
-        done = take_in(hub, sources, base_id, allow_secret=allow_secret, progress=progress)
-    parts: list[Text | Item] = []
+        done = take_in(hub, sources, base_id, progress, secret=allow_secret)
+    items = []
     for one in done.sources:
-        listed = {"kept as ": [one.kept] if one.kept else [], "page: ": one.pages, "related: ": one.related}
-        said: list[Text] = [
-            say(f"{label}{{}}", Bare(text, LINE_BYTES)) for label, texts in listed.items() for text in texts
-        ]
-        said += [Line(text, ERROR_BYTES) for text in (*one.changes, *one.notes)]
-        parts.append(Item(label=one.action.capitalize(), title=Name(one.source, LINE_BYTES), lines=tuple(said)))
+        said = [f"kept as {one.kept}"] if one.kept else []
+        said += [*(f"page: {page}" for page in one.pages), *(f"related: {page}" for page in one.related)]
+        lines = tuple(Line(text, ERROR_BYTES) for text in (*said, *one.changes, *one.notes))
+        items.append(Item(label=one.action.capitalize(), title=Line(one.source), lines=lines))
     actions = {one.action for one in done.sources}
-    drafts = (
-        "New pages are drafts: edit them, or have an agent do so with the skill kbhub-wiki (`kbhub setup --skill`)."
-    )
+    drafts = "New pages are drafts: edit them, or have an agent do it by the skill kbhub-wiki (`kbhub setup --skill`)."
     edited = "Edited pages were left alone: correct them; `kbhub audit --check changed` lists them."
     hints = [hint for action, hint in (("created", drafts), ("changed", edited)) if action in actions]
-    return Reply(done, Report(parts=parts), hints=hints, code=int("refused" in actions))
+    return Reply(done, Report(parts=items), hints=hints, code=int("refused" in actions))

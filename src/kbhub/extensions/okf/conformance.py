@@ -173,30 +173,28 @@ def _of_log(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
             last = heading.text
 
 
-def source_faults(text: str) -> Iterator[Fault]:
-    """Yield what cites none of the sources that a page has in its base; ids are the labels of footnotes."""
+def uncited(text: str) -> Iterator[Fault]:
+    """Yield paragraphs, lists and tables of a page that cite none of its sources, which have an id and a hash.
+
+    Footnotes cite them by id. Code and links claim nothing.
+    """
     lines = [line.rstrip("\r") for line in text.split("\n")]
     front = read_front_matter(lines)
-    marks = [f"[^{one['id']}]" for one in sources_of(front.values) if one.get("id")]
-    if any(one.get("id") and one.get("hash") for one in sources_of(front.values)):
-        for line in _uncited(front, lines, marks):
-            yield Fault("No source is cited for this.", f"End it with {' or '.join(marks[:3])}, or remove it.", line)
-
-
-def _uncited(front: FrontMatter, lines: Sequence[str], marks: Sequence[str]) -> Iterator[int]:
-    """Yield the lines of paragraphs, lists and tables that cite no source; code and links claim nothing."""
+    named = [one for one in sources_of(front.values) if one.get("id")]
+    marks = [f"[^{one['id']}]" for one in named]
     blocks = scan_blocks(lines, front.body, front.closing)
     headings = ((one.line, heading_end(lines, one.line - 1)) for one in blocks.headings)
-    spans = (*blocks.fences, *blocks.raw, *headings)
-    hidden = {at for first, last in spans for at in range(first, last + 1)}
-    start, text = 0, ""
-    for at, line in enumerate((*lines[front.body :], ""), front.body + 1):
+    hidden = {at for first, last in (*blocks.fences, *blocks.raw, *headings) for at in range(first, last + 1)}
+    start, said = 0, ""
+    for at, line in (
+        enumerate((*lines[front.body :], ""), front.body + 1) if any("hash" in one for one in named) else ()
+    ):
         if line.strip() and at not in hidden and not LINK_DEFINITION.match(line):
-            start, text = start or at, text + line
-        elif text and not _MARK.sub("", text).rstrip().endswith(":"):  # what announces a list is one with it
-            if not any(mark in text for mark in marks) and any(map(str.isalnum, _LINK.sub("", text))):
-                yield start
-            start, text = 0, ""
+            start, said = start or at, said + line
+        elif said and not _MARK.sub("", said).rstrip().endswith(":"):  # what announces a list is one with it
+            if not any(mark in said for mark in marks) and any(map(str.isalnum, _LINK.sub("", said))):
+                yield Fault("No source is cited for this.", f"End it with {' or '.join(marks)}, or remove it.", start)
+            start, said = 0, ""
 
 
 @check("sources", severity="warning")
@@ -206,7 +204,7 @@ def SOURCES_CHECK(_: AuditRun, material: Material) -> Iterator[Found]:  # noqa: 
     with index.snapshot():
         paths = [path for path, *_ in front_matter_of(index, SOURCES_KEY) if path in material.documents]
         for path, text in texts(index, paths):
-            for fault in source_faults(text):
+            for fault in uncited(text):
                 yield Found(material, path, fault.message, fault.remedy, fault.line)
 
 

@@ -1,4 +1,7 @@
-"""Sources that become pages: each is copied into the base with its hash, and gets a page unless one cites it."""
+"""Sources that become pages: each is copied into the base with its hash, and gets a page unless one cites it.
+
+The page is made without a model: an outline, sentences that decide, and links to related pages.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,18 @@ import hashlib
 import io
 import os
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from pydantic import Field
 
-from kbhub import __version__
+from kbhub.answers.extractive import nearness, plain
+from kbhub.answers.sentences import units
 from kbhub.documents.filters import Filters, too_large
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
@@ -26,15 +30,16 @@ from kbhub.documents.sources.source import IsolatedParser, read_source
 from kbhub.documents.walk import open_contained, scan
 from kbhub.editing.documents import write_document
 from kbhub.editing.paths import check_writable, name_fault, refusing
+from kbhub.editing.renames import as_destination
 from kbhub.editing.trash import into_trash
 from kbhub.errors import KbhubError, UsageError
 from kbhub.extensions.okf.bundles import RESERVED, SOURCES, SOURCES_KEY, id_of, path_in, sources_of
-from kbhub.extensions.okf.pages import GENERIC
-from kbhub.extensions.okf.skeleton import skeleton
+from kbhub.extensions.okf.pages import entry
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.catalogue import document_names, front_matter_of
+from kbhub.index.catalogue import front_matter_of
 from kbhub.index.references import ref_of, short_hash
+from kbhub.models.embedding import Embedder
 from kbhub.search.search import search
 from kbhub.sync.comparison import writing
 from kbhub.sync.sync import Progress
@@ -44,18 +49,33 @@ from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import FORMATS, byte_limit, is_converted, is_markdown, kind_of, why_unreadable
 from kbhub.workspace.project import PROJECT_ID
 
-MOST_SOURCES = 1_000
-"""Files of one call: pages that somebody is to look through."""
+MOST_SOURCES, CHANGED_LINES = 1_000, 20
+"""Most files of one call, for somebody is to look through the pages, and most lines of a change that are shown."""
 
-CHANGED_LINES = 20
-"""Lines of a change that are shown."""
+RELATED, RELATED_SIMILARITY, QUERY_CHARACTERS = 3, 0.5, 700
+"""Most related pages, their least cosine to the beginning of a source, and characters of that, some 100 words. Of the
+three documents of 300 EIPs nearest to another, 96 in 100 are above it; to a text of another subject, 3 in 100."""
 
-QUERY_CHARACTERS = 700
-"""Characters at the beginning of a source, some 100 words, that are used to search for related pages."""
+EXTRACTS, OUTLINE, WEIGHED = 12, 40, 1_000
+"""Most sentences, a screen of them; most headings, the deepest left out first; and most sentences that are compared."""
 
-RELATED, RELATED_SIMILARITY = 3, 0.5
-"""Most related pages, and the least cosine of one: of the three documents of 300 EIPs nearest to another, 96 in 100 are
-above it; of the three nearest to a text of another subject, 3 in 100."""
+SHORTEST, LONGEST, LETTERS = 30, 400, 0.75
+"""Characters of an extract, for less says little alone, and more is a table; and its least share of letters."""
+
+DECISION = 0.2
+"""Worth of words that decide, beside a cosine: most sentences of a text are within 0.3 of each other."""
+
+_DECIDES = re.compile(
+    r"\b(?:must|shall|should|never|always|only|except|unless|required?|decided?|decision|agreed?|chosen?|chose|instead"
+    r"|because|therefore|recommend\w*|deadline|limit(?:ed)?|at (?:least|most)|no longer|from now on)\b",
+    re.IGNORECASE,
+)
+_FAILS = re.compile(r"error|fatal|fail|denied|refused|timeout|panic|critical", re.IGNORECASE)
+"""The same in a log."""
+_ACTIVE = re.compile(r"[\\`*\[\]<>#~|]|(?<!\w)_|_(?!\w)|^[-+=]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
+"""What means something in Markdown."""
+_BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+")
+_NUMBERED = re.compile(r"(?:Page|Slide) \d+|")
 
 _TAKEN = (*(f"*{suffix}" for row in FORMATS for suffix in row.suffixes), "*.log")
 """What a folder of sources may hold; a single file may have any name."""
@@ -80,32 +100,28 @@ class IngestedSource(Model):
 class Ingested(Model):
     """What `kbhub doc ingest` did."""
 
-    base: str = Field(description="Id of the base.")
     sources: tuple[IngestedSource, ...] = Field((), description="Each source.")
 
 
 @struct
 class _Source:
-    """A file to ingest, below a folder out of which nothing leads."""
+    """A file: its name for people, a folder out of which nothing leads, and its paths in that and in the base."""
 
     name: str
     home: Base
     path: str
     kept: str = ""
-    """Where it is in the base, or is to be."""
     fault: str = ""
 
 
-def ingest(
-    hub: Hub, given: Sequence[Path], base: str | None, *, allow_secret: bool, progress: Progress | None = None
-) -> Ingested:
-    """Copy sources into a base, and make a page on each that no page cites; `progress` is called after each."""
+def ingest(hub: Hub, given: Sequence[Path], base: str | None, progress: Progress | None, *, secret: bool) -> Ingested:
+    """Copy sources into a base, and make a page on each that no page cites; `secret` allows what looks like one."""
     (home,) = hub.select([base or PROJECT_ID])
     check_writable(hub, home, f"{home.id}@{SOURCES}")
     found = [source for path in given for source in _files(hub, home, path)]
     if len(found) > MOST_SOURCES:
         raise UsageError(f"These are {len(found)} files; ingest at most {MOST_SOURCES} at a time.")
-    intake, done = _Intake(hub, home, allow_secret), list[IngestedSource]()
+    intake, done = _Intake(hub, home, secret), list[IngestedSource]()
     with intake.parser:
         for number, source in enumerate(found, 1):
             try:
@@ -114,34 +130,32 @@ def ingest(
                 done.append(IngestedSource(source=source.name, action="refused", notes=(str(error),)))
             if progress:
                 progress("sources", number, len(found))
-    return Ingested(base=home.id, sources=tuple(done))
+    return Ingested(sources=tuple(done))
 
 
 def _files(hub: Hub, home: Base, given: Path) -> Iterator[_Source]:
     """Yield the files of a source; a folder is walked as that of a base is."""
-    real, root = Path(os.path.realpath(given)), Path(os.path.realpath(home.path))
-    folder, paths, skipped = real.parent, [real.name], dict[str, str]()
+    real, root, faults = Path(os.path.realpath(given)), Path(os.path.realpath(home.path)), dict[str, str]()
+    walks = real.is_dir()
+    walked = Base(id="source", path=real if walks else real.parent, origin="argument", include=_TAKEN)
+    paths, why = [real.name], "it holds no file that kbhub reads and that is no page of the base"
     if given.is_symlink():
-        skipped[real.name] = "it is a link; name what it leads to"
-    elif real.is_dir():
-        limits, walked = hub.limits(), Base(id="source", path=real, origin="argument", include=_TAKEN)
+        paths, why = [], "it is a link; name what it leads to"
+    elif walks:
+        limits = hub.limits()
         listed = scan(walked, max_bytes=limits.file_bytes, max_files=limits.files, kind_bytes=limits.kind_bytes)
-        skipped = {one.subject: one.message for one in listed.skipped}
-        folder, paths = real, sorted({*listed.files, *skipped})
-    for path in paths:
-        name = str(given) if folder != real else f"{real.name}/{path}"
-        source = _Source(name, Base(id="source", path=folder, origin="argument"), path, fault=skipped.get(path, ""))
-        if not (folder / path).is_relative_to(root):
-            kept = PurePosixPath(SOURCES, *map(_clean, (real.name if folder != real else name).split("/")))
-            # A page, which ends in .md, needs front matter that a source may lack.
-            yield replace(source, kept=str(kept.with_suffix(".markdown") if is_markdown(path) else kept))
-        elif not is_markdown(path):
-            inside = (folder / path).relative_to(root).as_posix()
-            yield replace(source, home=home, path=inside, kept=inside)
-        elif folder != real:
-            yield replace(source, fault="it is a page of the base already")
-    if not paths:
-        yield _Source(str(given), home, "", fault="it holds no file that kbhub reads")
+        faults = {one.subject: one.message for one in listed.skipped}
+        paths = sorted({*listed.files, *faults})
+    new = [path for path in paths if not (is_markdown(path) and (walked.path / path).is_relative_to(root))]
+    for path in new:
+        file, name = walked.path / path, f"{real.name}/{path}" if walks else real.name
+        kept = PurePosixPath(SOURCES, *map(_clean, name.split("/")))
+        if is_markdown(path):  # a page, which ends in .md, needs front matter that a source may lack
+            kept = kept.with_suffix(".markdown")
+        inside = file.relative_to(root).as_posix() if file.is_relative_to(root) else str(kept)
+        yield _Source(name if walks else str(given), walked, path, inside, faults.get(path, ""))
+    if not new:
+        yield _Source(str(given), walked, "", fault=why)
 
 
 def _clean(name: str) -> str:
@@ -157,82 +171,61 @@ class _Intake:
 
     hub: Hub
     base: Base
-    allow_secret: bool
+    secret: bool
     parser: IsolatedParser = field(default_factory=IsolatedParser)
     citing: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     """Path of a source in the base → page that cites it → hash that the page has of it."""
-    titles: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         index = self.hub.index(self.base)
         with index.snapshot():
-            self.titles.update(reversed([*document_names(index)]))  # the title comes before aliases
             for path, front, _ in front_matter_of(index, SOURCES_KEY):
-                for entry in sources_of(front):
-                    self.citing[path_in(self.base.id, entry["resource"])][path] = str(entry.get("hash"))
+                for one in sources_of(front):
+                    self.citing[path_in(self.base, one)][path] = str(one.get("hash"))
 
     def take(self, source: _Source) -> IngestedSource:
         """Take in a source; `KbhubError` says why it is not."""
         data = self._data(source)
-        digest = short_hash(hashlib.sha256(data).hexdigest())
-        kept = self._free(source.kept) if source.kept in self.used else source.kept
+        digest, kept = short_hash(hashlib.sha256(data).hexdigest()), source.kept
+        kept = self._free(kept) if kept in self.used else kept
         kept = next((path for path, pages in self.citing.items() if digest in pages.values()), kept)
         self.used.add(kept)
-        pages, own = [*self.citing[kept]], source.home is self.base
-        known = digest in self.citing[kept].values()
-        document = None if known else self._document(kept, data)
-        related = self._related(document, pages) if document else []
-        changes = () if own else self._keep(kept, data)
-        if document:
-            titles = {path: self.titles.get(path, path) for path in related}
-            text = skeleton(document, kept, id_of(kept), titles, self.hub.embedder())
-            for page in pages or [self._free(str(PurePosixPath(kept.removeprefix(SOURCES)).with_suffix(".md")))]:
-                self._write(page, text, kept, digest)
-                self.titles.setdefault(page, document.title)
+        cited = dict(self.citing[kept])
+        done = IngestedSource(source=source.name, action="unchanged", kept=kept, hash=digest, pages=self._refs(cited))
+        if digest in cited.values():
+            self._keep(kept, data)  # it may have been deleted
+            return done
+        document = self._document(kept, data)
+        related = {path: title for path, title in self._related(document) if path not in cited}
+        changes = self._keep(kept, data)
+        text = _skeleton(document, kept, id_of(kept), related, self.hub.embedder())
+        for page in cited or [self._free(str(PurePosixPath(kept.removeprefix(SOURCES)).with_suffix(".md")))]:
+            self._write(page, text, kept, digest)
         now, unread = self.citing[kept], Filters(self.base).reason(kept)
-        edited = any(cited != digest for cited in now.values())
-        return IngestedSource(
-            source=source.name,
-            action="unchanged" if known else "changed" if edited else "updated" if pages else "created",
-            kept=kept,
-            hash=digest,
-            pages=self._refs(now),
-            related=self._refs(related),
-            changes=changes,
-            notes=(
-                *(document.problems if document else ()),
-                *([f"Searches do not see {kept}: {unread}."] if unread and not known else []),
-            ),
-        )
-
-    def _related(self, document: Document, pages: Sequence[str]) -> list[str]:
-        """Return other pages on the subject of a source."""
-        words = " ".join((document.title, *document.lines[document.body :]))[:QUERY_CHARACTERS]
-        text = re.sub(r"[^\w.]+", " ", words) + f" -path:{SOURCES}"
-        query = Query(text=text, bases=(self.base.id,), mode="semantic", limit=RELATED, explain=True)
-        near = (
-            hit.path
-            for hit in search(self.hub, query).hits
-            if hit.trace
-            and any(one.name == "semantic" and one.value >= RELATED_SIMILARITY for one in hit.trace.signals)
-        )
-        return [path for path in near if path not in pages and not path.endswith(RESERVED)]
+        update = {
+            "action": "created" if not cited else "changed" if {*now.values()} != {digest} else "updated",
+            "pages": self._refs(now),
+            "related": self._refs(related),
+            "changes": changes,
+            "notes": (*document.problems, *([f"Searches do not see {kept}: {unread}."] if unread else [])),
+        }
+        return done.model_copy(update=update)
 
     def _data(self, source: _Source) -> bytes:
         kind, limits = kind_of(self.base, source.kept), self.hub.limits()
-        limit, why = byte_limit(kind, limits.file_bytes, limits.kind_bytes), source.fault
-        try:
-            if not why:
-                with open_contained(source.home, source.path) as file:
-                    size, data = os.fstat(file.fileno()).st_size, file.read(limit + 1)
-                why = too_large(size, limit, kind) if size > limit else why_unreadable(self.base, source.kept) or ""
-                if b"\0" in data and not is_converted(kind):
-                    why = "it is neither text nor of a format that kbhub reads"
-        except OSError as error:
-            why = f"it cannot be read ({error.strerror or error})"
-        if why:
+        limit = byte_limit(kind, limits.file_bytes, limits.kind_bytes)
+        if why := source.fault or why_unreadable(self.base, source.kept):
             raise KbhubError(why)
+        try:
+            with open_contained(source.home, source.path) as file:
+                size, data = os.fstat(file.fileno()).st_size, file.read(limit + 1)
+        except OSError as error:
+            raise KbhubError(f"it cannot be read ({error.strerror or error})") from error
+        if size > limit:
+            raise KbhubError(too_large(size, limit, kind))
+        if b"\0" in data and not is_converted(kind):
+            raise KbhubError("it is neither text nor of a format that kbhub reads")
         return data
 
     def _document(self, kept: str, data: bytes) -> Document:
@@ -240,9 +233,19 @@ class _Intake:
         text = "\n".join(document.lines)
         if not text.strip():
             raise KbhubError(document.problems[0] if document.problems else "it has no text")
-        if not self.allow_secret:
+        if not self.secret:
             refuse_secrets("It", text)
         return document
+
+    def _related(self, document: Document) -> Iterator[tuple[str, str]]:
+        """Yield path and title of pages on the subject of a source."""
+        words = " ".join((document.title, *document.lines[document.body :]))[:QUERY_CHARACTERS]
+        text = re.sub(r"[^\w.]+", " ", words) + f" -path:{SOURCES}"
+        query = Query(text=text, bases=(self.base.id,), mode="semantic", limit=RELATED, explain=True)
+        for hit in search(self.hub, query).hits:
+            cosines = [one.value for one in hit.trace.signals if one.name == "semantic"] if hit.trace else []
+            if max(cosines, default=0.0) >= RELATED_SIMILARITY and not hit.path.endswith(RESERVED):
+                yield hit.path, hit.title
 
     def _keep(self, kept: str, data: bytes) -> tuple[str, ...]:
         """Write a source to the base; return how its text differs from the version before, which goes to the trash."""
@@ -263,27 +266,23 @@ class _Intake:
 
     def _write(self, page: str, text: str, kept: str, digest: str) -> None:
         """Write a page, or write it again if it is still as it was written here."""
-        again = page in self.citing[kept]
-        if again:
+        new, before = {"description": f"Extracts of {kept.rpartition('/')[2]}", "status": "draft"}, None
+        if page in self.citing[kept]:
             with open_contained(self.base, page) as file:
-                lines = decode(file.read())[0].splitlines()
-            front = read_front_matter(lines)
-            generated = front.values.get("generated")
-            if not isinstance(generated, dict) or generated.get("body") != _digest(lines[front.body :]):
+                data = file.read()
+            lines = decode(data)[0].splitlines()
+            front, new, before = read_front_matter(lines), {}, hashlib.sha256(data).hexdigest()
+            if not any(one.get("extract") == _digest(lines[front.body :]) for one in sources_of(front.values)):
                 return
-        at = datetime.fromtimestamp(self.hub.options.clock(), UTC)
-        about = {"type": GENERIC, "description": f"Extracts of {kept.rpartition('/')[2]}", "status": "draft"}
-        cited = {
-            "sources": [{"id": id_of(kept), "resource": f"/{kept}", "hash": digest}],
-            "generated": {
-                "by": f"kbhub/{__version__}",
-                "at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
-                "body": _digest(text.splitlines()),
-            },
-        }
-        front_matter = cited if again else {**about, **cited}
-        ref = f"{self.base.id}@{page}"
-        write_document(self.hub, ref, text=text, front_matter=front_matter, mode="update" if again else "create")
+        made = {"id": id_of(kept), "resource": f"/{kept}", "hash": digest, "extract": _digest(text.splitlines())}
+        write_document(
+            self.hub,
+            f"{self.base.id}@{page}",
+            text=text,
+            front_matter={**new, "sources": [made]},
+            mode="update" if before else "create",
+            based_on=before,
+        )
         self.citing[kept][page] = digest
 
     def _free(self, path: str) -> str:
@@ -298,3 +297,54 @@ class _Intake:
 
 def _digest(lines: Sequence[str]) -> str:
     return short_hash(hashlib.sha256("\n".join(map(str.rstrip, lines)).strip().encode()).hexdigest())
+
+
+def _skeleton(document: Document, path: str, name: str, related: Mapping[str, str], embedder: Embedder | None) -> str:
+    """Return the text of a page, without front matter.
+
+    `path` is that of the source in its base, `name` its id in citations, `related` has paths of pages with titles.
+    """
+    file, mark, title = _literal(path.rpartition("/")[2]), f"[^{name}]", document.title
+    parts = [f"# {_literal(title)}"]
+    headings = [one for one in document.headings if one.text != title and not _NUMBERED.fullmatch(one.text)]
+    levels = sorted({one.level for one in headings})
+    while len(headings) > OUTLINE and len(levels) > 1:
+        deepest = levels.pop()
+        headings = [one for one in headings if one.level < deepest]
+    if headings:
+        items = [f"{'  ' * levels.index(one.level)}- {_literal(one.text)}" for one in headings[:OUTLINE]]
+        parts += ["## Outline", f"The parts of {file}:{mark}", "\n".join(items)]
+    if chosen := _extracts(document, embedder):
+        parts += ["## Extracts", *(f"> {_literal(text, 2 * LONGEST)} ({place}){mark}" for text, place in chosen)]
+    if related:
+        parts += ["## Related", "\n".join(entry(title, f"/{page}") for page, title in related.items())]
+    return "\n\n".join([*parts, f"{mark}: [{file}](/{as_destination(path)})\n"])
+
+
+def _literal(text: str, limit: int = TITLE_BYTES) -> str:
+    """Return text of a source as Markdown on one line that shows it, and is nothing else."""
+    return _ACTIVE.sub(r"\\\g<0>", one_line(text, limit))
+
+
+def _extracts(document: Document, embedder: Embedder | None) -> list[tuple[str, str]]:
+    """Return the sentences that decide, or are nearest to the whole, in order, each with its place."""
+    lines = document.lines[document.body :]
+    found = [one for one in map(plain, units("\n".join(lines), document.body + 1, whole_lists=False)) if one]
+    often = Counter(one.text for one in found)  # running heads
+    fitting = [(_BULLET.sub("", one.text), one.line) for one in found if one.kind != "block" and often[one.text] == 1]
+    fitting = [one for one in fitting if sum(map(str.isalpha, one[0])) >= LETTERS * len(one[0])]
+    decides = _DECIDES if fitting else _FAILS
+    fitting = fitting or [(text, at) for at, text in enumerate(lines, document.body + 1)]
+    fitting = [one for one in fitting if SHORTEST <= len(one[0]) <= LONGEST]
+    texts, at = zip(*fitting[:: max(1, -(-len(fitting) // WEIGHED))], strict=True) if fitting else ((), ())
+    near = nearness(" ".join(texts), texts, embedder=embedder) or [0.0] * len(texts)
+    worth = [cosine + DECISION * bool(decides.search(text)) for text, cosine in zip(texts, near, strict=True)]
+    starts = [heading.line for heading in document.headings]
+    sections = [bisect_right(starts, line) for line in at]
+    taken, chosen = Counter[int](), list[int]()
+    for number in sorted(range(len(texts)), key=lambda number: -worth[number]):
+        if len(chosen) < EXTRACTS and taken[sections[number]] < -(-EXTRACTS // len({*sections})):
+            taken[sections[number]] += 1
+            chosen.append(number)
+    names = ["", *(f"{_literal(one.text)}, " if one.text != document.title else "" for one in document.headings)]
+    return [(texts[number], f"{names[sections[number]]}line {at[number]}") for number in sorted(chosen)]

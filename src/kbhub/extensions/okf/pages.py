@@ -22,7 +22,7 @@ from kbhub.editing.paths import Location, PageRules, change_document, find_docum
 from kbhub.editing.renames import as_destination
 from kbhub.errors import KbhubError, WriteRefused
 from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES, declared, id_of, is_reserved, path_in, sources_of
-from kbhub.extensions.okf.conformance import source_faults
+from kbhub.extensions.okf.conformance import uncited
 from kbhub.hub import Hub
 from kbhub.index.references import short_hash
 from kbhub.reading.links import PathTable
@@ -39,10 +39,6 @@ def _is_page(place: Location) -> bool:
     return place.name.endswith(".md") and not is_reserved(place.path) and declared(place.base)
 
 
-def _is_kept(place: Location, source: Mapping[str, Any]) -> bool:
-    return path_in(place.base.id, source["resource"]).startswith(SOURCES)
-
-
 def _values(
     hub: Hub,
     place: Location,
@@ -53,10 +49,8 @@ def _values(
     body: bool,
 ) -> Mapping[str, Any] | None:
     front = front_matter_of(new)
-    listed = sources_of({**front.values, **given})
-    made = place.name.endswith(".md") and any(
-        _is_kept(place, one) or (one.get("id") and one.get("hash")) for one in listed
-    )
+    listed = sources_of({**front.values, **given}) if place.name.endswith(".md") else []
+    made = any({"id", "hash"} <= one.keys() or path_in(place.base, one).startswith(SOURCES) for one in listed)
     if front.problem or not (made or _is_page(place)):
         return None
     values: dict[str, Any] = {}
@@ -78,7 +72,8 @@ def _source(hub: Hub, place: Location, source: Any) -> Any:
     entry = {"resource": source} if isinstance(source, str) else source
     if not isinstance(entry, dict) or not isinstance(name := entry.get("resource"), str) or EXTERNAL.match(name):
         return entry
-    path, kept = path_in(place.base.id, name), _is_kept(place, entry)
+    path = path_in(place.base, entry)
+    kept = path.startswith(SOURCES)
     ref = f"{place.base.id}@{path}" if name.startswith("/") else name
     with suppress(KbhubError, OSError, ValueError):
         # The base need not search what it keeps.
@@ -99,8 +94,8 @@ def entry(title: str, path: str, about: str = "") -> str:
 
 def _follow(hub: Hub, place: Location, action: str, text: Text | None) -> Iterator[str]:
     if text and place.name.endswith(".md"):
-        found = source_faults("\n".join(text.bare))
-        yield from (f"Line {fault.line}: {fault.message} {fault.remedy}" for fault in found)
+        for fault in uncited("\n".join(text.bare)):
+            yield f"Line {fault.line}: {fault.message} {fault.remedy}"
     if not _is_page(place):
         return
     document = parse_document(place.path, text.encoded() if text else b"")
