@@ -1,5 +1,5 @@
 // <!-- Written by `kbhub setup --hooks`, which keeps it up to date; without this line it leaves the file alone. -->
-// Runs kbhub's hooks in opencode 1.18.29 and later. Whatever fails is silence. Version 2 loads it, and runs nothing yet.
+// Runs kbhub's hooks in opencode 1.18.29 and later, and nothing in version 2. Whatever fails is silence.
 import { spawn } from "node:child_process"
 
 const COMMAND = ["kbhub"]
