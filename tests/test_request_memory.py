@@ -176,7 +176,7 @@ def frames_of(size):
     }
 
 
-QUICK = ("search words", "read a pattern", "an unknown parameter", "JSON in a string", "a document")
+QUICK = ("search words", "an unknown parameter", "JSON in a string")
 """One of each way that a frame is refused or read in part; the others take long and are `slow`."""
 
 KINDS = [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in frames_of(80)]

@@ -15,7 +15,7 @@ from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import related, tags
 from kbhub.types import Query
 
-THREADS, ACTS = 6, 40
+THREADS, ACTS = 6, 25
 SECONDS = 100
 """After which a thread is stuck; generous, for a busy machine."""
 

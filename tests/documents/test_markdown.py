@@ -8,7 +8,7 @@ import yaml
 from kbhub.documents.frontmatter import MAX_DEPTH
 from kbhub.documents.markdown import decode, parse_document
 
-MANY = 300_000
+MANY = 100_000
 
 
 def parse(text: str, path: str = "notes/a.md"):
