@@ -6,7 +6,6 @@ import pytest
 from mcp import Client
 
 from conftest import synced
-from kbhub.answers import AskOptions, ask
 from kbhub.answers.citations import request_of
 from kbhub.answers.question import prepare
 from kbhub.server.server import create_server
@@ -55,18 +54,6 @@ def test_a_model_that_writes_is_told(outdated):
     hub = synced(outdated)
 
     assert MARK in request_of(prepare(hub, "deploy things by hand")).prompt
-
-
-def test_what_a_source_is_linked_with_is_marked(outdated):
-    """Also where the search itself did not find it."""
-    outdated.write("knowledge/ops.md", "# Ops\n\nDeploy things by hand, see [zebras](zebra.md).\n")
-    outdated.write("knowledge/zebra.md", "---\nstatus: superseded\n---\n# Zebras\n\nStripes.\n")
-    hub = synced(outdated)
-    related = [
-        one for one in ask(hub, "deploy things by hand", options=AskOptions()).references if one.ref == "zebra.md"
-    ]
-
-    assert [one.outdated for one in related] == ["superseded"]
 
 
 def test_an_empty_successor_supersedes_nothing(outdated):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from hook_events import CLIENTS, claude_log, event
-from kbhub.documents.sources.sessions import read_transcript
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hooks import inbox as inboxes
 from kbhub.hooks.delivery import deliver
-from kbhub.hooks.inbox import MOST_WAITING, propose, settle, suggested, waiting
+from kbhub.hooks.inbox import MOST_WAITING, propose, settle, waiting
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
 from kbhub.types import Query
@@ -196,26 +193,6 @@ def test_a_server_that_only_reads_proposes_nothing(shop, environment, tmp_path):
 
     assert propose(hub, event("session-end", environment.project, transcript=log)) == ()
     assert waiting(shop) == ()
-
-
-def test_a_log_of_codex_and_one_of_gemini_are_read(shop, environment, tmp_path):
-    codex = tmp_path / "rollout.jsonl"
-    lines = [
-        {"type": "session_meta", "payload": {"id": "c-1", "cwd": str(environment.project)}},
-        {
-            "type": "response_item",
-            "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": RULE}]},
-        },
-    ]
-    codex.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    gemini = tmp_path / "session.json"
-    messages = [{"id": "1", "type": "user", "content": DECISION}]
-    gemini.write_text(json.dumps({"sessionId": "g-1", "projectHash": "x", "messages": messages}))
-
-    for log, text in ((codex, RULE), (gemini, DECISION)):
-        with log.open("rb") as file:
-            turns = read_transcript(log.name, file, 1 << 20).turns.values()
-        assert [one.text for one in suggested(turns)] == [text]
 
 
 def test_people_see_accept_and_drop_on_the_command_line(shop, environment, tmp_path, kbhub):

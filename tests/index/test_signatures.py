@@ -54,16 +54,6 @@ def test_bases_share_what_is_compared(apart):
     assert found / 200 >= 0.97
 
 
-def test_a_selection_is_never_starved():
-    stored = vectors(20_000)
-    signatures = sign(None, np.arange(20_000), reader(stored))
-
-    chosen = np.zeros(20_000, bool)
-    chosen[[17, 4_000, 19_999]] = True
-
-    assert nearest(signatures, stored[5], 100, chosen).tolist() == [17, 4_000, 19_999]
-
-
 def test_a_small_base_gives_nothing_that_may_not_be_found():
     """It has fewer chunks to compare than each base is granted, and others besides."""
     stored = vectors(20_040)

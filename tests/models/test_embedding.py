@@ -200,18 +200,6 @@ def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copie
     assert np.array_equal(embedder.embed(STRANGE), np.stack([embedder.embed([text])[0] for text in STRANGE]))
 
 
-def test_only_words_are_remembered(embedder):
-    """Not lines of a script without spaces, which hardly come again and are long."""
-    embedder.embed(["load"])
-    tokens = WordTokens(embedder._load().model.tokenizer)
-    wholes = [found.tolist() for block in tokens.blocks(["日本語の文章。" * 20, "a few words"]) for found in block]
-
-    assert set(tokens._cache._numbers) == {"a", "few", "words"}
-    assert wholes == [
-        found.tolist() for block in tokens.blocks(["日本語の文章。" * 20, "a few words"]) for found in block
-    ]
-
-
 def test_a_text_has_the_same_tokens_with_a_word_after_it_that_is_not_ascii(embedder):
     """Such a text is split by the pattern of words, ASCII alone by its spaces: to the same words, in any case."""
     embedder.embed(["load"])

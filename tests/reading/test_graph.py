@@ -5,7 +5,6 @@ import pytest
 from conftest import synced
 from kbhub.errors import DocumentNotFound, IndexUnavailable, UsageError
 from kbhub.reading.faults import resolved_links
-from kbhub.reading.graph import graph_of
 from kbhub.reading.neighbours import related
 
 DEPLOY = """---
@@ -217,19 +216,6 @@ def test_an_ambiguous_link_takes_the_nearest_and_says_so(environment):
     assert ("a/note.md", ("b/deep/note.md",)) == (link.ref, link.ambiguous)
 
 
-def test_links_are_resolved_once_per_state_of_the_indexes(hub, shop):
-    before = graph_of(hub)
-    assert before is graph_of(hub)
-
-    shop.write("knowledge/alone.md", "# Alone\n\n[no more](guides/deploy.md)\n")
-    hub.sync()
-
-    after = graph_of(hub)
-    assert after is not before
-    assert after.bases["ops"] is before.bases["ops"]
-    assert "alone.md" in refs(related(hub, "Shipping"), "backlink")
-
-
 def test_a_base_that_cannot_be_looked_at_is_named(hub, shop):
     hub.index(base(hub, "ops")).path.write_bytes(b"no index")
 
@@ -261,20 +247,6 @@ def test_every_link_of_a_base_has_its_resolution_or_its_fault(hub):
     assert (("project", "guides/deploy.md"), "deploying") == (own.goal, own.fragment)
     assert all(one.why for one in found if one.status != "document")
     assert all((one.goal is None) == (one.status != "document") for one in found)
-
-
-def test_the_links_to_a_document_are_found_for_mending(hub):
-    links = (one for active in hub.discovery().bases for one in resolved_links(hub, active))
-    goal = ("project", "runbooks/rollback.md")
-    found = {(one.base, one.path, one.line, one.target, one.kind) for one in links if one.goal == goal}
-
-    assert {
-        ("project", "guides/deploy.md", 13, "../runbooks/rollback.md", "markdown"),
-        ("project", "guides/deploy.md", 14, "../runbooks/rollback.md", "markdown"),
-        ("project", "guides/deploy.md", 5, "runbooks/rollback", "related"),
-        ("project", "runbooks/canary.md", 6, "rollback.md", "markdown"),
-        ("notes", "p.md", 2, "project@Roll back", "related"),
-    } == found
 
 
 def test_the_root_of_a_repository_counts_as_on_github(environment):

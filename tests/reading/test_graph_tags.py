@@ -71,13 +71,6 @@ def test_what_links_join_to_them_comes_after_them(hub):
     assert [("b.md", 0, None, None), ("d.md", 1, "b.md", "related")] == documents(tags(hub, ["team/blue"]))
 
 
-def test_of_many_documents_some_are_shown_or_all(hub):
-    some, everything = tags(hub, ["*"], limit=2), tags(hub, ["*"], limit=2, everything=True)
-
-    assert ["a.md", "b.md"] == [one.ref for one in some.documents]
-    assert 5 == some.total == everything.total == len(everything.documents)
-
-
 def test_a_name_that_is_no_tag_is_said(hub):
     result = tags(hub, ["opps", "red", "draft", "zebra"], hops=0)
 

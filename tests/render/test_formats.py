@@ -36,16 +36,6 @@ def test_any_records_are_valid_in_every_format(rows):
     assert len(list(csv.reader(io.StringIO(formatted(one, "files"), newline="")))) == len(rows)
 
 
-def test_an_empty_listing_is_valid():
-    empty = listing()
-
-    assert formatted(empty, "json") == "[]\n"
-    assert formatted(empty, "csv") == '"ref","title","tags","score"\n'
-    assert formatted(empty, "md") == "| ref | title | tags | score |\n| --- | --- | --- | --- |\n"
-    assert formatted(empty, "xml") == "<results />\n"
-    assert formatted(empty, "files") == ""
-
-
 def test_csv_quotes_what_a_spreadsheet_would_run_and_changes_nothing():
     text = formatted(listing({"ref": "=1+2", "title": 'a "b"\nc', "tags": ["x", "y"], "score": 0.5}), "csv")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kbhub.index.query.parser import parse_query
 from kbhub.reading.reports import BaseStatus, Reading, Status
-from kbhub.render.bases import status_report, sync_report, trust_report
+from kbhub.render.bases import status_report, trust_report
 from kbhub.render.pages import drawn
 from kbhub.render.search import read_text, search_notes, search_report
 from kbhub.render.terminal import (
@@ -31,7 +31,6 @@ from kbhub.render.terminal import (
     visible_line,
     wrapped,
 )
-from kbhub.sync.comparison import SyncReport
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 from kbhub.workspace.project import Grant
 
@@ -204,29 +203,6 @@ def test_documents_are_read_verbatim_or_neutralised():
     )
     empty = reading.model_copy(update={"start_line": 1, "end_line": 0, "text": ""})
     assert read_text([empty], headers=False, verbatim=True) == ""
-
-
-def test_a_report_names_each_failed_file():
-    report = SyncReport(
-        base="notes",
-        added=3,
-        failed=(
-            Problem(subject="bad\x1b.md", message="Permission denied."),
-            Problem(subject="a.md", message="a.md: the link is broken."),
-        ),
-        chunks=9,
-        vectors_made=4,
-        vectors_reused=5,
-        seconds=1.26,
-        notes=("Another process is indexing it.",),
-    )
-
-    assert text(sync_report(report)).splitlines() == [
-        "notes: 3 added, 0 changed, 0 removed, 0 unchanged, 2 failed; 9 chunks, 4 vectors made, 5 reused; 1.3 s",
-        "  failed bad␛.md: Permission denied.",
-        "  failed a.md: the link is broken.",
-        "  Another process is indexing it.",
-    ]
 
 
 def test_status_is_an_aligned_table_with_problems(snapshot):

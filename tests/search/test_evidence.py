@@ -2,12 +2,10 @@
 
 import pytest
 
-from conftest import synced
 from kbhub.index.query.parser import parse_query
-from kbhub.search.evidence import AMOUNTS, QueryTerms
+from kbhub.search.evidence import QueryTerms
 from kbhub.search.names import is_identifier, words_of
 from kbhub.search.plan import WeightedTerm
-from kbhub.types import Query
 
 
 def terms(query: str, **weights: float) -> list[WeightedTerm]:
@@ -120,11 +118,3 @@ def test_a_title_that_says_no_more_than_the_query_counts_most():
 
     assert QueryTerms(asked).examine("x", (), "Rollback").title == 1
     assert QueryTerms(asked).examine("x", (), "Rollback and deploy plans").title < 0.5
-
-
-@pytest.mark.parametrize("without", [(), ("phrase", "title", "about")])
-def test_signals_can_be_left_out(environment, without):
-    environment.write("knowledge/a.md", "# Pool\n\n## max_retries\n\nmax_retries pool\n")
-    (hit,) = synced(environment).search(Query(text="max_retries pool", explain=True, without=without)).hits
-
-    assert {part.name for part in hit.trace.signals} & set(AMOUNTS) == set(AMOUNTS) - set(without)

@@ -67,15 +67,6 @@ def test_scores_are_those_of_sqlite(corpora, monkeypatch):
     assert all(abs(expected[chunk] - score) < 1e-9 for chunk, score in found.items())
 
 
-def test_terms_that_occur_nowhere_are_named(corpora):
-    index = corpora["one"][0]
-    with index.snapshot():
-        found = keyword_ranking([index], parse_query("deploy xyzzy qux-frob").terms)
-
-    assert found.unmatched == ("xyzzy", "qux-frob")
-    assert len(found.ranking)
-
-
 def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(corpora):
     index = corpora["one"][0]
     with index.snapshot():

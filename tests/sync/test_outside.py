@@ -1,14 +1,11 @@
 """Markdown of a project that no base has is told where somebody may miss it."""
 
 import json
-import shutil
 
 import pytest
-from mcp import Client
 
 import kbhub.sync.base_suggestions
 from conftest import make_repository
-from kbhub.server.server import create_server
 from kbhub.sync.base_suggestions import outside
 
 HERE = (
@@ -40,23 +37,6 @@ def test_search_and_status_say_what_is_not_searched(project, kbhub):
     assert "not part of a base" not in kbhub("search", "what does a crate hold").err
     assert f"Note: {HERE}" in kbhub("status").out.splitlines()
     assert kbhub("status", "--json").json["notes"] == [HERE]
-
-
-@pytest.mark.anyio
-@pytest.mark.usefixtures("patient")
-async def test_the_tools_say_so_too(project, mode):
-    async with Client(create_server(project.hub()), mode=mode) as client:
-        search = await client.call_tool("search", {"query": "zebra flight"})
-        status = await client.call_tool("status", {})
-    for name in ("knowledge", "wiki", "adr"):
-        shutil.rmtree(project.project / name)
-    project.write("README.md", "# Shop\n")
-    async with Client(create_server(project.hub()), mode=mode) as client:
-        nothing = await client.call_tool("search", {"query": "crate"})
-
-    assert f"Note: {HERE}" in search.content[0].text
-    assert f"Note: {HERE}" in status.content[0].text
-    assert "1 Markdown file in this project (README.md) is not part of a base" in nothing.content[0].text
 
 
 def test_where_nothing_is_active_the_command_line_says_what_could_be(environment, kbhub):

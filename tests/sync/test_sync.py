@@ -308,20 +308,6 @@ def test_what_lies_below_an_unlisted_folder_is_not_gone(folder):
     assert removed == [0, 1]
 
 
-def test_any_bytes_are_indexed(folder):
-    folder.write("binary.md", bytes(range(256)) * 20)
-    folder.write("utf16.md", "# Überschrift\n\nsechzehn".encode("utf-16"))
-    folder.write("broken.md", "---\ntags: [a\n---\nthe words after it\n")
-    folder.write("nul.md", b"before\0after")
-    folder.write("empty.md", "")
-    report = folder.sync()
-
-    assert report.added == 10
-    assert any("the words after it" in (row[7] or "") for row in folder.content())
-    assert any("sechzehn" in (row[7] or "") for row in folder.content())
-    assert {"binary.md", "broken.md"} <= {row[0] for row in folder.content() if row[3]}
-
-
 def test_progress_reaches_the_number_of_files(folder, monkeypatch):
     monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 2)
     seen = []

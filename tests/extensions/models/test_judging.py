@@ -135,13 +135,6 @@ def test_a_passage_cannot_change_the_form_of_the_request(passage):
     assert "<|im_" not in prompt.user
 
 
-def test_the_shares_are_those_of_the_rank():
-    """Three quarters for the first three, three fifths up to ten, two fifths after."""
-    values = blended([1.0] * 12, dict.fromkeys(range(12), 0))
-
-    assert values == pytest.approx([0.75] * 3 + [0.6] * 7 + [0.4] * 2)
-
-
 relevances = st.lists(st.floats(0, 1), min_size=1, max_size=40).map(lambda values: sorted(values, reverse=True))
 
 

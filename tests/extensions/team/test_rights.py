@@ -11,7 +11,7 @@ from corpus import sentences
 from kbhub.errors import EngineUnavailable, UsageError
 from kbhub.extensions.team import bases as team
 from kbhub.extensions.team.publish import publish
-from kbhub.extensions.team.schema import TABLES, VERSION
+from kbhub.extensions.team.schema import VERSION
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import tags
 from kbhub.search.search import search
@@ -136,22 +136,6 @@ def test_a_hidden_base_and_none_are_told_in_the_same_words(twin, filled):
 
     assert reasons[:2] == reasons[2:]
     assert "there is no base 'NAME' that you may read" in reasons[0]
-
-
-def test_the_tables_can_be_cut_by_base(database):
-    """Every key begins with the base, and nothing ties two bases together."""
-    keys = database.run(
-        "SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid "
-        "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] "
-        "WHERE c.relnamespace = 'kbhub'::regnamespace"
-    )
-    ties = database.run(
-        "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND connamespace = 'kbhub'::regnamespace"
-    )
-
-    assert {table: column for table, column in keys if column != "base_id"} == {"base": "name", "member": "role"}
-    assert {table for table, _ in keys} >= set(TABLES)
-    assert ties == [(0,)]
 
 
 def test_an_admin_grants_and_nobody_is_left_without_one(twin, filled):
