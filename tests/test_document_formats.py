@@ -285,6 +285,16 @@ def test_a_document_that_converted_files_link_to_can_be_renamed(environment):
     assert (environment.project / "knowledge/a.html").read_bytes() == before
 
 
+@pytest.mark.parametrize("suffix", [".rst", ".adoc", ".org", ".md"])
+def test_docs_of_any_text_format_are_a_projects_knowledge(environment, suffix):
+    environment.write(f"docs/guide/a{suffix}", LINES)
+    environment.write(f"README{suffix}", LINES)
+    (base,) = environment.hub().discovery().bases
+
+    assert (base.origin, base.only) == ("docs", (f"README{suffix}", "docs"))
+    assert environment.hub().sync()[0].added == 2
+
+
 @pytest.mark.parametrize("suffix", [".txt", ".html", ".docx", ".ipynb"])
 def test_docs_of_other_files_alone_are_none(environment, suffix):
     environment.write(f"docs/a{suffix}", "x")

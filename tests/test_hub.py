@@ -7,6 +7,8 @@ import math
 import os
 import random
 import shutil
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ import kbhub.sync.freshness
 import kbhub.sync.indexer
 from conftest import HOUR_NS, synced
 from corpus import sentences
+from kbhub.hub import READERS
 from kbhub.types import Query
 
 pytestmark = pytest.mark.usefixtures("always_fresh")
@@ -133,6 +136,37 @@ def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
 
     assert [0, 1, 1, 0] == list(map(len, told.values()))
     assert not any("away" in note for note in hub.search("xyzzy").notes)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are listed on Linux")
+def test_many_threads_open_few_files(environment):
+    bases = {f"b{number}": f"~/b{number}" for number in range(6)}
+    for name in bases:
+        environment.write(environment.home / name / "a.md", "zebra")
+    config(environment, {"bases": bases, "repos": {"*": list(bases)}})
+    hub = synced(environment)
+    together = threading.Barrier(21)
+
+    def search():
+        together.wait(60)
+        totals.append(hub.search(Query(text="zebra", mode="keyword")).total)
+        together.wait(60)
+        together.wait(60)
+
+    totals: list[int] = []
+    threads = [threading.Thread(target=search) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    together.wait(60)
+    together.wait(60)
+    descriptors = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    together.wait(60)
+    for thread in threads:
+        thread.join(60)
+
+    assert [6] * 20 == totals
+    # Each connection has one to the file and one to its journal; each file one to its shared memory.
+    assert sum(str(hub.cache) in one for one in descriptors) <= 6 * (2 * READERS + 1)
 
 
 @pytest.mark.parametrize("lost", ["all", "folder", "index", "not indexed"])

@@ -12,6 +12,7 @@ import pytest
 
 import kbhub
 from kbhub.errors import KbhubError, UsageError, WriteRefused
+from kbhub.types import Query
 
 ROOT = Path(__file__).parent.parent
 API = [name for name in kbhub.__all__ if name != "__version__"]
@@ -80,6 +81,21 @@ def test_a_script_opens_a_hub_without_telling_it_anything(user):
     assert [hit.ref for hit in found.hits][:1] == ["rollback.md"]
     assert hub.read(found.hits[0].ref).readings[0].text.startswith("# Rolling back")
     assert hub.status().bases[0].documents == 2
+
+
+def test_folders_may_be_strings_with_a_tilde(user, monkeypatch):
+    user.write(f"{user.home}/ops/a.md", "# Pager\n")
+    user.write(f"{user.home}/notes/b.md", "# Idea\n")
+    user.write(f"{user.home}/other.json", '{"search": {"mode": "keyword", "limit": 1}}')
+    monkeypatch.setenv("KBHUB_BASES", f"notes={user.home / 'notes'}")
+    hub = kbhub.Hub.open("~/ops", bases={"ops": "~/ops"}, config="~/other.json", cache="~/indexes")
+    hub.sync()
+
+    assert {base.id for base in hub.discovery().bases} >= {"ops", "notes"}
+    assert any((user.home / "indexes").iterdir())
+    found = hub.search("pager idea")
+    assert (found.mode, len(found.hits)) == ("keyword", 1)
+    assert len(hub.search(Query(text="pager idea", mode="keyword")).hits) == 2
 
 
 def test_failures_have_one_root(user):

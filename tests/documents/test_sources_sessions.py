@@ -178,6 +178,19 @@ def test_a_session_of_codex_is_read():
     ]
 
 
+@pytest.mark.parametrize(
+    ("data", "path", "turns"),
+    [
+        (GEMINI_JSON, "session-2025-09-30-abc.json", ["Old question", "Old answer"]),  # one document, not lines
+        (log({"role": "user", "content": "hi"}, {"role": "assistant", "content": "oh"}), "a.jsonl", ["hi", "oh"]),
+    ],
+)
+def test_other_sessions_are_read(data, path, turns):
+    document, chunks = parse(data, path)
+    assert turns == [text for _, text in said(chunks)]
+    assert document.problems == ()
+
+
 def test_a_session_of_gemini_is_read():
     """A message that was written again counts once, one that was taken back not at all."""
     document, chunks = parse(GEMINI)

@@ -344,6 +344,15 @@ def test_a_limit_cuts_the_findings_and_not_the_counts(audited):
     assert "Not shown: 7; use `--limit` to see more." in text_of(audit_report(report))
 
 
+def test_checks_and_bases_can_be_chosen(audited):
+    """Links from a base that is not looked at still count."""
+    files, notes = {"a.md": "# A\n", "b.md": "[x](gone.md)\n"}, {"n.md": "# N\n\n[[project@a]] [x](gone.md)\n"}
+    report = audited(files, notes=notes, names=["project"], checks=["orphans", "titles"])
+
+    assert lines(report) == [("b.md", None, "warning", "titles")]
+    assert (report.bases, report.checks, report.documents) == (("project",), ("titles", "orphans"), 2)
+
+
 def test_a_check_or_base_that_is_not_there_is_an_error(audited):
     with pytest.raises(UsageError, match=r"Unknown check 'link'\. Checks: links, "):
         audited({"a.md": "# A\n"}, checks=["link"])
@@ -377,6 +386,18 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     assert "--limit" not in text
     assert "more line" not in text
     assert len(text.encode()) <= FULL_ANSWER_BYTES
+
+
+def test_a_finding_is_one_line_of_limited_length_for_a_model(audited):
+    text = f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n\n[x](<gone%0A- \x1b[31m error.md>)\n"
+    report = audited({"a.md": text}, checks=["links", "related"])
+    text, _ = answer(audit_report(report), FULL_ANSWER_BYTES)
+
+    assert text.count(" related: ") == 2
+    assert "'gone'" in text
+    assert "- a.md:6 · links: The link to" in text
+    assert text.count("\n") == 4
+    assert "\x1b" not in text
 
 
 def test_no_document_can_make_an_audit_fail(audited):

@@ -113,6 +113,16 @@ def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
     assert snapshot(shop.project) == before
 
 
+def test_given_keys_win_over_the_defaults(hub, shop):
+    """A key that is none removes a default."""
+    keys = {"tags": ["a", "b c"], "source": None, "version": "1.10", "due": "2026-01-02"}
+    write_document(hub, "a.md", text="# A", front_matter=keys, client="codex")
+
+    assert bytes_of(shop, "a.md") == (
+        b"---\ntags: [a, b c]\ncreated: 2025-11-22\nversion: '1.10'\ndue: 2026-01-02\n---\n\n# A\n"
+    )
+
+
 def test_text_with_front_matter_of_its_own_is_written_as_it_is(hub, shop):
     text = "---\r\nstatus: draft # mine\r\n---\r\n# B\r\n"
     write_document(hub, "b.md", text=text, client="codex")
@@ -201,6 +211,15 @@ def test_hostile_and_useless_paths_are_refused(hub, shop):
         assert before == snapshot(shop.home.parent, leaving_out=kept), ref
 
 
+def test_names_that_people_use_are_taken(hub):
+    for ref in ("日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"):
+        done = write_document(hub, ref, text="# Xylophone\n")
+
+        assert done.indexed
+        assert done.ref in found(hub, "xylophone")
+        assert write_document(hub, done.ref, text="more", mode="append").action == "appended"
+
+
 def test_a_folder_that_differs_by_case_is_named(hub, shop):
     """One of the two could not be checked out elsewhere."""
     write_document(hub, "Guides/a", text="# A")
@@ -279,6 +298,20 @@ def together(count, act):
     start = threading.Barrier(count)
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(lambda number: (start.wait(), act(number))[1], range(count)))
+
+
+def test_of_many_creators_one_wins(shop):
+    hubs = [shop.hub(clock=lambda: NOON) for _ in range(8)]
+
+    def create(number):
+        try:
+            write_document(hubs[number], "race", text=f"# Runner {number}\n")
+        except WriteRefused:
+            return None
+        return number
+
+    (won,) = set(together(len(hubs), create)) - {None}
+    assert f"# Runner {won}\n".encode() in bytes_of(shop, "race.md")
 
 
 def test_writers_at_once_lose_nothing(shop):

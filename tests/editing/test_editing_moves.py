@@ -1,5 +1,6 @@
 """Documents are deleted, brought back and renamed without loss."""
 
+import json
 import os
 import stat
 
@@ -127,6 +128,17 @@ def test_the_trash_is_kept_until_it_is_emptied(shop):
     assert [entry.ref for entry in Trash(hub.data).documents()] == ["guides/deploy.md"]
     assert len(empty_trash(hub)) == 1
     assert list((shop.home.parent / "data" / "trash").iterdir()) == []
+
+
+def test_a_broken_entry_of_the_trash_hides_nothing_else(hub, shop):
+    delete_document(hub, "rollback")
+    root = shop.home.parent / "data" / "trash"
+    for name, text in (("bad", "{"), ("other", json.dumps({"id": "../../x"}))):
+        (root / name).mkdir()
+        (root / name / "entry.json").write_text(text)
+    (root / "file").write_text("x")
+
+    assert [entry.ref for entry in Trash(hub.data).documents()] == ["rollback.md"]
 
 
 def test_only_what_a_killed_process_left_is_swept_from_the_trash(hub, shop):

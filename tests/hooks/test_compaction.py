@@ -160,6 +160,22 @@ def test_without_a_log_what_was_told_is_named(shop, environment, log):
     assert "- Notes of before: read(refs=" in given_back(shop, environment)
 
 
+def test_odd_logs_are_silence(shop, environment, tmp_path):
+    log = tmp_path / "s.jsonl"
+    odd = (
+        {"id": [], "name": {}, "input": 7},
+        {"id": "t", "name": None, "input": {"command": {"a": 1}, "refs": {"a": 1}}},
+    )
+    lines = [{"type": "assistant", "message": {"content": [{"type": "tool_use", **one}]}} for one in odd]
+    lines += [{"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": 7}]}}]
+    lines += [{"payload": {"type": "function_call", "call_id": 7, "arguments": "{"}, "type": "response_item"}]
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"type": "user", "mess')
+
+    keep(shop, event("compact", environment.project, transcript=log))
+
+    assert KEPT not in given_back(shop, environment)
+
+
 def test_calls_of_codex_and_gemini_are_paired_by_their_ids(shop, environment, tmp_path):
     def codex(kind, key, **more):
         return {"type": "response_item", "payload": {"type": kind, "call_id": key, **more}}

@@ -184,6 +184,18 @@ def test_a_file_that_is_no_index_is_refused(index, damage):
         fresh.problems()
 
 
+def test_one_folder_has_one_index_and_two_folders_two(tmp_path):
+    """The name is readable, and depends on the real path and on what is taken from it, not on the id."""
+    base = Base(id="project", path=tmp_path / "shop" / "knowledge", origin="knowledge")
+    same = base.model_copy(update={"id": "shop"})
+    part = base.model_copy(update={"include": ("*.txt",)})
+    other = Base(id="project", path=tmp_path / "other" / "knowledge", origin="knowledge")
+
+    assert index_path(base, tmp_path) == index_path(same, tmp_path)
+    assert len({index_path(one, tmp_path) for one in (base, part, other)}) == 3
+    assert index_path(base, tmp_path).name.startswith("shop-knowledge-")
+
+
 def test_a_long_name_of_a_folder_makes_no_longer_one_of_a_file(tmp_path):
     """File systems take 255 bytes, and journals and the lock have endings of their own."""
     path = index_path(Base(id="ja", path=tmp_path / ("\u732b" * 80), origin="config"), tmp_path)

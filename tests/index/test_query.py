@@ -96,6 +96,15 @@ def test_a_pasted_page_is_cut_and_says_so():
     assert (len(query.terms), query.left_out) == (MAX_TERMS, 10)
 
 
+def test_an_excerpt_of_a_long_line_shows_the_term():
+    """A paragraph on one line is cut around what was asked for, whatever short lines stand before it."""
+    text = f"# Title\n\nshort line\n\n{'word ' * 300}needle {'word ' * 300}"
+    part, offset = excerpt(text, parse_query("needle").terms, 400)
+
+    assert "needle" in part
+    assert 4 == offset
+
+
 def test_an_excerpt_goes_on_into_a_line_that_does_not_fit():
     """A heading that answers is shown with the beginning of its paragraph."""
     part, offset = excerpt(f"# Needle\n\n{'word ' * 300}", parse_query("needle").terms, 400)

@@ -140,6 +140,19 @@ def test_what_a_project_says_again_strengthens_its_own_memory(environment, tmp_p
         assert (found[users.id].tags, found[users.id].uses) == ((), 0)
 
 
+def test_what_a_text_had_a_later_id_for_is_not_written_twice(environment, hub, tmp_path):
+    """The first id was another project's, which has forgotten it since; the index lags."""
+    (tmp_path / "there").mkdir()
+    there = environment.hub(cwd=tmp_path / "there")
+    first = remember(hub, VPN).memory
+    own = remember(there, VPN).memory
+    forget(hub, [first.id])
+    shutil.rmtree(environment.env["KBHUB_CACHE_DIR"])
+
+    assert remember(environment.hub(cwd=tmp_path / "there"), VPN).memory.id == own.id
+    assert len(files(environment)) == 1
+
+
 def test_what_a_file_says_that_no_index_knows_yet_is_known(environment, hub):
     """Somebody wrote it just now, under a name and an id of their own."""
     remember(hub, "Cats sleep all day in the office")
@@ -172,6 +185,17 @@ def test_a_repeat_does_not_revive_what_was_superseded_or_is_replaced_by_it(hub):
 
     again = remember(hub, "uv run pytest -n 4 runs the tests")
     assert (again.did, again.memory.id) == ("strengthened", better.memory.id)
+
+
+def test_what_is_equal_is_known_among_any_number_of_near_ones(environment, hub):
+    """The three nearest are others: the equal one has more articles, and its text comes from a change."""
+    one = remember(hub, "Cats sleep all day in the office").memory
+    remember(hub, "It is that the gateway is that it times out in the 30 seconds", id=one.id)
+    for number in range(31, 36):
+        remember(hub, f"Gateway times out in {number} seconds")
+    hub.sync()
+
+    assert remember(environment.hub(), "Gateway times out in 30 seconds").memory.id == one.id
 
 
 def test_a_near_memory_that_says_something_else_is_offered_back(environment, hub):

@@ -244,6 +244,13 @@ async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
         assert ears.rest() == []
 
 
+async def test_every_spelling_of_an_address_is_followed(shop, mode):
+    uris = ["kbhub://project/%64eploy.md", "KBHUB://project/deploy.md"]
+    async with listening(create_server(shop.hub()), mode, *uris) as (client, ears):
+        await append(client)
+        assert {await ears.next(), await ears.next()} == set(uris)
+
+
 async def test_who_unsubscribes_hears_no_more(shop):
     async with listening(create_server(shop.hub()), "legacy", URI) as (client, ears):
         await client.unsubscribe_resource(URI)

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ListRootsResult, Root
 
 from conftest import make_environment, make_repository
-from daemons import META, PATIENCE, folder_of, pid_of, settings, until, windows
+from daemons import META, PATIENCE, Window, folder_of, pid_of, settings, until, windows
 from kbhub.errors import UsageError
 from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, workspace_of
 from kbhub.server.daemon.launch import stop
@@ -183,6 +183,29 @@ def test_health_says_more_to_who_knows_the_token(served):
     assert told["uptime"] > 0
     assert told["connections"] == 0
     assert told["pid"] == pid_of(environment)
+
+
+def test_windows_use_the_same_process(served):
+    environment, _, _ = served
+    window = Window(environment)
+
+    try:
+        assert "Active bases: project" in window.handshake()["result"]["instructions"]
+        health = read_record(folder_of(environment)).http.replace("/mcp", "/health")
+        assert httpx2.get(health, headers=headers_of(environment)).json()["connections"] == 1
+    finally:
+        window.end()
+
+
+def test_a_second_server_is_refused(served):
+    environment, _, url = served
+
+    done = subprocess.run(
+        [sys.executable, *HTTP], env=settings(environment), capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert f"process {pid_of(environment)}, {url}" in done.stderr
 
 
 def test_a_socket_in_the_background_takes_a_quiet_daemons_place(environment, tmp_path):

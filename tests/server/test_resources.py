@@ -238,6 +238,17 @@ async def test_arguments_of_prompts_are_completed(shop, mode):
             assert done.completion.values == values
 
 
+async def test_a_completion_is_cut_at_what_the_protocol_allows(environment, mode):
+    for number in range(103):
+        environment.write(f"knowledge/n{number:03}.md", f"# {number}\n")
+    environment.hub().sync()
+    async with Client(create_server(environment.hub()), mode=mode) as client:
+        done = await client.complete(DOCUMENT, {"name": "path", "value": "n"}, context_arguments={"base": "project"})
+
+    assert len(done.completion.values) == 100
+    assert done.completion.has_more is True
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
 async def test_a_completed_path_makes_the_address_of_its_document(environment, mode):
     """What the template would leave to break the address is escaped already, and can be typed either way."""

@@ -212,6 +212,25 @@ async def test_calls_side_by_side_share_one_question_for_roots(notes, mode, root
     assert all("1. guides/deploy.md:" in answer for answer in answers)
 
 
+async def test_a_search_waits_for_the_first_index_and_reports_progress(environment, mode, monkeypatch):
+    monkeypatch.setattr(kbhub.server.calls, "PROGRESS_SECONDS", 0.005)
+    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 20)
+    for number in range(300):
+        environment.write(f"knowledge/n{number}.md", f"# Note {number}\n\nThe deploy of service {number}.\n")
+    heard = []
+
+    async def progress(done, total, message):
+        heard.append((done, total, message))
+
+    async with Client(create_server(environment.hub()), mode=mode) as client:
+        result = await client.call_tool("search", {"query": "service 299"}, progress_callback=progress)
+
+    assert "n299.md" in text_of(result)
+    assert heard
+    assert [done for done, _, _ in heard] == sorted({done for done, _, _ in heard})
+    assert {total for _, total, _ in heard} == {300}
+
+
 async def test_instructions_say_what_is_here_within_their_size(environment, mode):
     bases = {
         f"base{number:02}": environment.write(f"{environment.home}/b{number}/a.md", "# A\n").parent

@@ -87,6 +87,12 @@ async def test_the_settings_say_which_tools_there_are(shop):
         assert await names_of(shop) == list(names)
 
 
+async def test_documents_are_written_only_where_a_base_may_be(shop):
+    (shop.project / "knowledge").rename(shop.project / "docs")
+
+    assert not {"write_document", "delete_document", "rename_document"} & set(await names_of(shop))
+
+
 async def test_instructions_name_only_what_is_offered(shop):
     assert "`remember`" in instructions(shop.hub())
     assert "`remember`" not in instructions(shop.hub(read_only=True))

@@ -4,6 +4,8 @@ import os
 import random
 import shutil
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from kbhub.index.engine import Index
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.background import Background
-from kbhub.sync.freshness import Freshness
+from kbhub.sync.comparison import compare_some
+from kbhub.sync.freshness import MOST_PATHS, Freshness
 from kbhub.sync.sync import compare, sync_base
 from kbhub.sync.watch import changes_of
 from kbhub.types import Base, Query
@@ -216,6 +219,18 @@ def test_a_path_of_nothing_changes_nothing(twice):
         assert (difference.paths, len(difference)) == ({path}, 0)
 
 
+def test_a_link_makes_every_look_a_whole_one(twice):
+    """What lies under two names changes under both."""
+    (twice.base.path / "link.md").symlink_to("0.md")
+    assert not partly(twice, "link.md")
+    twice.follow({twice.base.path / "link.md"})
+    (twice.base.path / "0.md").write_text("# Zebra\n")
+    twice.follow({twice.base.path / "0.md"})
+
+    assert twice.partial == 0
+    twice.same()
+
+
 def test_a_file_below_a_link_that_leads_out_is_not_taken(twice, tmp_path):
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key.md").write_text("# Zebra\n")
@@ -266,6 +281,33 @@ def test_an_index_that_was_never_complete_is_compared_whole(twice):
         writer.set_meta({"synced": None})
 
     assert not partly(twice, "0.md")
+
+
+def test_many_paths_and_a_first_look_are_whole(twice):
+    """Before the first look, nothing is known of links and limits; one look serves all who asked before it began."""
+    assert not partly(twice, *(f"{number}.md" for number in range(MOST_PATHS + 1)))
+    twice.looks.forget(twice.told.path)
+    assert not partly(twice, "0.md")
+    assert partly(twice, "0.md")
+
+    path, before = twice.told.path, time.perf_counter()
+    assert twice.looks.due(path, 0, before)
+    twice.looks.compare(twice.base, twice.told, LIMITS)
+    assert not twice.looks.due(path, 0, before)
+    assert twice.looks.due(path, 0, time.perf_counter())
+    assert twice.looks.compare(twice.base, twice.told, LIMITS, None, lambda: False) is None
+
+
+def test_kept_texts_are_compared_whole(tmp_path):
+    """Where texts of deleted files stay, what is gone is decided with a look at them."""
+    twice = Twice(tmp_path, keep_deleted=("*",))
+    limits = replace(LIMITS, kept=tmp_path / "kept")
+    (twice.base.path / "a.md").write_text("# A\n")
+    twice.looks.compare(twice.base, twice.told, limits)
+
+    frame = twice.looks.last[twice.told.path].frame
+    assert frame is not None
+    assert compare_some(twice.base, twice.told, ["a.md"], frame, limits) is None
 
 
 def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):

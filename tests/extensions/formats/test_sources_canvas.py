@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,22 @@ def test_a_canvas_is_read_from_top_to_bottom():
     assert [(link.target, link.fragment, link.kind) for link in document.links] == [
         ("notes/a b.md", "Part", "wikilink")
     ]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"{", "It is no JSON"),
+        (b"[]", "It has no nodes"),
+        (b'{"nodes": {}}', "It has no nodes"),
+        (b"[" * 99_999, "It is"),
+    ],
+)
+def test_a_damaged_canvas_is_kept_as_text(data, problem):
+    document = read_canvas("a.canvas", data)
+
+    assert document.lines == (data.decode(),)
+    assert document.problems[0].startswith(problem)
 
 
 def test_nodes_without_text_are_counted():

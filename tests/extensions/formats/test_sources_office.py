@@ -1,5 +1,7 @@
 """Office documents and books become Markdown: no text is lost, headings have levels, and tables are tables."""
 
+import io
+import zipfile
 from datetime import date, datetime
 
 import pytest
@@ -210,6 +212,19 @@ def test_a_table_of_contents_that_is_broken_costs_no_chapter():
     book = an_epub("<h1>One</h1><p>First.</p>", toc={0: "R</x>"})
 
     assert body(read_epub("a.epub", book)) == ["# One", "", "First."]
+
+
+def test_a_shape_without_a_geometry_is_read():
+    with zipfile.ZipFile(io.BytesIO(a_pptx(("Intake", ["primes"], "note")))) as package:
+        members = {name: package.read(name) for name in package.namelist()}
+    slide = "ppt/slides/slide1.xml"
+    shape = "<p:sp><p:nvSpPr><p:cNvPr id='9' name='x'/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/><p:txBody><a:bodyPr/>"
+    text = f"{shape}<a:p><a:r><a:t>Bare words</a:t></a:r></a:p></p:txBody></p:sp></p:spTree>"
+    members[slide] = members[slide].replace(b"</p:spTree>", text.encode())
+    document = read_pptx("a.pptx", a_zip(members))
+
+    assert "Bare words" in document.lines
+    assert document.problems == ()
 
 
 def test_much_white_space_in_a_document_takes_linear_time():

@@ -135,6 +135,13 @@ def test_a_passage_cannot_change_the_form_of_the_request(passage):
     assert "<|im_" not in prompt.user
 
 
+def test_the_shares_are_those_of_the_rank():
+    """Three quarters for the first three, three fifths up to ten, two fifths after."""
+    values = blended([1.0] * 12, dict.fromkeys(range(12), 0))
+
+    assert values == pytest.approx([0.75] * 3 + [0.6] * 7 + [0.4] * 2)
+
+
 relevances = st.lists(st.floats(0, 1), min_size=1, max_size=40).map(lambda values: sorted(values, reverse=True))
 
 
@@ -149,6 +156,12 @@ def test_a_strong_match_cannot_be_lost(relevance, data):
     assert all(0 <= value <= 1 for value in values)
     before = [relevance[number] for number in range(1, len(values)) if values[number] > values[0]]
     assert all(value > 0.33 for value in before)
+
+
+def test_what_was_not_graded_counts_as_the_mean():
+    values = blended([0.5, 0.5, 0.5], {0: 3, 1: 0})
+
+    assert values[0] > values[2] > values[1]
 
 
 def test_graded_hits_come_in_another_order(hub, server):

@@ -70,6 +70,17 @@ def test_a_server_that_is_not_there_is_skipped_with_the_reason(published):
     assert levels == {("engine", "error")}
 
 
+def test_a_server_that_is_gone_is_not_waited_for_each_time(published):
+    server = Server("postgresql://127.0.0.1:1/team", 1, {})
+    errors = []
+    for _ in range(2):
+        with pytest.raises(EngineUnavailable) as refused:
+            shared_bases(server)
+        errors.append(refused.value)
+
+    assert errors[0] is errors[1]
+
+
 @contextmanager
 def deaf():
     """A port at which somebody takes connections and says nothing."""

@@ -5,7 +5,7 @@ import json
 import psycopg
 import pytest
 
-from kbhub.errors import EngineUnavailable, UsageError, WriteRefused
+from kbhub.errors import EngineUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.extensions.team import bases as team
 from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import forget, remember
@@ -115,6 +115,17 @@ def test_no_statement_changes_what_somebody_else_remembered(people, twin):
                 connection.execute(statement, (number, row))
     assert search(people["ada"], "fridays").total == 1
     assert twin.database.run("SELECT count(*) FROM kbhub.document WHERE size = 0") == [(0,)]
+
+
+def test_what_is_forgotten_is_kept_in_the_trash(people):
+    name = remember(people["ada"], FRIDAY, scope="team").memory.id
+
+    result = forget(people["ada"], [name])
+
+    (file,) = result.trash.iterdir()
+    assert FRIDAY in file.read_text()
+    with pytest.raises(MemoryNotFound):
+        forget(people["ada"], [name])
 
 
 def test_a_base_must_be_made_for_memories_and_named_so(twin):
