@@ -298,6 +298,21 @@ def test_a_moved_memory_whose_id_another_one_has_gets_a_new_one(environment, hub
     assert found["The timeout is 60 s"].id == newer.id
 
 
+def test_a_file_that_cannot_be_edited_is_moved_as_it_is(environment, hub, tmp_path):
+    """One with broken front matter, and one that is longer than what is read of it."""
+    remember(hub, "The timeout is 30 s")
+    (file,) = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob("*.md")
+    contents = {"broken.md": "---\n[\n---\n\nBroken.\n", "long.md": "Long. " * 50_000}
+    for name, text in contents.items():
+        file.with_name(name).write_text(text)
+    (tmp_path / "there").mkdir()
+    there = environment.hub(cwd=tmp_path / "there")
+
+    assert move(there, str(environment.project)).moved == 3
+    moved = {file.name: file for file in (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob("*.md")}
+    assert {name: moved[name].read_text() for name in contents} == contents
+
+
 def test_forgetting_an_id_that_several_have_touches_none_and_names_them(environment, hub):
     """A copy made by hand has the id of its original; their refs tell them apart."""
     one = remember(hub, "The timeout is 30 s").memory

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -302,7 +303,10 @@ def _completed(hub: Hub, memory: MemoryFile) -> MemoryFile:
     name = facts.id if facts.id.isascii() and facts.id.isalnum() and len(facts.id) == ID_CHARACTERS else ""
     path = f"{memory.shelf.prefix}{slug(text)}-{name}.md" if name else ""
     data = changed_file(memory.title, memory, fields, text if text != memory.body else None)
-    return parse_memory(memory.shelf, path, data, 0)
+    completed = parse_memory(memory.shelf, path, data, 0)
+    if completed.problem:
+        raise UsageError("Its tags, subjects and other fields are too long to be read back. Shorten them.")
+    return completed
 
 
 def _placed(hub: Hub, shelf: MemoryFolder, memory: MemoryFile, taken: set[str]) -> tuple[str, str]:
@@ -321,9 +325,8 @@ def _placed(hub: Hub, shelf: MemoryFolder, memory: MemoryFile, taken: set[str]) 
             kept = name in own
             file = memory.path.rpartition("/")[2] if kept else f"{slug(memory.body)}-{name}.md"
             path = f"{shelf.prefix}{file}"
-            data = memory.data if kept else changed_file(file, memory, {"id": name})
-            if parse_memory(shelf, path, data, 0).problem:
-                raise UsageError("Its tags, subjects and other fields are too long to be read back. Shorten them.")
+            whole = kept or memory.problem or len(memory.data) > MAX_FILE_BYTES  # or it cannot be edited safely
+            data = memory.data if whole else changed_file(file, memory, {"id": name})
             with suppress(FileExistsError):
                 files_of(shelf).create(path, data)
                 taken.add(name)
@@ -407,8 +410,9 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
     taken = taken_ids(data) - {one.facts.id for one in stored} | {one.facts.id for one in all_known(hub)}
     names: dict[str, str] = {}
     files: list[tuple[MemoryFolder, str]] = []
-    for memory in stored:
-        old = memory.facts.id
+    for one in stored:
+        content = files_of(source).read(one.path, -1)
+        memory, old = replace(one, data=content[0] if content else one.data), one.facts.id
         name, path = _placed(hub, target, memory, taken)
         names |= {old: name} if name != old else {}
         uses.put(target.place, {name: use} if (use := counted.get(old)) else {})
