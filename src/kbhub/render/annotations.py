@@ -46,23 +46,19 @@ def sarif_log(checks: Sequence[str], findings: Located) -> str:
         digest = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:16]
         seen[digest] += 1
         line = finding.line or 1
-        results.append(
-            {
-                "ruleId": finding.check,
-                "ruleIndex": checks.index(finding.check),
-                "level": _LEVELS[finding.severity],
-                "message": {"text": f"{finding.message} {finding.remedy}"},
-                "locations": [
-                    {
-                        "physicalLocation": {
-                            "artifactLocation": {"uri": quote(path), "uriBaseId": "%SRCROOT%"},
-                            "region": {"startLine": line, "startColumn": 1, "endLine": line, "endColumn": 1},
-                        }
-                    }
-                ],
-                "partialFingerprints": {"primaryLocationLineHash": f"{digest}:{seen[digest]}"},
-            }
-        )
+        place = {
+            "artifactLocation": {"uri": quote(path), "uriBaseId": "%SRCROOT%"},
+            "region": {"startLine": line, "startColumn": 1, "endLine": line, "endColumn": 1},
+        }
+        result = {
+            "ruleId": finding.check,
+            "ruleIndex": checks.index(finding.check),
+            "level": _LEVELS[finding.severity],
+            "message": {"text": f"{finding.message} {finding.remedy}"},
+            "locations": [{"physicalLocation": place}],
+            "partialFingerprints": {"primaryLocationLineHash": f"{digest}:{seen[digest]}"},
+        }
+        results.append(result)
     driver = {"name": "kbhub", "version": __version__, "rules": [*map(_rule, checks)]}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"

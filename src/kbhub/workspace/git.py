@@ -244,19 +244,21 @@ def is_shallow(root: Path) -> bool:
     return (_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
 
 
-def stored(root: Path, names: Iterable[str], most: int, budget: int) -> dict[str, bytes]:
+def stored(root: Path, names: Iterable[str], most: int, budget: int) -> dict[str, bytes] | None:
     """Return the contents of files by names, `COMMIT:PATH`; others, those with more bytes than `most`, and those beyond
-    the budget are left out. No path may lead out of the repository.
+    the budget are left out. None if git does not answer; no path may lead out of the repository.
     """
     names, by_hash = [*dict.fromkeys(name for name in names if "\n" not in name)], dict[str, int]()
-    listing = _git(root, "cat-file", "--batch-check", given="".join(f"{name}\n" for name in names)) or ""
-    fields = {name: line.split(" ") for name, line in zip(names, listing.split("\n"), strict=False)}
+    listing = _git(root, "cat-file", "--batch-check", given="".join(f"{name}\n" for name in names)) if names else ""
+    fields = {name: line.split(" ") for name, line in zip(names, (listing or "").split("\n"), strict=False)}
     fields = {name: one for name, one in fields.items() if len(one) == 3 and one[1] == "blob" and int(one[2]) <= most}
     for digest, _, size in fields.values():
         if budget >= int(size) and digest not in by_hash:
             by_hash[digest], budget = int(size), budget - int(size)
     given = "".join(f"{digest}\n" for digest in by_hash)
-    data = (_git(root, "cat-file", "--batch", given=given) or "").encode("utf-8", "surrogateescape") if given else b""
+    data = _output(root, "cat-file", "--batch", given=given) if given else b""
+    if listing is None or data is None:
+        return None
     contents, end = dict[str, bytes](), -1
     for digest, length in by_hash.items():
         start = data.find(b"\n", end + 1) + 1
@@ -281,6 +283,11 @@ def _hash(text: str | None) -> str | None:
 
 
 def _git(folder: Path, *arguments: str, given: str = "") -> str | None:
+    output = _output(folder, *arguments, given=given)
+    return None if output is None else output.decode("utf-8", "surrogateescape")
+
+
+def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
     if git_root(Path(os.path.realpath(folder)), None) is None:  # starting git to find this out takes 5 ms
         return None
     git = which("git")
@@ -299,4 +306,4 @@ def _git(folder: Path, *arguments: str, given: str = "") -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return result.stdout.decode("utf-8", "surrogateescape")
+    return result.stdout

@@ -154,7 +154,7 @@ def test_the_keeper_names_exactly_the_pages_whose_code_changed(repository):
         assert found.keys() == {f"{n} {kind}" for kind, n, *_, changed in cases if changed} | {"pay", "go"}
         assert {one.severity for name, one in found.items() if "rem" in name or "ren" in name} == {"error"}
     assert found["0 body"].line == 3
-    assert "which changed since the page was last changed." in found["0 body"].message
+    assert "which changed since the page was last edited." in found["0 body"].message
 
 
 def short(text):
@@ -188,7 +188,7 @@ def test_a_moved_file_is_followed_unless_the_page_speaks_of_it(repository):
         "says": None,
         "file": "src/new_a.py",
     }
-    assert "which is gone since the page was last changed." in found["c"].message
+    assert "which vanished since the page was last edited." in found["c"].message
     assert "is now 'lib/d.py::Cart_d::add', and changed." in found["e"].message
     before = {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes}
     hub, report = repository.report()

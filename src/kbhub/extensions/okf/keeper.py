@@ -91,6 +91,13 @@ def _now(base: Base, path: str) -> bytes | None:
     return None
 
 
+def _sha256(base: Base, path: str) -> str:
+    """Return the hash of a file, or "" without one that can be read."""
+    with suppress(OSError, KbhubError, ValueError), open_contained(base, path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    return ""
+
+
 def _files(root: Path) -> Base:
     return Base(id="project files", path=root, origin="argument")
 
@@ -152,7 +159,7 @@ def CHANGED(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802
     # By file, so that each is looked at once.
     if root and (others := sorted((claim for claim in claims if not claim.hash), key=lambda one: one.path)):
         yield from _by_history(run, material, root, others)
-    yield from _replaced(run, material, claims)
+    yield from _replaced(material, claims)
 
 
 def _claims(run: AuditRun, material: Material, project: Path | None) -> Iterator[Claim]:
@@ -192,8 +199,8 @@ def _verified(text: bytes) -> str:
 
 
 def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Found]:
-    there = ((base, path, data) for base, path in claim.places if (data := _now(base, path)) is not None)
-    base, path, data = next(there, (None, "", b""))
+    there = ((base, path, digest) for base, path in claim.places if (digest := _sha256(base, path)))
+    base, path, digest = next(there, (None, "", ""))
     if base is None:
         index = material.hub.index(material.base)
         with index.snapshot():
@@ -203,14 +210,14 @@ def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Fo
         else:
             yield claim.found(material, "is gone", _GONE, severity="error")
         return
-    digest = hashlib.sha256(data).hexdigest()
     if digest.startswith(claim.hash):
         return
     place = _path_of(root, base, path) if root else None
     names = (versions(root, [place]) or {}).get(place, [])[:MOST_VERSIONS] if root and place else []
-    texts = stored(root, names, SYMBOL_BYTES, BUDGET_BYTES).values() if root and names else ()
-    old = next((text for text in texts if hashlib.sha256(text).hexdigest().startswith(claim.hash)), None)
-    if old is not None and meaning(path, old, claim.symbols) == meaning(path, data, claim.symbols):
+    texts = stored(root, names, SYMBOL_BYTES, BUDGET_BYTES) if root else None
+    by_hash = {hashlib.sha256(text).hexdigest()[: len(claim.hash)]: text for text in (texts or {}).values()}
+    old, data = by_hash.get(claim.hash), _now(base, path)
+    if old is not None and data is not None and meaning(path, old, claim.symbols) == meaning(path, data, claim.symbols):
         fix = Fix(what="value", kind=claim.key, before=claim.hash, after=digest[: len(claim.hash)])
         what = "says the same as before, but has another hash"
         yield claim.found(material, what, f"Write {fix.after!r} as its hash.", severity="info", fix=fix)
@@ -231,17 +238,17 @@ def _moved(material: Material, claim: Claim, place: str, *, changed: bool = Fals
 def _by_history(run: AuditRun, material: Material, root: Path, claims: Sequence[Claim]) -> Iterator[Found]:
     """Compare what pages rest on with what it was when they were verified, or last changed."""
     known = _baselines(material, root, {claim.page for claim in claims})
-    if known is None or is_shallow(root):
-        why = "git has no history of them" if known is None else "the clone has no whole history"
-        run.notes.append(f"{material.base.id}: {len(claims)} entries without a hash not compared, because {why}.")
-        return
     named = [
         (claim, f"{known[claim.page][0]}:{place}")
         for claim in claims
         for base, path in claim.places
-        if claim.page in known and (place := _path_of(root, base, path)) is not None
+        if known and claim.page in known and (place := _path_of(root, base, path)) is not None
     ]
     then = stored(root, [name for _, name in named], SYMBOL_BYTES, BUDGET_BYTES)
+    if known is None or then is None or is_shallow(root):
+        why = "the clone has no whole history" if then else "git gave no history"
+        run.notes.append(f"{material.base.id}: {len(claims)} entries without a hash not compared, because {why}.")
+        return
     sources, files = Sources(root), listed(root)
     for _, options in groupby(named, key=lambda one: id(one[0])):
         for claim, name in options:
@@ -258,12 +265,13 @@ def _baselines(material: Material, root: Path, pages: Collection[str]) -> dict[s
     """
     paths = {page: place for page in pages if (place := _path_of(root, material.base, page)) is not None}
     names = versions(root, [*paths.values()])
-    if names is None:
-        return None
     current = {page: _now(material.base, page) or b"" for page in paths}
     dates = {page: _verified(now) for page, now in current.items()}
-    looked = {page: names[place][: MOST_VERSIONS if dates[page] else 1] for page, place in paths.items()}
+    most = {page: MOST_VERSIONS if verified else 1 for page, verified in dates.items()}
+    looked = {page: (names or {}).get(place, [])[: most[page]] for page, place in paths.items()}
     texts = stored(root, [name for own in looked.values() for name in own], SYMBOL_BYTES, BUDGET_BYTES)
+    if names is None or texts is None:
+        return None
     known = dict[str, tuple[str, str]]()
     for page, now in current.items():
         verified = dates[page]
@@ -271,7 +279,7 @@ def _baselines(material: Material, root: Path, pages: Collection[str]) -> dict[s
             text = texts.get(name, b"")
             if (_verified(text) != verified) if verified else (text.splitlines() != now.splitlines()):
                 break
-            known[page] = name.partition(":")[0], f"verified on {verified[:10]}" if verified else "last changed"
+            known[page] = name.partition(":")[0], f"verified on {verified[:10]}" if verified else "last edited"
     return known
 
 
@@ -292,33 +300,27 @@ def _compared(
                 yield _moved(material, claim, new, changed=found != was or claim.key == "sources")
                 return
         if fault and fault.state == "missing":
-            yield claim.found(material, f"is gone {since}", _GONE, severity="error")
+            yield claim.found(material, f"vanished {since}", _GONE, severity="error")
         return
     found = meaning(place, data, claim.symbols)
     if found is None or (claim.key == "refs" and fault and fault.state in ("undefined", "named")):
         remedy = f"Is it {near!r} now? {_GONE}" if near else _GONE
-        yield claim.found(material, f"the file no longer defines {since}", remedy, severity="error")
+        yield claim.found(material, "its file no longer defines", remedy, severity="error")
     elif found != was:
         yield claim.found(material, f"changed {since}", _CHECK)
 
 
-def _replaced(run: AuditRun, material: Material, claims: Sequence[Claim]) -> Iterator[Found]:
-    """Find pages with a source that says itself that it is no longer valid."""
-    for other in run.bases.values():
-        named = [
-            (claim, other.documents[path])
-            for claim in claims
-            for base, path in claim.places
-            if claim.key == "sources" and base.id == other.base.id and path in other.documents
-        ]
-        if not named:
-            continue
-        index = other.hub.index(other.base)
-        with index.snapshot():
-            reasons, _ = outdated(index, [row for _, row in named], material.hub.options.clock())
-        for claim, row in named:
-            if (why := reasons.get(row.id, "")).casefold().startswith(ENDED):
-                yield claim.found(material, f"is {why}", "Name what took its place, and check the page.")
+def _replaced(material: Material, claims: Sequence[Claim]) -> Iterator[Found]:
+    """Find pages with a source in their base that says itself that it is no longer valid."""
+    paths = {id(claim): path for claim in claims for base, path in claim.places[:1] if base.id == material.base.id}
+    rows = {path: material.documents[path] for path in paths.values() if path in material.documents}
+    index = material.hub.index(material.base)
+    with index.snapshot():
+        reasons, _ = outdated(index, [*rows.values()], material.hub.options.clock())
+    for claim in claims:
+        row = rows.get(paths.get(id(claim), ""))
+        if row and (why := reasons.get(row.id, "")).casefold().startswith(ENDED):
+            yield claim.found(material, f"is {why}", "Name what took its place, and check the page.")
 
 
 @check("contradicted", severity="warning")
