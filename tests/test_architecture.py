@@ -124,7 +124,7 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 263,
-    "lines": 67431,
+    "lines": 67426,
     "code lines": 46680,
     "files under 60 lines": 4,
     "class names in two files": 0,

@@ -60,8 +60,7 @@ def evaluate(
     """Measure search on data sets with known answers.
 
     A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), a folder of Markdown with a queries.jsonl
-    whose answers are files or sections, or LongMemEval's file. The bases of the project and your own bases are not
-    used.
+    whose answers are files or sections, or LongMemEval's file. Your bases are not used.
 
     Example: kbhub dev eval ~/beir/scifact --mode keyword --mode hybrid
 
@@ -72,17 +71,13 @@ def evaluate(
             as a baseline; rrf is hybrid with fusion by ranks instead of values.
         without: Also measure without this signal, or several separated by commas; may be repeated.
         bases: Also measure with the documents split at random into N bases.
-        wordings: Also measure with the other wordings of each query in rewordings.jsonl, and with its hypothetical
-            answer.
-        transformer: Rerank with all-MiniLM-L6-v2, as searches do with `kbhub[onnx]` installed. Computes its vectors
-            first, about 20 per second.
-        none: Also run the queries of this other data set, which have no answer here, and show how well scores and
-            verdicts recognise that; may be repeated.
+        wordings: Also measure with the wordings and the hypothetical answer of each query in rewordings.jsonl.
+        transformer: Rerank with all-MiniLM-L6-v2 (`kbhub[onnx]`). Computes its vectors first, about 20 per second.
+        none: Also run the queries of this data set, which have no answer here, and show how well that is recognised.
         limit: Run only N queries of each data set, chosen at random.
         depth: Results to request per query, and to write to run files.
-        run: Write a TREC run file; with several runs, one per run, with the data set and run in its name.
-        compare: Compare with a TREC run file by a paired randomisation test; with several runs, with the files of
-            --run.
+        run: Write a TREC run file; of several runs, one each.
+        compare: Compare with a TREC run file by a paired randomisation test; of several runs, with those of --run.
         min_ndcg10: Fail if nDCG@10 of hybrid (or of the given modes) is below this on any data set.
         fresh: Rebuild the indexes.
 
