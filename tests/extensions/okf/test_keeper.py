@@ -214,7 +214,8 @@ def test_a_source_with_a_hash_needs_no_history(environment):
     bases = {"notes": environment.home / "notes"}
     assert audit(synced(environment, bases=bases), checks=["changed"]).findings == ()
 
-    environment.write(environment.home / "notes/in/other.md", "# other\n\nIt costs 4.\n")
+    now = "# other\n\nIt costs 4.\n"
+    environment.write(environment.home / "notes/in/other.md", now)
     (environment.home / "notes/in/gone.md").unlink()
     (environment.home / "notes/in/away.md").rename(environment.home / "notes/in/home.md")
     report = audit(synced(environment, bases=bases), checks=["changed"])
@@ -223,6 +224,7 @@ def test_a_source_with_a_hash_needs_no_history(environment):
         ("away.md", "warning", "/in/home.md"),
         ("other.md", "warning", None),
     ]
+    assert f"write {short(now)!r} as its hash." in report.findings[2].remedy
 
 
 def test_a_hash_is_written_again_if_the_source_says_the_same(repository):

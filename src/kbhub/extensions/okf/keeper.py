@@ -23,7 +23,7 @@ from kbhub.editing.findings import AuditRun, Fix, Found, Material, check, front_
 from kbhub.errors import KbhubError
 from kbhub.index.catalogue import content_hashes, front_matter_of
 from kbhub.index.references import ENDED, outdated
-from kbhub.memory.catalog import all_known, definition, ref, section_text
+from kbhub.memory.catalog import MAX_SUBJECT_CHARACTERS, all_known, definition, ref, section_text
 from kbhub.reading.code_references import BUDGET_BYTES, GRAMMAR_CHARACTERS, SYMBOL_BYTES, Code, Sources
 from kbhub.reading.links import places
 from kbhub.search.search import search
@@ -48,7 +48,7 @@ MOST_VERSIONS = 50
 _HASH = re.compile(r"sha256:([0-9a-f]{8,64})|([0-9a-f]{12}|[0-9a-f]{64})")
 """That of a file (SHA-256), or its beginning as `write_document` writes it; others are of other programs."""
 
-_LATER = re.compile(r"(?::\d+(?:-\d+)?)?(?:\s+[-\u2013\u2014]\s.*)?$", re.DOTALL)
+_LATER = re.compile(r"(?::\d+(?:-\d+)?)?(?:(?<!\s)\s+[-\u2013\u2014]\s.*)?$", re.DOTALL)
 """What follows a path: lines, and a remark."""
 
 _SYMBOL = re.compile(r"(?!L\d)[^\W\d]\w*(?:\.\w+)*")
@@ -171,7 +171,7 @@ def _claims(run: AuditRun, material: Material, project: Path | None) -> Iterator
         for key, entry in [(name, one) for name in KEYS[:2] for one in _listed(front.get(name))]:
             more = entry if isinstance(entry, Mapping) else {"resource": entry}
             name = more.get("resource")
-            if not isinstance(name, str) or not name.strip() or EXTERNAL.match(name):
+            if not isinstance(name, str) or not 0 < len(name) <= MAX_SUBJECT_CHARACTERS or EXTERNAL.match(name):
                 continue
             target, *symbols = (part.strip() for part in _LATER.sub("", name).split("::"))
             path, _, part = target.partition("#")
@@ -210,7 +210,8 @@ def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Fo
         else:
             yield claim.found(material, "is gone", _GONE, severity="error")
         return
-    if digest.startswith(claim.hash):
+    new = digest[: len(claim.hash)]
+    if new == claim.hash:
         return
     place = _path_of(root, base, path) if root else None
     names = (versions(root, [place]) or {}).get(place, [])[:MOST_VERSIONS] if root and place else []
@@ -218,11 +219,12 @@ def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Fo
     by_hash = {hashlib.sha256(text).hexdigest()[: len(claim.hash)]: text for text in (texts or {}).values()}
     old, data = by_hash.get(claim.hash), _now(base, path)
     if old is not None and data is not None and meaning(path, old, claim.symbols) == meaning(path, data, claim.symbols):
-        fix = Fix(what="value", kind=claim.key, before=claim.hash, after=digest[: len(claim.hash)])
+        fix = Fix(what="value", kind=claim.key, before=claim.hash, after=new)
         what = "says the same as before, but has another hash"
-        yield claim.found(material, what, f"Write {fix.after!r} as its hash.", severity="info", fix=fix)
+        yield claim.found(material, what, f"Write {new!r} as its hash.", severity="info", fix=fix)
     else:
-        yield claim.found(material, "changed since its hash was written", _CHECK)
+        remedy = f"Check whether the page still holds, and write {new!r} as its hash."
+        yield claim.found(material, "changed since its hash was written", remedy)
 
 
 def _moved(material: Material, claim: Claim, place: str, *, changed: bool = False) -> Found:
