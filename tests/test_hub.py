@@ -262,6 +262,18 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
     assert not any("not indexed yet" in note for note in result.notes)
 
 
+def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):
+    monkeypatch.setattr(kbhub.sync.freshness, "FRESHEN_YOUNG", 3)
+    monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
+    hub = environment.hub()
+    for number in range(5):
+        environment.write(f"knowledge/{number}.md", "alpha")
+    hub.sync()
+
+    assert [5] == [one.files for one in hub.freshen(max_age=0)]
+    assert any("not indexed yet (5)" in note for note in hub.search("alpha").notes)
+
+
 def test_one_folder_under_two_ids_is_indexed_once(environment):
     environment.write("knowledge/a.md", "# A\n\nzebra\n")
     environment.hub().sync()

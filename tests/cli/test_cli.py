@@ -60,6 +60,20 @@ def anonymous(text: str, environment) -> str:
     return re.sub(r"\d+\.\d [KM]iB", "<size>", text)
 
 
+@pytest.mark.parametrize("query", ["revert the release", "bundle of onions"])
+def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
+    environment.write("knowledge/rollback.md", "# Revert the release\n\nHow to revert the release.\n")
+    environment.write("knowledge/crates.md", "# Crates\n\nA crate is a bundle of code.\n")
+    known = kbhub("search", query, "--json")
+    assert known.json["hits"]
+    assert known.err == ""
+    for form in ("--no-pager", "--files", "--csv", "--xml", "--md"):
+        (line,) = (line for line in kbhub("search", query, form).err.splitlines() if "Verdict" in line)
+        assert line.startswith(f"kbhub: Verdict: {known.json['verdict']}")
+    for form in ((), ("--md",), ("--budget", "500")):
+        assert kbhub("ask", "revert the release", *form).err.count("kbhub: Verdict: strong.\n") == 1
+
+
 def test_one_command_searches_the_example(environment):
     """The README's first command, as its own process, for a user whose home is empty."""
     done = process(environment, "search", "--root", str(TEAM), "how do we roll back a release", cwd=ROOT)

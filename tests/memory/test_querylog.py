@@ -327,3 +327,19 @@ def test_nearness_is_no_chain():
     """What is near to a member and not to the one that leads is another question."""
     (one,) = clusters([distinct("a", 5), distinct("b", 2), distinct("c", 2)], turned(0, 25, 50))
     assert one.keys == ("a", "b")
+
+
+def test_clusters_do_not_depend_on_the_order_of_the_queries():
+    """Any order gives the same clusters, also over the borders of the blocks that are compared."""
+    generator = np.random.default_rng(7)
+    centers = generator.normal(size=(40, 16))
+    vectors = np.repeat(centers, 20, axis=0) + 0.2 * generator.normal(size=(800, 16))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    queries = [distinct(f"q{number}", 1 + number % 3) for number in range(800)]
+    expected = [(one.keys, one.center.key) for one in clusters(queries, vectors)]
+    order = list(range(800))
+    random.Random(7).shuffle(order)
+    found = clusters([queries[number] for number in order], vectors[order])
+
+    assert len(expected) >= 40
+    assert [(one.keys, one.center.key) for one in found] == expected

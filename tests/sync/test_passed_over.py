@@ -48,6 +48,29 @@ def test_what_include_names_is_taken_and_no_longer_counted(mixed, kbhub):
     assert report["passed_over"] == {name: count for name, count in COUNTS.items() if name != ".txt"}
 
 
+def test_of_the_docs_of_a_repository_what_is_beside_them_does_not_count(environment):
+    """Only what lies in the parts that belong to the base."""
+    for name in ("docs/a.md", "docs/b.tex", "LICENSE.txt", "src/requirements.txt"):
+        environment.write(name, "text\n")
+
+    (report,) = environment.hub().sync()
+
+    assert report.passed_over == {".tex": 1}
+
+
+def test_of_session_logs_nothing_else_is_counted(environment):
+    """A folder of them is full of other files."""
+    environment.write("../logs/a.txt", "text\n")
+    environment.write(
+        f"{environment.home}/.kbhub.json",
+        '{"bases": {"logs": {"knowledge": "%s", "kind": "session"}}, "repos": {"*": ["logs"]}}'
+        % (environment.project.parent / "logs"),
+    )
+    hub = environment.hub()
+
+    assert [report.passed_over for report in hub.sync()] == [{}]
+
+
 @pytest.mark.parametrize("files", [3, 100])
 def test_a_base_that_is_full_counts_a_file_once(mixed, files):
     """A folder with more files than may be is listed twice."""

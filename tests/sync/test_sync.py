@@ -213,6 +213,21 @@ def test_a_model_that_does_not_load_is_said_and_stops_nothing(folder, tmp_path):
     assert "Cannot load" in report.notes[0]
 
 
+def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch):
+    """What is new, changed or gone is found wherever it stands among what is the same."""
+    folder.sync()
+    folder.write("3.md", "# Note 3\n", age_hours=0.5)
+    folder.write("a.md", "# New\n")
+    folder.write("0.5.md", "# New, too\n")
+    (folder.base.path / "1.md").unlink()
+    (folder.base.path / "4.md").unlink()
+    for at_once in (1, 2, 5, 500):
+        monkeypatch.setattr(kbhub.index.catalogue, "AT_ONCE", at_once)
+        found = compare(folder.base, folder.index_path, LIMITS)
+        assert [one.path for one in found.suspects] == ["0.5.md", "3.md", "a.md"]
+        assert found.gone == ("1.md", "4.md")
+
+
 names = st.lists(st.text("ab/", max_size=3), max_size=3)
 listings = st.builds(
     lambda prefix, names, numbers: FileListing(prefix, names, numbers[: len(names)], numbers[3 : 3 + len(names)]),
