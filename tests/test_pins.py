@@ -92,13 +92,14 @@ def test_requirements_are_complete():
     assert len(seen) > 50
 
 
-def test_the_cost_of_every_dependency_is_on_the_page():
+def test_the_page_counts_the_cost_of_what_kbhub_needs():
+    """A dependency that is gone is gone there, too."""
     page = (ROOT / "docs/explanation/decisions.md").read_text("utf-8")
     section = page.partition("## What each dependency costs")[2].partition("\n## ")[0]
 
-    assert sorted(re.findall(r"`([a-z0-9-]+)`\s[(|] ?\.?\d", section)) == sorted(
-        one.name for one in named(PROJECT["project"]["dependencies"])
-    )
+    counted = set(re.findall(r"`([a-z0-9-]+)`\s[(|] ?\.?\d", section))
+    assert counted
+    assert counted <= {one.name for one in named(PROJECT["project"]["dependencies"])}
 
 
 def forged(name, package, folder):
