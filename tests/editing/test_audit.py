@@ -443,3 +443,11 @@ def test_memories_about_what_changed_are_told(audited, environment):
     found = only(audited(hub=hub, checks=["memories"]))
     assert (found.severity, found.base) == ("warning", "memory")
     assert "'src/app.py::sell', changed since" in found.message
+
+
+def test_the_links_of_an_ingested_copy_lead_elsewhere(audited):
+    text = "# Copy\n\n[next](next.md) ![plan](plan.png)\n"
+    assert [one.ref for one in audited({"sources/a.markdown": text, "sources/b.md": text}).findings if one.line] == [
+        "sources/b.md",
+        "sources/b.md",
+    ]

@@ -36,6 +36,9 @@ _OTHER_MEANING = re.compile(r"L\d+(?:-L?\d+)?|:~:text=.*|page=\d+.*|fn(?:ref)?:.
 """Fragments other than headings: lines of a file, a text to highlight, a page, a footnote, the top."""
 
 
+COPY = re.compile(r"sources/.*\.markdown$")
+"""The copy of a page from elsewhere, made by `kbhub doc ingest`, whose links lead to what was around it there."""
+
 NEAR_NAME = 0.75
 """Minimum similarity (0 to 1, difflib's ratio) of a file name that is suggested for a broken link."""
 
@@ -95,7 +98,7 @@ def links(run: AuditRun, material: Material) -> Iterator[Found]:
     targets = _Targets(material)
     missing = _missing_headings(material, run.bases)
     for link in material.links:
-        if material.documents[link.path].kind not in ("document", "memory"):
+        if material.documents[link.path].kind not in ("document", "memory") or COPY.match(link.path):
             continue
         if link.status == "broken":
             yield _broken(material, link, targets)
@@ -116,7 +119,9 @@ def links(run: AuditRun, material: Material) -> Iterator[Found]:
 def _broken_images(material: Material) -> Iterator[Found]:
     name, graph = material.base.id, graph_of(material.hub)
     paths = [
-        path for path, row in material.documents.items() if row.kind in ("document", "memory") and is_markdown(path)
+        path
+        for path, row in material.documents.items()
+        if row.kind in ("document", "memory") and is_markdown(path) and not COPY.match(path)
     ]
     if name not in graph.bases:
         return
