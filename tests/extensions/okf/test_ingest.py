@@ -69,25 +69,21 @@ def front(text):
 def findings(environment, *checks):
     hub = environment.hub()
     hub.sync()
-    return [
-        (one.path, one.line, one.message)
-        for one in audit(hub, checks=checks or ["okf", "links", "sources", "changed"]).findings
-    ]
+    report = audit(hub, checks=checks or ["okf", "links", "sources", "changed"])
+    return [(one.path, one.line, one.message) for one in report.findings]
 
 
 def test_a_pdf_of_30_pages_gets_a_page_with_outline_and_what_decides(bundle, ingest):
     (done,) = ingest("manual.pdf")
     digest = hashlib.sha256(manual()).hexdigest()[:12]
-    assert (done["action"], done["kept"], done["hash"], done["pages"]) == (
-        "created", "sources/manual.pdf", digest, ["manual.md"],
-    )  # fmt: skip
+    assert (done["action"], done["hash"], done["pages"]) == ("created", digest, ["manual.md"])
     assert bundle.project.joinpath("knowledge/sources/manual.pdf").read_bytes() == manual()
     page = read(bundle, "manual.md")
     values = front(page)
     assert values["sources"][0].items() >= {"id": "manual", "resource": "/sources/manual.pdf", "hash": digest}.items()
     assert (values["type"], values["status"]) == ("Reference", "draft")
     assert "# Pump manual\n\n## Outline\n\nThe parts of manual.pdf:[^manual]\n\n- Priming\n- Running\n" in page
-    assert re.findall(r"^> (.*) \(Page (\d+), line \d+\)\[\^manual\]$", page, re.MULTILINE)
+    assert 10 < len(re.findall(r"^> .* \(Page \d+, line \d+\)\[\^manual\]$", page, re.MULTILINE)) <= 12
     for number, fact in FACTS.items():
         assert f"> {fact} (Page {number}, " in page
     assert page.endswith("\n\n[^manual]: [manual.pdf](/sources/manual.pdf)\n")
@@ -116,10 +112,10 @@ def test_a_page_that_nobody_edited_follows_its_source(bundle, ingest, kbhub):
     assert "The intake pump must be dry" in read(bundle, "manual.md")
     assert front(read(bundle, "manual.md"))["sources"][0]["hash"] == done["hash"]
     assert findings(bundle) == []
-    assert "project@sources/manual.pdf" in kbhub("doc", "restore", "--list").out.replace(" sources", " project@sources")
+    assert "sources/manual.pdf" in kbhub("doc", "restore", "--list").out
 
 
-def test_edited_text_is_never_overwritten(bundle, ingest, kbhub):
+def test_edited_text_is_never_overwritten(bundle, ingest):
     ingest("manual.pdf")
     page = bundle.write("knowledge/manual.md", read(bundle, "manual.md") + "\nMind the valve, too.[^manual]\n")
     edited = page.read_bytes()
@@ -133,8 +129,7 @@ def test_edited_text_is_never_overwritten(bundle, ingest, kbhub):
     # Who corrected the page says so.
     write_document(bundle.hub(), "manual.md", front_matter={"sources": ["/sources/manual.pdf"]}, mode="update")
     assert findings(bundle) == []
-    (done,) = ingest("manual.pdf")
-    assert done["action"] == "unchanged"
+    assert ingest("manual.pdf")[0]["action"] == "unchanged"
 
 
 def test_a_folder_of_mail_becomes_pages(bundle, ingest):
@@ -165,6 +160,13 @@ def test_a_folder_of_mail_becomes_pages(bundle, ingest):
     before = files(bundle)
     assert {one["action"] for one in ingest("launch")} == {"unchanged"}
     assert files(bundle) == before
+
+
+def test_a_large_source_has_not_changed(environment):
+    large = environment.write("knowledge/large.bin", b"x" * (5 << 20))
+    entry = f"{{id: large, resource: /large.bin, hash: {hashlib.sha256(large.read_bytes()).hexdigest()[:12]}}}"
+    environment.write("knowledge/page.md", f"---\nsources: [{entry}]\n---\n# Page\n\nIt is large.[^large]\n")
+    assert findings(environment, "changed", "sources") == []
 
 
 def test_a_mailbox_is_its_mails():
@@ -201,8 +203,6 @@ def test_what_cannot_or_must_not_be_stored_is_refused(bundle, ingest, kbhub):
     bundle.write("photo.png", b"\x89PNG\r\n\0\0")
     bundle.write("empty.txt", " \n")
     bundle.write("big.log", b"x" * (6 << 20))
-    bundle.write("link.txt", "")
-    (bundle.project / "link.txt").unlink()
     (bundle.project / "link.txt").symlink_to(bundle.home)
     (bundle.project / "folder").mkdir()
     (bundle.project / "folder/out.txt").symlink_to("/etc/passwd")
@@ -214,19 +214,16 @@ def test_what_cannot_or_must_not_be_stored_is_refused(bundle, ingest, kbhub):
     said = [one["notes"][0] for one in done]
     assert "line 2 looks like it contains a credential (GitHub token, ghp_…)" in said[0]
     assert TOKEN not in "".join(said)
-    for part, text in zip(
-        (
-            "neither text",
-            "no text",
-            "6291456 bytes, but the limit is",
-            "a link",
-            "cannot be read",
-            "leads out",
-            "no page",
-        ),
-        said[1:],
-        strict=True,
-    ):
+    parts = (
+        "neither text",
+        "no text",
+        "6291456 bytes, but the limit is",
+        "a link",
+        "cannot be read",
+        "leads out",
+        "no page",
+    )
+    for part, text in zip(parts, said[1:], strict=True):
         assert part in text
     assert files(bundle) == before
     kbhub("doc", "ingest", "key.log", "--allow-secret", code=0)

@@ -35,9 +35,6 @@ BOUNDARIES = 20_000
 PARTS = 1000
 """Parts of a mail that are looked at."""
 
-MAILS = 5000
-"""Mails of a mailbox that are read; one takes some 1 ms."""
-
 _POSTMARK = re.compile(rb"(?:\A|(?<=\n\n))From \S[^\n]*\n")
 _LONG_HEADER = re.compile(rb"^([!-9;-~]{1,100}:[^\n]*(?:\n[ \t][^\n]*)*)", re.MULTILINE)
 _NESTING = re.compile(rb"\bboundary\s*=|:\s*message/", re.IGNORECASE)
@@ -85,10 +82,8 @@ def read_mailbox(path: str, data: bytes) -> Document:
     mails = _POSTMARK.split(data.replace(b"\r\n", b"\n"))[1:]
     if not mails:
         return plain_document(path, data, "It has no line that begins a mail, so it is indexed as plain text.")
-    read = [read_mail(path, mail.replace(b"\n>From ", b"\nFrom ")) for mail in mails[:MAILS]]
+    read = [read_mail(path, mail.replace(b"\n>From ", b"\nFrom ")) for mail in mails]
     problems = dict.fromkeys(problem for one in read for problem in one.problems)
-    if len(mails) > MAILS:
-        problems[f"It has {len(mails)} mails; those after the first {MAILS} are left out."] = None
     text = "\n\n".join("\n".join((f"# {one.title}", "", *one.lines)) for one in read)
     return document_of_markdown(path, text, title=file_title(PurePosixPath(path)), problems=tuple(problems))
 

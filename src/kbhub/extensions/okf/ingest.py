@@ -59,11 +59,11 @@ three documents of 300 EIPs nearest to another, 96 in 100 are above it; to a tex
 EXTRACTS, OUTLINE, WEIGHED = 12, 40, 1_000
 """Most sentences, a screen of them; most headings, the deepest left out first; and most sentences that are compared."""
 
-SHORTEST, LONGEST, LETTERS = 30, 400, 0.75
+SHORTEST, LONGEST, LETTERS = 30, 400, 0.9
 """Characters of an extract, for less says little alone, and more is a table; and its least share of letters."""
 
-DECISION = 0.2
-"""Worth of words that decide, beside a cosine: most sentences of a text are within 0.3 of each other."""
+DECISION = 1.0
+"""Worth of words that decide, beside a cosine: they come first, and what is nearest to the whole after them."""
 
 _DECIDES = re.compile(
     r"\b(?:must|shall|should|never|always|only|except|unless|required?|decided?|decision|agreed?|chosen?|chose|instead"
@@ -332,13 +332,13 @@ def _extracts(document: Document, embedder: Embedder | None) -> list[tuple[str, 
     found = [one for one in map(plain, units("\n".join(lines), document.body + 1, whole_lists=False)) if one]
     often = Counter(one.text for one in found)  # running heads
     fitting = [(_BULLET.sub("", one.text), one.line) for one in found if one.kind != "block" and often[one.text] == 1]
-    fitting = [one for one in fitting if sum(map(str.isalpha, one[0])) >= LETTERS * len(one[0])]
+    fitting = [one for one in fitting if sum(map(str.isalpha, one[0])) >= LETTERS * len("".join(one[0].split()))]
     decides = _DECIDES if fitting else _FAILS
     fitting = fitting or [(text, at) for at, text in enumerate(lines, document.body + 1)]
     fitting = [one for one in fitting if SHORTEST <= len(one[0]) <= LONGEST]
     texts, at = zip(*fitting[:: max(1, -(-len(fitting) // WEIGHED))], strict=True) if fitting else ((), ())
     near = nearness(" ".join(texts), texts, embedder=embedder) or [0.0] * len(texts)
-    worth = [cosine + DECISION * bool(decides.search(text)) for text, cosine in zip(texts, near, strict=True)]
+    worth = [max(0.0, cosine) + DECISION * bool(decides.search(text)) for text, cosine in zip(texts, near, strict=True)]
     starts = [heading.line for heading in document.headings]
     sections = [bisect_right(starts, line) for line in at]
     taken, chosen = Counter[int](), list[int]()
