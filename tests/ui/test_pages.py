@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from browsers import Watched, served
+from kbhub.editing.audit import audit
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
 from kbhub.reading.read import read
@@ -247,6 +248,55 @@ def test_the_graph_is_drawn(shared_tab):
     page = shared_tab.go("/graph?around=people/oncall.md")
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "3")
     assert shared_tab.complaints == []
+
+
+@pytest.mark.slow
+def test_the_graph_stays_still_when_a_document_is_added(project, tab):
+    places = "Object.fromEntries(Object.entries(JSON.parse(localStorage['graph  '])))"
+    page = tab.go("/graph")
+    expect(page.locator("#graph")).to_have_attribute("data-drawn", "3")
+    before = page.evaluate(places)
+    project.write("knowledge/bell.md", "# Bell\n\nRing it as in [rolling back](rollback.md).\n")
+    project.hub().sync()
+    tab.go("/graph?color=tag")
+    expect(page.locator("#graph")).to_have_attribute("data-drawn", "4")
+    after = page.evaluate(places)
+    assert after.pop("bell.md") not in before.values()
+    assert after == before
+    assert tab.complaints == []
+
+
+@pytest.mark.slow
+def test_a_search_is_saved_with_a_star(project, tab):
+    page = tab.go("/?q=rollback+deploy&mode=keyword")
+    star = page.get_by_role("button", name="Save the search rollback deploy")
+    star.click()
+    expect(star).to_have_attribute("aria-pressed", "true")
+    page = tab.go("/")
+    saved = page.locator(".start section", has_text="Saved searches")
+    saved.get_by_role("link", name="rollback deploy").click()
+    expect(page.get_by_label("keyword")).to_be_checked()
+    expect(star).to_have_attribute("aria-pressed", "true")
+    tab.go("/")
+    saved.get_by_role("button").click()
+    expect(page.get_by_text("Recent searches")).to_be_visible()
+    expect(saved).to_have_count(0)
+    assert tab.complaints == []
+
+
+@pytest.mark.slow
+def test_a_kind_of_finding_is_ignored_and_checked_again(project, tab):
+    """As `audit.ignore` of the config says, which the command reads, too."""
+    page = tab.go("/health")
+    page.get_by_role("button", name="Ignore links").click()
+    expect(page.get_by_text("Not checked (audit.ignore): links.")).to_be_visible()
+    expect(page.get_by_text("missing.md")).to_have_count(0)
+    assert json.loads((project.home / ".kbhub.json").read_text()) == {"audit": {"ignore": ["links"]}}
+    assert "links" not in audit(project.hub()).checks
+    assert audit(project.hub(), checks=["links"]).total == 1
+    page.get_by_role("button", name="Check links again").click()
+    expect(page.get_by_text("missing.md").first).to_be_visible()
+    assert tab.complaints == []
 
 
 @pytest.mark.slow

@@ -76,9 +76,10 @@ def audit(
     progress: Progress | None = None,
 ) -> AuditReport:
     """Check the documents of bases. Nothing is changed, and indexes are used as they are."""
-    selected = frozenset(checks) or USUAL
-    if unknown := sorted(selected - CHECKS.keys()):
+    named, ignored = frozenset(checks), hub.config().settings.audit.ignore
+    if unknown := sorted(named.union(ignored) - CHECKS.keys()):
         raise UsageError(f"Unknown check {unknown[0]!r}. Checks: {', '.join(CHECKS)}.")
+    selected = named or USUAL.difference(ignored)
     if limit is not None and limit < 0:
         raise UsageError(f"limit is {limit}; it must be 0 or more.")
     names, bases = tuple(names), dict[str, Material]()
@@ -122,7 +123,10 @@ def audit(
         findings=tuple(findings),
         total=len(findings),
         fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
-        notes=tuple(run.notes),
+        notes=(
+            *run.notes,
+            *([f"Not checked (`audit.ignore`): {', '.join(ignored)}."] if ignored and not named else []),
+        ),
         passed_over={material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
         if "files" in selected
         else {},

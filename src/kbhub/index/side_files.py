@@ -339,6 +339,16 @@ class QueryLog(SideFile):
         with self._writing() as connection:
             connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, moment))
 
+    def noted(self, beginning: str) -> list[str]:
+        """Return the keys of recorded times that begin so, latest first."""
+        rows = self._rows("SELECT key FROM state WHERE substr(key, 1, length(?1)) = ?1 ORDER BY value DESC", beginning)
+        return [key for (key,) in rows]
+
+    def forget(self, key: str) -> None:
+        """Delete a recorded time."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM state WHERE key = ?", (key,))
+
     def expire(self, before: float, most: int) -> int:
         """Delete queries before a time, and the oldest beyond a number; return how many."""
         if not self.exists():

@@ -58,6 +58,7 @@ STATUSES: Mapping[type[KbhubError], int] = {
 
 ROUTES = (
     Route("/", search.search_page),
+    Route("/saved", search.save, methods=["POST"]),
     Route("/places", documents.places),
     Route("/documents", documents.documents_page),
     Route("/read", documents.document_page),
@@ -76,6 +77,7 @@ ROUTES = (
     Route("/health/index", health.index, methods=["POST"]),
     Route("/health/repair", health.repaired, methods=["POST"]),
     Route("/health/fix", health.fix, methods=["POST"]),
+    Route("/health/ignore", health.ignore, methods=["POST"]),
     Route("/events", health.events),
     Route("/ask", search.ask_page),
     Route("/ask/stream", search.stream),

@@ -12,13 +12,16 @@ import anyio
 import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
-from kbhub.errors import ConfigError
+from kbhub.editing.findings import CHECKS
+from kbhub.errors import ConfigError, UsageError
 from kbhub.reading.lists import status
 from kbhub.reading.reports import Status
 from kbhub.render.html import WIDTH
+from kbhub.setup.bases import config_file, edit_config
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
 from kbhub.ui.site import Site, site_of
+from kbhub.workspace.jsonc import set_value
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -60,15 +63,16 @@ def _overview(site: Site) -> Status | None:
 
 def audit_part(request: Request) -> Response:
     """Show the findings of an audit, or how far it is; the browser then asks again."""
-    auditing = site_of(request).auditing
+    site, auditing = site_of(request), site_of(request).auditing
     audit = auditing.last() if "began" in request.query_params else auditing.begin()
     wait([audit], AUDIT_SECONDS)
-    return site_of(request).page(
+    return site.page(
         request,
         "audit.html",
         title="Audit",
         report=audit.result() if audit.done() else None,
         progress=auditing.progress,
+        ignored=site.hub.config().settings.audit.ignore,
     )
 
 
@@ -91,6 +95,20 @@ async def fix(request: Request) -> Response:
     await anyio.to_thread.run_sync(site.check_writable, "this hub")
     site.auditing.begin(fixing=True)
     return RedirectResponse("/health#audit", 303)
+
+
+async def ignore(request: Request) -> Response:
+    """Set the checks that an audit leaves out, in the config."""
+    site, names = site_of(request), [str(name) for name in (await request.form()).getlist("check")]
+    await anyio.to_thread.run_sync(_ignored, site, names)
+    return RedirectResponse("/health#audit", 303)
+
+
+def _ignored(site: Site, names: list[str]) -> None:
+    site.check_writable("this hub")
+    if unknown := sorted(set(names) - CHECKS.keys()):
+        raise UsageError(f"Unknown check {unknown[0]!r}.")
+    edit_config(site.hub, lambda text, _: set_value(text, ("audit", "ignore"), names, config_file(site.hub)))
 
 
 def _repaired(site: Site) -> None:

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
 from kbhub.answers.answer import Answer, Source
@@ -30,7 +31,7 @@ from kbhub.search.search import search
 from kbhub.types import Hit, Query, SearchResult
 from kbhub.ui.documents import counted_bases, read_address
 from kbhub.ui.site import Site, number_of, site_of
-from kbhub.usage.log import USER, record
+from kbhub.usage.log import USER, log_of, record
 from kbhub.usage.reports import show_log
 from kbhub.values import struct
 
@@ -59,6 +60,9 @@ STARTED = 8
 
 LOGGED = 60
 """Queries among which those of the user are looked for."""
+
+SAVED = "saved "
+"""Begins the key of a saved search in the query log; its address follows."""
 
 ASK = "ask"
 """The mode in which the page answers instead of listing hits."""
@@ -106,7 +110,25 @@ def search_page(request: Request) -> Response:
         counted_hits=len(result.hits),
         next_page=address_of(asked, offset=asked.offset + PAGE) if len(result.hits) > PAGE else None,
         previous_page=address_of(asked, offset=max(0, asked.offset - PAGE)),
+        address=(address := address_of(asked)),
+        saved=address in _saved(site),
     )
+
+
+def _saved(site: Site) -> list[str]:
+    """Return the addresses of the saved searches of this project."""
+    return [key.removeprefix(SAVED) for key in log_of(site.hub).noted(SAVED)]
+
+
+async def save(request: Request) -> Response:
+    """Save the search of this address, or save it no longer, and show it or where to start."""
+    asked, form = query_of(request, limit=FACETED), await request.form()
+    log, key = log_of(site_of(request).hub), f"{SAVED}{address_of(asked)}"
+    if form.get("saved"):
+        await anyio.to_thread.run_sync(log.note, key, time.time())
+    else:
+        await anyio.to_thread.run_sync(log.forget, key)
+    return RedirectResponse("/" if form.get("start") else address_of(asked), 303)
 
 
 def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
@@ -125,6 +147,7 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
         recent=list({query.text: query for query in reversed(queries) if query.client == USER}.values())[
             : -STARTED - 1 : -1
         ],
+        saved=[(parse_qs(address[2:])["q"][0], address) for address in ([] if asked.text.strip() else _saved(site))],
         changed=dated[:STARTED],
         tags=Counter(tag for one in listed for tag in one.tags).most_common(SHOWN_TAGS * 2),
         counted_bases=counted_bases(site, listed),

@@ -501,6 +501,13 @@ class ServeSettings(Declared):
     """Minutes without a client after which a daemon started by `kbhub serve --connect` stops."""
 
 
+class AuditSettings(Declared):
+    """What `kbhub audit` looks for."""
+
+    ignore: tuple[str, ...] = ()
+    """Checks that only run by name, such as `orphans`."""
+
+
 class LogSettings(Declared):
     """Messages on standard error, and the query log."""
 
@@ -543,6 +550,8 @@ class Settings(Declared):
     """Log."""
     distil: DistilSettings = field(default_factory=DistilSettings)
     """Saving chat answers."""
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    """Audits."""
     ui: UiSettings = field(default_factory=UiSettings)
     """The pages of `kbhub ui`."""
 

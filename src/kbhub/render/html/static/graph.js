@@ -20,7 +20,8 @@ async function draw(place) {
   const colors = [...Array(GROUPS).keys()].map((number) => color(`group-${number}`));
   const grey = color("verdict-unjudged");
   const graph = new graphology.Graph();
-  const places = placed(data.nodes.length, data.links);
+  const kept = `graph ${place.dataset.base} ${place.dataset.around}`;
+  const places = placed(data.nodes.map((node) => node.ref), data.links, JSON.parse(localStorage.getItem(kept)) ?? {});
   data.nodes.forEach((node, at) =>
     graph.addNode(at, {
       x: places.x[at],
@@ -57,19 +58,29 @@ async function draw(place) {
     legend.append(item);
   });
   place.dataset.drawn = String(graph.order);
+  const drawn = graph.mapNodes((_, { ref, x, y }) => [ref, [x, y]]);
+  try {
+    localStorage.setItem(kept, JSON.stringify(Object.fromEntries(drawn)));
+  } catch {
+    localStorage.clear(); // it is full; the next picture starts anew
+  }
   note.textContent = "Drag to move, scroll to zoom, click to open.";
 }
 
 // Places nodes as Fruchterman and Reingold do ("Graph Drawing by Force-directed Placement", 1991): links attract, all
 // repel, with less and less force. They start on a spiral, in the order of their paths, so a picture is the same again.
-function placed(count, links) {
-  const x = new Float64Array(count), y = new Float64Array(count);
+// If most were drawn before, those stay where they were, and the others find their places among them.
+function placed(refs, links, kept) {
+  const count = refs.length, x = new Float64Array(count), y = new Float64Array(count);
   const distance = 1.6 / Math.sqrt(count);
+  const known = refs.map((ref) => kept[ref]), still = known.filter(Boolean).length > count / 2;
   for (let at = 0; at < count; at++) {
     const radius = 0.2 + 0.8 * ((at * 0.618034) % 1);
     x[at] = radius * Math.cos((2 * Math.PI * at) / count);
     y[at] = radius * Math.sin((2 * Math.PI * at) / count);
+    if (still && known[at]) [x[at], y[at]] = known[at];
   }
+  const sides = [x, y].map((all) => all.filter((_, at) => known[at])).map((all) => [Math.min(...all), Math.max(...all)]);
   for (let round = 0; round < ROUNDS; round++) {
     const [dx, dy] = repelled(x, y, distance);
     for (const [from, to] of links) {
@@ -78,11 +89,13 @@ function placed(count, links) {
       dx[to] += right * force; dy[to] += up * force;
     }
     for (let at = 0; at < count; at++) {
+      if (still && known[at]) continue;
       const right = dx[at] - 0.6 * x[at], up = dy[at] - 0.6 * y[at], length = Math.hypot(right, up) || 1;
       const step = Math.min(length, 0.15 * (1 - round / ROUNDS)) / length;
       x[at] += right * step; y[at] += up * step;
     }
   }
+  if (still) [x, y].forEach((all, axis) => all.forEach((value, at) => { all[at] = Math.max(sides[axis][0], Math.min(sides[axis][1], value)); }));
   return { x, y };
 }
 
