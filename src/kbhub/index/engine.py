@@ -431,6 +431,11 @@ class Index(ABC):
         with self.sound():
             return list(map(document_of, rows))
 
+    def latest(self, limit: int) -> list[DocumentRow]:
+        """Return the documents changed last: by their own date, else that of their last commit, else their mtime."""
+        moment = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
+        return self._documents(f"true ORDER BY {moment} DESC, path LIMIT ?", limit)
+
     def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
         """Count the documents per docid prefix."""
         # Not a join: without statistics, PostgreSQL would look at every document once per prefix.

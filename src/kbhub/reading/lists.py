@@ -225,7 +225,7 @@ def _listed(base: Base, row: DocumentRow, docid: str, bases: Sequence[Base], eve
         base=base.id,
         path=row.path,
         title=row.title,
-        date=_date(row),
+        date=date_of(row),
         tags=row.tags,
         kind=row.kind,
         size=row.size,
@@ -233,7 +233,7 @@ def _listed(base: Base, row: DocumentRow, docid: str, bases: Sequence[Base], eve
     )
 
 
-def _date(row: DocumentRow) -> str | None:
+def date_of(row: DocumentRow) -> str | None:
     """Return a document's own date, else that of its last commit, else of its mtime."""
     stored = row.committed if row.dated is None else row.dated
     moment = abs(row.mtime_ns) / 1e9 if stored is None else stored

@@ -108,7 +108,7 @@ def documents_page(request: Request) -> Response:
             "documents.html",
             title="Documents",
             base=None,
-            bases=counted_bases(site, list_documents(site.hub).documents),
+            bases=counted_bases(site),
             entries=(),
         )
     (base,) = site.hub.select([name])
@@ -190,10 +190,12 @@ def read_address(ref: str) -> str:
     return f"/read?{urlencode({'ref': ref})}"
 
 
-def counted_bases(site: Site, listed: Sequence[Listed]) -> list[Entry]:
+def counted_bases(site: Site) -> list[Entry]:
     """Return the active bases with how many documents they have."""
-    counts = Counter(one.base for one in listed)
-    return [Entry(base.id, f"/documents?{urlencode({'base': base.id})}", counts[base.id]) for base in site.bases()]
+    counts = dict(site.each(lambda base, index: (base.id, index.counts()[0])))
+    return [
+        Entry(base.id, f"/documents?{urlencode({'base': base.id})}", counts.get(base.id, 0)) for base in site.bases()
+    ]
 
 
 def places(request: Request) -> Response:

@@ -20,26 +20,27 @@ from starlette.responses import RedirectResponse, StreamingResponse
 
 from kbhub.answers.answer import Answer, Source
 from kbhub.answers.question import answer_without_client, prepare
-from kbhub.errors import IndexUnavailable, KbhubError, UsageError
-from kbhub.index.catalogue import tags_of, values_of
+from kbhub.errors import KbhubError, QueryLogUnavailable, UsageError
+from kbhub.hub import Hub
+from kbhub.index.catalogue import tag_counts, tags_of, values_of
 from kbhub.index.query.parser import FILTER
-from kbhub.reading.lists import list_documents
+from kbhub.index.references import ref_of
+from kbhub.index.side_files import QueryLog
+from kbhub.reading.lists import date_of
 from kbhub.render.html import answer_html, rendered
 from kbhub.render.search import answer_notes
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import search
-from kbhub.types import Hit, Query, SearchResult
+from kbhub.types import Base, Hit, Query, SearchResult
 from kbhub.ui.documents import counted_bases, read_address
 from kbhub.ui.site import Site, number_of, site_of
-from kbhub.usage.log import USER, log_of, record
+from kbhub.usage.log import USER, log_path, record
 from kbhub.usage.reports import show_log
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from kbhub.index.engine import Index
 
 PAGE = 20
 """Hits of a page."""
@@ -117,25 +118,30 @@ def search_page(request: Request) -> Response:
 
 def _saved(site: Site) -> list[str]:
     """Return the addresses of the saved searches of this project."""
-    return [key.removeprefix(SAVED) for key in log_of(site.hub).noted(SAVED)]
+    with suppress(QueryLogUnavailable):
+        return [key.removeprefix(SAVED) for key in QueryLog(log_path(site.hub)).noted(SAVED)]
+    return []
 
 
 async def save(request: Request) -> Response:
     """Save the search of this address, or save it no longer, and show it or where to start."""
     asked, form = query_of(request, limit=FACETED), await request.form()
-    log, key = log_of(site_of(request).hub), f"{SAVED}{address_of(asked)}"
-    if form.get("saved"):
-        await anyio.to_thread.run_sync(log.note, key, time.time())
-    else:
-        await anyio.to_thread.run_sync(log.forget, key)
+    await anyio.to_thread.run_sync(_save, site_of(request).hub, address_of(asked), bool(form.get("saved")))
     return RedirectResponse("/" if form.get("start") else address_of(asked), 303)
+
+
+def _save(hub: Hub, address: str, saved: bool) -> None:
+    log, key = QueryLog(log_path(hub)), f"{SAVED}{address}"
+    log.note(key, hub.options.clock()) if saved else log.forget(key)
 
 
 def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
     """Show what was asked and changed last, tags and bases; for a question, the place of its answer."""
-    listed = () if asked.text.strip() else list_documents(site.hub).documents
-    queries = () if asked.text.strip() else show_log(site.hub, LOGGED).queries
-    dated = sorted((one for one in listed if one.date), key=lambda one: one.date or "", reverse=True)
+    empty, tags, changed = not asked.text.strip(), Counter[str](), list[tuple[str, str, str]]()
+    queries = show_log(site.hub, LOGGED).queries if empty else ()
+    for base, counts, rows in site.each(lambda *of: (of[0], tag_counts(of[1]), of[1].latest(STARTED))) if empty else ():
+        tags.update(counts)
+        changed += [(date_of(row) or "", ref_of(base, row.path, site.bases()), row.title) for row in rows]
     return site.page(
         request,
         "search.html",
@@ -147,10 +153,10 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
         recent=list({query.text: query for query in reversed(queries) if query.client == USER}.values())[
             : -STARTED - 1 : -1
         ],
-        saved=[(parse_qs(address[2:])["q"][0], address) for address in ([] if asked.text.strip() else _saved(site))],
-        changed=dated[:STARTED],
-        tags=Counter(tag for one in listed for tag in one.tags).most_common(SHOWN_TAGS * 2),
-        counted_bases=counted_bases(site, listed),
+        saved=[(parse_qs(address[2:])["q"][0], address) for address in (_saved(site) if empty else ())],
+        changed=sorted(changed, key=lambda one: one[0], reverse=True)[:STARTED],
+        tags=tags.most_common(SHOWN_TAGS * 2),
+        counted_bases=counted_bases(site) if empty else (),
         examples=EXAMPLES,
     )
 
@@ -227,22 +233,17 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
 
 
 def _tags(site: Site, hits: Sequence[Hit]) -> Iterable[tuple[str, ...]]:
-    for index, paths in _indexes(site, hits):
-        yield from tags_of(index, paths).values()
+    for found in site.each(lambda base, index: tags_of(index, _paths(hits, base)), {hit.base for hit in hits}):
+        yield from found.values()
 
 
 def _values(site: Site, hits: Sequence[Hit], key: str) -> Iterable[str]:
-    for index, paths in _indexes(site, hits):
-        yield from values_of(index, paths, key)
+    for found in site.each(lambda base, index: values_of(index, _paths(hits, base), key), {hit.base for hit in hits}):
+        yield from found
 
 
-def _indexes(site: Site, hits: Sequence[Hit]) -> Iterable[tuple[Index, list[str]]]:
-    """Yield the indexes with hits, and their paths."""
-    for base in site.bases():
-        if paths := [hit.path for hit in hits if hit.base == base.id]:
-            index = site.hub.index(base)
-            with suppress(IndexUnavailable), index.snapshot():
-                yield index, paths
+def _paths(hits: Sequence[Hit], base: Base) -> list[str]:
+    return [hit.path for hit in hits if hit.base == base.id]
 
 
 def ask_page(request: Request) -> Response:

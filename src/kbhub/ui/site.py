@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import HTMLResponse
 
 from kbhub import __version__
 from kbhub.editing.audit import audit, fix
 from kbhub.editing.findings import AuditReport
-from kbhub.errors import KbhubError, WriteRefused
+from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, WriteRefused
 from kbhub.hub import Hub
 from kbhub.reading.lists import Listed, list_documents
 from kbhub.render.html import environment, rendered
@@ -24,6 +25,10 @@ from kbhub.usage.gaps import maintain
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+    from kbhub.index.engine import Index
+
+T = TypeVar("T")
 
 FINDINGS = 100
 """Findings of the audit that are shown."""
@@ -152,6 +157,13 @@ class Site:
             return self.hub.discovery().bases
         except KbhubError:
             return ()
+
+    def each(self, read: Callable[[Base, Index], T], names: Container[str] | None = None) -> Iterator[T]:
+        """Yield what is read of the index of each active base, or each of some, that can be read."""
+        for base in self.bases():
+            if names is None or base.id in names:
+                with suppress(BaseUnavailable, IndexUnavailable), (index := self.hub.index(base)).snapshot():
+                    yield read(base, index)
 
     def listed(self) -> tuple[Listed, ...]:
         """Return all documents as of a moment ago, for what is typed letter by letter."""
