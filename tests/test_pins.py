@@ -92,16 +92,6 @@ def test_requirements_are_complete():
     assert len(seen) > 50
 
 
-def test_the_page_counts_the_cost_of_what_kbhub_needs():
-    """A dependency that is gone is gone there, too."""
-    page = (ROOT / "docs/explanation/decisions.md").read_text("utf-8")
-    section = page.partition("## What each dependency costs")[2].partition("\n## ")[0]
-
-    counted = set(re.findall(r"`([a-z0-9-]+)`\s[(|] ?\.?\d", section))
-    assert counted
-    assert counted <= {one.name for one in named(PROJECT["project"]["dependencies"])}
-
-
 def forged(name, package, folder):
     """Write a file of pins in which the hashes of one package are wrong."""
     lines = (ROOT / name).read_text("utf-8").split("\n")
