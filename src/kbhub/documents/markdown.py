@@ -294,9 +294,12 @@ def heading_text(text: str) -> str:
     text = _ATTRIBUTES.sub("", text[: 2 * MAX_HEADING_CHARS])
     if "<!--" in text:
         text = _COMMENT.sub("", text).strip() or _COMMENT.sub(r"\1", text)
-    if not text.isalnum():
-        text = _INLINE.sub(_unmarked, text)
-    return " ".join(text.split())[:MAX_HEADING_CHARS]
+    return " ".join(unmarked(text).split())[:MAX_HEADING_CHARS]
+
+
+def unmarked(text: str) -> str:
+    """Return Markdown of a line without the markup of code, strong emphasis, links and HTML."""
+    return text if text.isalnum() else _INLINE.sub(_unmarked, text)
 
 
 def _unmarked(match: re.Match[str]) -> str:

@@ -23,7 +23,7 @@ from kbhub.answers.extractive import nearness, plain
 from kbhub.answers.sentences import units
 from kbhub.documents.filters import Filters, too_large
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import decode
+from kbhub.documents.markdown import decode, unmarked
 from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.documents.sources.source import IsolatedParser, read_source
@@ -314,8 +314,9 @@ def _skeleton(document: Document, path: str, name: str, related: Mapping[str, st
     if headings:
         items = [f"{'  ' * levels.index(one.level)}- {_literal(one.text)}" for one in headings[:OUTLINE]]
         parts += ["## Outline", f"The parts of {file}:{mark}", "\n".join(items)]
+    shown = unmarked if is_markdown(path) else str
     if chosen := _extracts(document, embedder):
-        parts += ["## Extracts", *(f"> {_literal(text, 2 * LONGEST)} ({place}){mark}" for text, place in chosen)]
+        parts += ["## Extracts", *(f"> {_literal(shown(text), 2 * LONGEST)} ({place}){mark}" for text, place in chosen)]
     if related:
         parts += ["## Related", "\n".join(entry(title, f"/{page}") for page, title in related.items())]
     return "\n\n".join([*parts, f"{mark}: [{file}](/{as_destination(path)})\n"])
