@@ -1,8 +1,9 @@
 """The page of `kbhub ui` in numbers: `python benchmarks/ui.py VAULT… [options]`.
 
 Indexes the vaults as one base, serves the page, and measures: the time of the server per search page beside that of the
-search alone, the first paint in a real browser on the loopback, the weight of each page, and how fluently the graph
-moves. Needs the dev group, and Chromium for what a browser shows (`--no-browser` leaves that out).
+search alone, in a real browser on the loopback the first paint and the time from a key to its hits, the weight of each
+page, and how fluently the graph moves. Needs the dev group, and Chromium for what a browser shows (`--no-browser` leaves
+that out).
 """
 
 from __future__ import annotations
@@ -39,6 +40,15 @@ PAINT = """new Promise(done => new PerformanceObserver(list => list.getEntries()
   entry => entry.name === "first-contentful-paint" && done(entry.startTime)
 )).observe({type: "paint", buffered: true}))"""
 
+TYPED = """() => {
+  let pressed = 0; const field = document.querySelector("#q"); window.shown = null;
+  field.addEventListener("keydown", () => { pressed = performance.now(); window.shown = null; });
+  document.addEventListener("htmx:afterSettle", ({target}) => target.id === "results" && requestAnimationFrame(() => {
+    window.shown = {q: new URLSearchParams(location.search).get("q"), took: performance.now() - pressed};
+  }));
+}"""
+"""Takes the time from a key to its hits on the screen, with the 60 ms that the page waits for another."""
+
 MOVING = """ms => new Promise(done => {
   const times = []; const start = performance.now(); const place = document.querySelector("#graph canvas:last-of-type");
   const box = place.getBoundingClientRect(); let at = 0;
@@ -61,8 +71,9 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="kbhub-ui-"))
     try:
         base = folder / "all"
+        base.mkdir()
         for vault in arguments.vaults:
-            shutil.copytree(unpack(vault, folder), base / vault.name.split(".")[0])
+            shutil.copytree(unpack(vault, folder), base / f"{vault.name.split('.')[0]}{len(os.listdir(base))}")
         home = folder / "home"
         home.mkdir()
         config = {"bases": {"all": str(base)}, "repos": {"*": ["all"]}, "search": {"secondLook": False}}
@@ -127,7 +138,7 @@ def measure_server(hub: Hub, address: str, cookie: str, rounds: int) -> None:
         search(hub, Query(text=text, limit=60, explain=True))
         alone.append(time.perf_counter() - began)
     shown("the search of 60 hits alone", alone[len(QUESTIONS) :])
-    for path in PAGES[2:]:
+    for path in ("/", *PAGES[2:]):
         got(address, path, cookie)
         shown(path, [got(address, path, cookie)[2] for _ in range(rounds)])
 
@@ -164,6 +175,15 @@ def look(address: str, rounds: int) -> None:
             page.goto(f"{origin}/?q={quote(text)}")
             paints.append(page.evaluate(PAINT) / 1000)
         shown("first paint of a search page", paints)
+        page.goto(f"{origin}/")
+        page.evaluate(TYPED)
+        keys = []
+        for text in QUESTIONS:
+            page.locator("#q").fill(text[:-1])
+            page.locator("#q").press(text[-1])
+            page.wait_for_function("q => window.shown?.q === q", arg=text)
+            keys.append(page.evaluate("window.shown.took") / 1000)
+        shown("from a key to its hits", keys)
         began = time.perf_counter()
         page.goto(f"{origin}/graph")
         page.locator("#graph[data-drawn]").wait_for(timeout=60_000)

@@ -93,7 +93,7 @@ def test_hits_are_walked_with_arrows_from_the_field(shared_tab):
     page = shared_tab.go("/")
     page.keyboard.type("rollback deploy")
     expect(page.locator(".hit").nth(1)).to_be_visible()
-    with page.expect_navigation():
+    with page.expect_event("load"):
         page.keyboard.press("Enter")
     for key, current in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
         page.keyboard.press(key)
@@ -489,8 +489,8 @@ def test_opening_is_noted_as_typing_is_not(project, tab):
     page = tab.tab
     page.locator("#q").press_sequentially("rollback")
     expect(page.locator(".hit").first).to_be_visible()
-    page.locator("#q").press("Enter")
-    page.wait_for_load_state()
+    with page.expect_event("load"):
+        page.locator("#q").press("Enter")
     page.locator(".hit h2 a").first.click()
     tab.go("/gaps")
     cells = page.locator("section tbody tr")

@@ -45,7 +45,11 @@ function begin() {
   const first = document.querySelector(".hit");
   if (first && document.querySelector("#preview").checkVisibility() && !document.querySelector(".current")) choose(first);
 }
-document.addEventListener("DOMContentLoaded", begin);
+document.addEventListener("DOMContentLoaded", () => {
+  begin();
+  const field = document.querySelector("#q"); // what is typed before htmx listens
+  if (field && field.value !== field.defaultValue) field.dispatchEvent(new Event("input", { bubbles: true }));
+});
 document.addEventListener("htmx:afterSettle", (event) => event.target.id === "results" && begin());
 
 // A question is answered when it is sent, not while it is typed.
