@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import sys
+import tarfile
+import zipfile
 
 import pytest
 
@@ -184,8 +188,13 @@ def test_what_cannot_be_taken_is_one_sentence(environment):
     assert "kiln 9 was asked for, and the machine has 2.0" in refusal("python:kiln==9")
     assert "No nosuch on this machine" in refusal("nosuch")
     assert "has no documentation" in refusal("bare")
-    for name in ("../bare", "a//b", "", "/etc", "x y", "-r"):
+    for name in ("a//b", "", "x y", "-r"):
         assert "is no package" in refusal(name)
+    assert "There is no file or folder" in refusal("../bare")
+    environment.write("torn.zip", b"PK\x05\x06" + b"\0" * 18 + b"x")
+    assert "has no documentation" in refusal("./torn.zip")
+    environment.write("torn.tgz", gzip.compress(b"kiln/README.md" + b"\0" * 2000)[:-9])
+    assert "torn.tgz cannot be read: it is no archive and no text." in refusal("./torn.tgz")
     lock(environment, kiln="3.0")
     assert "uv.lock pins kiln 3.0, and the machine has 2.0" in refusal("python:kiln")
     assert add_package(environment.hub(), "kiln==2.0").lock is None
@@ -216,3 +225,54 @@ def test_a_clone_cannot_have_other_folders_copied(environment):
         add_package(environment.hub(), "leak")
     assert refs(environment, "diary of wombats") == []
     assert json.loads((environment.home / ".kbhub.json").read_text())["bases"].keys() == {"kiln-docs"}
+
+
+def packed(kind, folder, files):
+    """Write an archive of files; for `None` as text, the entry is a link."""
+    path = folder / f"kiln-3.1.{kind}"
+    folder.mkdir(exist_ok=True)
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, text in files.items():
+                archive.writestr(name, text or "")
+        return path
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text or "")
+            if text is None:
+                entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/hosts"
+            archive.addfile(entry, io.BytesIO((text or "").encode()))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_an_archive_that_the_user_names_is_documentation(environment, kind):
+    files = {
+        "kiln/docs/cones.md": "# Cones\n\nCones melt at ten.\n", "kiln/README": "Fires clay.\n", "kiln/a.py": "x = 1\n",
+        "kiln/tests/t.md": "Cones in tests.\n", "../../up.md": "Cones above.\n", "/top.md": "Cones at the top.\n",
+        "kiln/link.md": None,
+    }  # fmt: skip
+    archive = packed(kind, environment.home / "files", files)
+    package = add_package(environment.hub(), f"~/files/{archive.name}")
+
+    assert (package.id, package.version, package.files) == ("kiln-docs", "3.1", 2)
+    made = [path.relative_to(package.path).as_posix() for path in sorted(package.path.rglob("*.md"))]
+    assert made == ["kiln-3.1/kiln/README.md", "kiln-3.1/kiln/docs/cones.md"]
+    assert refs(environment, "cones melt") == ["kiln-docs@kiln-3.1/kiln/docs/cones.md"]
+
+    packed(kind, archive.parent, {"kiln/docs/new.md": "# Glaze\n\nGlaze shines.\n"})
+    os.utime(archive, (0, 0))
+    assert refs(environment, "glaze shines") == ["kiln-docs@kiln-3.1/kiln/docs/new.md"]
+    archive.unlink()
+    assert refs(environment, "glaze shines") == ["kiln-docs@kiln-3.1/kiln/docs/new.md"]
+
+
+def test_a_file_or_a_folder_that_the_user_names_is_documentation(environment):
+    environment.write("notes/oven@2.0/guide/heat.rst", "Heat\n====\n\nIt preheats.\n")
+    environment.write("llms-full.txt", "# Stove\n\nIt simmers.\n")
+    folder, file = (add_package(environment.hub(), name) for name in ("./notes/oven@2.0", "./llms-full.txt"))
+
+    assert (folder.id, folder.version, file.id, file.version) == ("oven-docs", "2.0", "llms-full-docs", "")
+    assert refs(environment, "it preheats") == ["oven-docs@oven-2.0/guide/heat.rst"]
+    assert refs(environment, "it simmers") == ["llms-full-docs@llms-full/llms-full.md"]

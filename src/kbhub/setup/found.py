@@ -26,7 +26,7 @@ from kbhub.setup.bases import activated, config_file, edit_config, portable
 from kbhub.setup.clients import Machine, this_platform
 from kbhub.sync.packages import Package, copy_documentation
 from kbhub.workspace.config import directory_identity, folder_of
-from kbhub.workspace.files import SESSIONS, private_directory
+from kbhub.workspace.files import SESSIONS, expand, private_directory, real_path
 from kbhub.workspace.jsonc import set_value
 from kbhub.workspace.settings import GlobalConfig
 
@@ -206,6 +206,8 @@ def add_package(hub: Hub, text: str) -> PackageBase:
     Raises `UsageError` if the package, its version or its documentation is not on this machine.
     """
     project, path, home = project_of(hub), config_file(hub), hub.options.home
+    if text.startswith((".", "/", "~")) or Path(text).is_absolute():
+        text = str(real_path(expand(text, home, hub.options.cwd)))
     package = Package.parsed(text)
     folder, one, pin, files = copy_documentation(hub.data, project, text, hub.options.env, home)
     wanted, names = f"{_UNFIT.sub('-', package.name).strip('-')}-docs", list[str]()

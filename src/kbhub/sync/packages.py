@@ -1,8 +1,9 @@
 """Documentation of the libraries that a project uses, in the versions that its lock files pin, as far as it is on disk.
 
 Sources: the environment of Python (docstrings, the description, shipped text), `node_modules`, the module cache of Go,
-the registry of Cargo, `/usr/share/doc`. Nothing is imported or run. The text is copied to a folder in kbhub's data
-directory, one for each project and package, and copied anew when a lock file pins another version.
+the registry of Cargo, `/usr/share/doc`, and what the user names: a folder, an archive, an `llms.txt`. Nothing is
+imported or run. The text is copied to a folder in kbhub's data directory, one for each project and package, and copied
+anew when a lock file pins another version.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import lzma
 import os
 import re
 import shutil
+import tarfile
 import tomllib
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.parser import BytesHeaderParser
@@ -38,6 +43,15 @@ SKIPPED = frozenset(
 FILE_BYTES, ALL_BYTES, FILES = 4 << 20, 64 << 20, 3000
 """Limits of a file, of a package and of its number of files; what exceeds them is left out."""
 
+ARCHIVE_BYTES = 1 << 30
+"""How far an archive is unpacked."""
+
+_UNREADABLE = (EOFError, RuntimeError, ValueError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+"""What reading a damaged or an encrypted archive raises."""
+
+_VERSIONED = re.compile(r"(.+?)(?:[-@_]v?(\d[\w.+-]*?))?(?:\.(?:zip|whl|crate|tgz|tar(?:\.\w+)?|txt|md))?")
+"""Name and version in the name of a folder, an archive or a file."""
+
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "requirements.txt", "package-lock.json", "go.mod", "Cargo.lock")
 
 ECOSYSTEMS = {"uv.lock": "python", "poetry.lock": "python", "pdm.lock": "python", "requirements.txt": "python",
@@ -56,7 +70,9 @@ class Package:
 
     @classmethod
     def parsed(cls, text: str) -> Package:
-        """Parse `NAME`, `NAME==VERSION` or `NAME@VERSION`, with `node:` or the like before it."""
+        """Parse `NAME`, `NAME==VERSION` or `NAME@VERSION`, with `node:` or the like before it, or an absolute path."""
+        if Path(text).is_absolute() and (match := _VERSIONED.fullmatch(Path(text).name)):
+            return cls(match[1], "named", match[2])
         match = _NAME.fullmatch(text)
         if match is None or ".." in text or "//" in text:
             raise UsageError(f"{text!r} is no package. Write NAME or NAME==VERSION; `node:NAME` says where to look.")
@@ -185,7 +201,10 @@ def choose(project: Path, package: Package, env: Mapping[str, str], home: Path) 
 
 def documentation(one: Installed, name: str) -> dict[str, str]:
     """Return the documentation of a package: path → text."""
-    texts = _python(one.folder, name, one.version) if one.ecosystem == "python" else _files(one.folder)
+    if one.ecosystem == "python":
+        texts = _python(one.folder, name, one.version)
+    else:
+        texts = _files(one.folder) if one.folder.is_dir() else _archived(one.folder)
     kept, left = dict[str, str](), ALL_BYTES
     for path, text in texts:
         if ".." in (parts := Path(path).parts) or Path(path).is_absolute() or not parts:
@@ -195,17 +214,46 @@ def documentation(one: Installed, name: str) -> dict[str, str]:
     return kept
 
 
+def _archived(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the documentation in an archive, or a text; what an archive says of sizes is not believed."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if name := _kept_as(entry.filename):
+                    with archive.open(entry) as file:
+                        yield name, file.read(FILE_BYTES).decode("utf-8", "replace")
+    elif tarfile.is_tarfile(path):
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.offset_data > ARCHIVE_BYTES:
+                    return
+                if member.isreg() and (name := _kept_as(member.name)) and (content := archive.extractfile(member)):
+                    yield name, content.read(FILE_BYTES).decode("utf-8", "replace")
+    elif not path.name.lower().endswith((*SUFFIXES, ".txt")):
+        raise ValueError("it is no archive and no text")
+    else:
+        yield f"{path.stem}.md", read_regular(path, FILE_BYTES).decode("utf-8", "replace")
+
+
+def _kept_as(path: str) -> str | None:
+    """Return the path that a file's text is kept as, or None if it is no documentation."""
+    *folders, name = path.split("/")
+    if SKIPPED & {folder.lower() for folder in folders}:
+        return None
+    if not (name.lower().endswith(SUFFIXES) or PLAIN_NAMES.fullmatch(name)):
+        return None
+    return path if Path(name).suffix else f"{path}.md"
+
+
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the files of a package that are documentation; no link is followed."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(one for one in folders if one.lower() not in SKIPPED and not one.startswith("."))
         for name in sorted(names):
             path = Path(place) / name
-            if name.lower().endswith(SUFFIXES) or PLAIN_NAMES.fullmatch(name):
+            if kept := _kept_as(path.relative_to(folder).as_posix()):
                 with suppress(OSError):
-                    inside = path.relative_to(folder)
-                    text = read_regular(path, FILE_BYTES, follow=False).decode("utf-8", "replace")
-                    yield (f"{inside}.md" if not path.suffix else str(inside)), text
+                    yield kept, read_regular(path, FILE_BYTES, follow=False).decode("utf-8", "replace")
 
 
 def _python(metadata: Path, name: str, version: str) -> Iterator[tuple[str, str]]:
@@ -280,9 +328,17 @@ def copy_documentation(
     A copy of another version is taken away only when the new one is complete.
     """
     package = Package.parsed(asked)
-    locks = _states(project)
-    one, pin = choose(project, package, env, home)
-    texts = documentation(one, package.name)
+    named = package.ecosystem == "named"
+    locks = _states(project, asked if named else None)
+    if named and not locks:
+        raise UsageError(f"There is no file or folder {asked}.")
+    one, pin = Installed("named", package.version or "", Path(asked)), None
+    if not named:
+        one, pin = choose(project, package, env, home)
+    try:
+        texts = documentation(one, package.name)
+    except (*_UNREADABLE, OSError) as error:
+        raise UsageError(f"{asked} cannot be read: {error}.") from error
     if not texts:
         raise UsageError(f"{package.name} {one.version} has no documentation in {one.folder}.")
     folder = place_of(data, project, package)
@@ -302,10 +358,10 @@ def copy_documentation(
     return folder, one, pin, len(texts)
 
 
-def _states(project: Path) -> dict[str, list[int]]:
-    """Return what tells whether a lock file has changed."""
+def _states(project: Path, named: str | None) -> dict[str, list[int]]:
+    """Return what tells whether a lock file, or what the user named, has changed."""
     states = {}
-    for lock in LOCKS:
+    for lock in (named,) if named else LOCKS:
         with suppress(OSError):
             found = (project / lock).stat()
             states[lock] = [found.st_mtime_ns, found.st_size]
@@ -316,5 +372,6 @@ def refresh(data: Path, folder: Path, env: Mapping[str, str], home: Path) -> Non
     """Copy documentation anew if a lock file has changed; a pinned version that is not there yet waits for its turn."""
     with suppress(OSError, ValueError, KeyError, TypeError, KbhubError):
         made: dict[str, Any] = json.loads(folder.with_suffix(folder.suffix + ".json").read_text("utf-8"))
-        if made["locks"] != _states(project := Path(made["project"])):
-            copy_documentation(data, project, made["package"], env, home)
+        named = asked if Path(asked := made["package"]).is_absolute() else None
+        if made["locks"] != _states(project := Path(made["project"]), named):
+            copy_documentation(data, project, asked, env, home)
