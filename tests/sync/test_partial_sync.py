@@ -303,10 +303,13 @@ def test_kept_texts_are_compared_whole(tmp_path):
     twice = Twice(tmp_path, keep_deleted=("*",))
     limits = replace(LIMITS, kept=tmp_path / "kept")
     (twice.base.path / "a.md").write_text("# A\n")
+    sync_base(twice.base, twice.told.path, EMBEDDER, limits)
     twice.looks.compare(twice.base, twice.told, limits)
 
     frame = twice.looks.last[twice.told.path].frame
     assert frame is not None
+    forgetful = twice.base.model_copy(update={"keep_deleted": ()})
+    assert compare_some(forgetful, twice.told, ["a.md"], frame, limits) is not None
     assert compare_some(twice.base, twice.told, ["a.md"], frame, limits) is None
 
 
