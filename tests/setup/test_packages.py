@@ -190,7 +190,8 @@ def test_what_cannot_be_taken_is_one_sentence(environment):
     assert "has no documentation" in refusal("bare")
     for name in ("a//b", "", "x y", "-r"):
         assert "is no package" in refusal(name)
-    assert "There is no file or folder" in refusal("../bare")
+    assert "There is no file" in refusal("../bare")
+    assert "`kbhub base add` adds a folder" in refusal("./node_modules")
     environment.write("torn.zip", b"PK\x05\x06" + b"\0" * 18 + b"x")
     assert "has no documentation" in refusal("./torn.zip")
     environment.write("torn.tgz", gzip.compress(b"kiln/README.md" + b"\0" * 2000)[:-9])
@@ -251,7 +252,7 @@ def test_an_archive_that_the_user_names_is_documentation(environment, kind):
     files = {
         "kiln/docs/cones.md": "# Cones\n\nCones melt at ten.\n", "kiln/README": "Fires clay.\n", "kiln/a.py": "x = 1\n",
         "kiln/tests/t.md": "Cones in tests.\n", "../../up.md": "Cones above.\n", "/top.md": "Cones at the top.\n",
-        "kiln/link.md": None,
+        "kiln/link.md": None, "kiln/docs/cones.md/below.md": "Cones below.\n", f"kiln/{'n' * 300}.md": "Cones, long.\n",
     }  # fmt: skip
     archive = packed(kind, environment.home / "files", files)
     package = add_package(environment.hub(), f"~/files/{archive.name}")
@@ -268,11 +269,9 @@ def test_an_archive_that_the_user_names_is_documentation(environment, kind):
     assert refs(environment, "glaze shines") == ["kiln-docs@kiln-3.1/kiln/docs/new.md"]
 
 
-def test_a_file_or_a_folder_that_the_user_names_is_documentation(environment):
-    environment.write("notes/oven@2.0/guide/heat.rst", "Heat\n====\n\nIt preheats.\n")
+def test_a_file_that_the_user_names_is_documentation(environment):
     environment.write("llms-full.txt", "# Stove\n\nIt simmers.\n")
-    folder, file = (add_package(environment.hub(), name) for name in ("./notes/oven@2.0", "./llms-full.txt"))
+    file = add_package(environment.hub(), "./llms-full.txt")
 
-    assert (folder.id, folder.version, file.id, file.version) == ("oven-docs", "2.0", "llms-full-docs", "")
-    assert refs(environment, "it preheats") == ["oven-docs@oven-2.0/guide/heat.rst"]
+    assert (file.id, file.version) == ("llms-full-docs", "")
     assert refs(environment, "it simmers") == ["llms-full-docs@llms-full/llms-full.md"]

@@ -1,7 +1,7 @@
 """Documentation of the libraries that a project uses, in the versions that its lock files pin, as far as it is on disk.
 
 Sources: the environment of Python (docstrings, the description, shipped text), `node_modules`, the module cache of Go,
-the registry of Cargo, `/usr/share/doc`, and what the user names: a folder, an archive, an `llms.txt`. Nothing is
+the registry of Cargo, `/usr/share/doc`, and what the user names: an archive, an `llms.txt`. Nothing is
 imported or run. The text is copied to a folder in kbhub's data directory, one for each project and package, and copied
 anew when a lock file pins another version.
 """
@@ -330,8 +330,9 @@ def copy_documentation(
     package = Package.parsed(asked)
     named = package.ecosystem == "named"
     locks = _states(project, asked if named else None)
-    if named and not locks:
-        raise UsageError(f"There is no file or folder {asked}.")
+    if named and not Path(asked).is_file():
+        remedy = "; `kbhub base add` adds a folder, which is searched where it is" if Path(asked).is_dir() else ""
+        raise UsageError(f"There is no file {asked}{remedy}.")
     one, pin = Installed("named", package.version or "", Path(asked)), None
     if not named:
         one, pin = choose(project, package, env, home)
@@ -346,16 +347,21 @@ def copy_documentation(
         version = folder / re.sub(r"[^A-Za-z0-9._+-]", "-", f"{package.name}-{one.version}".strip("-@"))
         new = folder / f".{version.name}"
         shutil.rmtree(new, ignore_errors=True)
+        written = 0
         for path, text in texts.items():
-            (new / path).parent.mkdir(parents=True, exist_ok=True)
-            (new / path).write_text(text, "utf-8", errors="replace", newline="\n")
+            with suppress(OSError, ValueError):  # an archive may have any name
+                (new / path).parent.mkdir(parents=True, exist_ok=True)
+                (new / path).write_text(text, "utf-8", errors="replace", newline="\n")
+                written += 1
+        if not written:
+            raise UsageError(f"No file of {asked} can be written to {folder}.")
         for old in [*folder.iterdir()]:
             if old != new:
                 shutil.rmtree(old)
         new.rename(version)
         made = {"project": str(project), "package": asked, "locks": locks}
         write_atomically(folder.with_suffix(folder.suffix + ".json"), json.dumps(made))
-    return folder, one, pin, len(texts)
+    return folder, one, pin, written
 
 
 def _states(project: Path, named: str | None) -> dict[str, list[int]]:

@@ -85,7 +85,7 @@ def add(
         found: Instead, add what coding agents keep of this project, memories and logs of sessions,
             and of you: read-only, and active in this project only.
         docs: Instead, add the documentation of a library that this project uses, in the version that its lock
-            file pins, from what is installed; or that in a folder, an archive or a file, by its path.
+            file pins, from what is installed; or that in an archive or a file, by its path.
     """
     given = (path, id_, name, description) != (None,) * 4 or for_ or include or exclude or writable
     if sum(map(bool, (given, found, docs))) != 1 or not (found or docs or path):
