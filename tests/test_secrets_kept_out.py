@@ -8,7 +8,7 @@ import pytest
 from documents.secret_corpus import secrets
 from kbhub.documents.sources.source import read_source
 from kbhub.editing.audit import audit
-from kbhub.editing.completions import distil
+from kbhub.editing.chat_answers import distil
 from kbhub.errors import SecretFound
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories

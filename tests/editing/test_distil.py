@@ -8,7 +8,7 @@ import pytest
 
 from conftest import synced
 from kbhub.documents.markdown import parse_document
-from kbhub.editing.completions import distil, folder_name, model_name
+from kbhub.editing.chat_answers import distil, folder_name, model_name
 from kbhub.errors import BaseNotFound, UsageError, WriteRefused
 from kbhub.memory.changes import remember
 from kbhub.types import Query

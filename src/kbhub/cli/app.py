@@ -257,7 +257,7 @@ _GROUPS = {
     "admin": ("COMMAND", "Sync indexes, free space, stop the daemon."),
     "base": ("[COMMAND]", "Add, describe or trust bases, in ~/.kbhub.json.\n\nWithout a command, `list`."),
     "base context": ("[COMMAND]", "Describe what is where, for people and agents.\n\nWithout a command, `list`."),
-    "dev": ("COMMAND", "For scripts and the curious: schemas, the log."),
+    "dev": ("COMMAND", "For scripts and the curious: vectors, schemas, the log."),
     "doc": ("COMMAND", "Write, ingest, rename, delete or restore documents."),
     "dev log": (
         "[COMMAND]",

@@ -29,7 +29,7 @@ SHORT = {"c": "claude", "x": "codex", "g": "gemini"}
 """Letter → alias; `distil.models` maps aliases to models."""
 
 RELATED_WORDS = 100
-"""Words at the beginning of an answer that are used to search for related documents."""
+"""Words at the beginning of a text that are used to search for related documents."""
 
 RELATED = 3
 """Limit of related documents."""
@@ -147,19 +147,33 @@ def _related(hub: Hub, home: Base, text: str) -> tuple[tuple[str, ...], tuple[st
 
     Other bases and memories are excluded, since the base may be shared with people who must not see them.
     """
-    words = " ".join(text.split()[:RELATED_WORDS])
     freshen(hub)
-    result = search(hub, Query(text=words, bases=(home.id,), mode="semantic", limit=RELATED, explain=True))
-    if result.mode != "semantic":
+    found = similar(hub, home, text)
+    if found is None:
         return (), ("No related documents were added, because there are no vectors to compare.",)
-    least = SIMILARITY_OF.get(hub.config().settings.embedder.model or "", RELATED_SIMILARITY)
-    near = tuple(hit.path for hit in result.hits if _similarity(hit) >= least)
-    return near, tuple(_left_out(hub, home, result.hits[len(near) :], least, nothing=not near))
+    least = least_similarity(hub)
+    near = tuple(hit.path for hit, cosine in found if cosine >= least)
+    return near, tuple(_left_out(hub, home, found[len(near) :], least, nothing=not near))
 
 
-def _left_out(hub: Hub, home: Base, far: Sequence[Hit], least: float, *, nothing: bool) -> Iterator[str]:
+def similar(hub: Hub, base: Base, text: str, filters: str = "") -> list[tuple[Hit, float]] | None:
+    """Return the documents of a base nearest in meaning to the beginning of a text, with cosines; None if unknown."""
+    words = " ".join((*text.split()[:RELATED_WORDS], filters))
+    result = search(hub, Query(text=words, bases=(base.id,), mode="semantic", limit=RELATED, explain=True))
+    if result.mode != "semantic":
+        return None
+    signals = [(hit, hit.trace.signals if hit.trace else ()) for hit in result.hits]
+    return [(hit, max([one.value for one in some if one.name == "semantic"], default=0.0)) for hit, some in signals]
+
+
+def least_similarity(hub: Hub) -> float:
+    """Return the cosine from which a document is related, by the embedder in use."""
+    return SIMILARITY_OF.get(hub.config().settings.embedder.model or "", RELATED_SIMILARITY)
+
+
+def _left_out(hub: Hub, home: Base, far: Sequence[tuple[Hit, float]], least: float, *, nothing: bool) -> Iterator[str]:
     if far:
-        names = ", ".join(f"{hit.path} ({_similarity(hit):.2f})" for hit in far)
+        names = ", ".join(f"{hit.path} ({cosine:.2f})" for hit, cosine in far)
         yield f"Not added as related, because their similarity is below {least:.2f}: {names}."
     elif nothing:
         yield f"No document of {home.id} is similar enough in meaning to be added as related."
@@ -167,11 +181,6 @@ def _left_out(hub: Hub, home: Base, far: Sequence[Hit], least: float, *, nothing
     if others:
         names = ", ".join(others[:SHOWN_IDS]) + (", …" if len(others) > SHOWN_IDS else "")
         yield f"Only documents of {home.id} are added as related, not those of your other bases ({names})."
-
-
-def _similarity(hit: Hit) -> float:
-    signals = hit.trace.signals if hit.trace else ()
-    return max((signal.value for signal in signals if signal.name == "semantic"), default=0.0)
 
 
 def _title(text: str) -> str:

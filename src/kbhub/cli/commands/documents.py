@@ -22,7 +22,7 @@ from kbhub.cli.options import (
     standard_input,
 )
 from kbhub.editing import Deleted, Written
-from kbhub.editing.completions import distil as save_answer
+from kbhub.editing.chat_answers import distil as save_answer
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub

@@ -28,6 +28,7 @@ from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.documents.sources.source import IsolatedParser, read_source
 from kbhub.documents.walk import open_contained, scan
+from kbhub.editing.chat_answers import least_similarity, similar
 from kbhub.editing.documents import write_document
 from kbhub.editing.paths import check_writable, name_fault, refusing
 from kbhub.editing.renames import as_destination
@@ -40,10 +41,9 @@ from kbhub.hub import Hub
 from kbhub.index.catalogue import front_matter_of
 from kbhub.index.references import ref_of, short_hash
 from kbhub.models.embedding import Embedder
-from kbhub.search.search import search
 from kbhub.sync.comparison import writing
 from kbhub.sync.sync import Progress
-from kbhub.types import Base, Document, Query
+from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.formats import FORMATS, byte_limit, is_converted, is_markdown, kind_of, why_unreadable
@@ -51,10 +51,6 @@ from kbhub.workspace.project import PROJECT_ID
 
 MOST_SOURCES, CHANGED_LINES = 1_000, 20
 """Most files of one call, for somebody is to look through the pages, and most lines of a change that are shown."""
-
-RELATED, RELATED_SIMILARITY, QUERY_CHARACTERS = 3, 0.5, 700
-"""Most related pages, their least cosine to the beginning of a source, and characters of that, some 100 words. Of the
-three documents of 300 EIPs nearest to another, 96 in 100 are above it; to a text of another subject, 3 in 100."""
 
 EXTRACTS, OUTLINE, WEIGHED = 12, 40, 1_000
 """Most sentences, a screen of them; most headings, the deepest left out first; and most sentences that are compared."""
@@ -239,12 +235,9 @@ class _Intake:
 
     def _related(self, document: Document) -> Iterator[tuple[str, str]]:
         """Yield path and title of pages on the subject of a source."""
-        words = " ".join((document.title, *document.lines[document.body :]))[:QUERY_CHARACTERS]
-        text = re.sub(r"[^\w.]+", " ", words) + f" -path:{SOURCES}"
-        query = Query(text=text, bases=(self.base.id,), mode="semantic", limit=RELATED, explain=True)
-        for hit in search(self.hub, query).hits:
-            cosines = [one.value for one in hit.trace.signals if one.name == "semantic"] if hit.trace else []
-            if max(cosines, default=0.0) >= RELATED_SIMILARITY and not hit.path.endswith(RESERVED):
+        words = re.sub(r"[^\w.]+", " ", " ".join((document.title, *document.lines[document.body :][:WEIGHED])))
+        for hit, cosine in similar(self.hub, self.base, words, f"-path:{SOURCES}") or ():
+            if cosine >= least_similarity(self.hub) and not hit.path.endswith(RESERVED):
                 yield hit.path, hit.title
 
     def _keep(self, kept: str, data: bytes) -> tuple[str, ...]:
