@@ -126,7 +126,8 @@ def _saved(site: Site) -> list[str]:
 async def save(request: Request) -> Response:
     """Save the search of this address, or save it no longer, and show it or where to start."""
     asked, form = query_of(request, limit=FACETED), await request.form()
-    await anyio.to_thread.run_sync(_save, site_of(request).hub, address_of(asked), bool(form.get("saved")))
+    if asked.text.strip():
+        await anyio.to_thread.run_sync(_save, site_of(request).hub, address_of(asked), bool(form.get("saved")))
     return RedirectResponse("/" if form.get("start") else address_of(asked), 303)
 
 
