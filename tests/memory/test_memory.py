@@ -2,10 +2,10 @@
 
 import json
 import shutil
-import subprocess
 
 import pytest
 
+from conftest import make_repository
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.sqlite import index_path
 from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
@@ -15,6 +15,7 @@ from kbhub.memory.transfer import move
 from kbhub.search.memory_boost import SUPERSEDED_FACTOR
 from kbhub.types import Query
 from kbhub.workspace.memory_folders import memory_bases, project_folders
+from repositories import add_remote, commit
 
 VPN = "Releases need the VPN; without it the upload hangs."
 
@@ -52,9 +53,7 @@ def test_a_memory_is_a_readable_file_with_where_it_comes_from(environment, hub):
 
 
 def test_the_commit_that_was_checked_out_is_kept(environment, hub):
-    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(environment.project)]
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
-    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    head = commit(environment.project, 1_700_000_000)
 
     assert remember(hub, VPN).memory.commit == head
 
@@ -484,7 +483,7 @@ def test_memories_follow_a_folder_that_was_moved(environment, hub, tmp_path):
 
 def test_a_first_commit_or_an_origin_loses_no_memory_without_a_word(environment, hub):
     remember(hub, VPN)
-    subprocess.run(["git", "-C", environment.project, "remote", "add", "origin", "git@h.example:a/b"], check=True)
+    add_remote(environment.project, "git@h.example:a/b")
     hub.rediscover()
 
     listed = memories(hub)
@@ -498,8 +497,8 @@ def test_a_first_commit_or_an_origin_loses_no_memory_without_a_word(environment,
 def test_clones_share_memories_by_their_origin(environment, tmp_path):
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, address in zip(folders, ("git@h.example:a/b.git", "https://H.example/a/b"), strict=True):
-        subprocess.run(["git", "init", "-q", str(folder)], check=True)
-        subprocess.run(["git", "-C", str(folder), "remote", "add", "origin", address], check=True)
+        make_repository(folder)
+        add_remote(folder, address)
     remember(environment.hub(cwd=folders[0]), VPN)
 
     assert texts(memories(environment.hub(cwd=folders[1]))) == [VPN]

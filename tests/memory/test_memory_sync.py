@@ -4,11 +4,10 @@ import json
 import os
 import random
 import shutil
-import subprocess
 
 import pytest
 
-from conftest import make_environment
+from conftest import make_environment, make_repository
 from kbhub.errors import KbhubError, UsageError
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange
@@ -16,19 +15,13 @@ from kbhub.memory.files import FolderFiles, new_file, parse_memory
 from kbhub.memory.git_ref import Done, MemoryIndex, RemoteRef, Tree
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.versions import Gone, Version, merged, same
+from repositories import add_remote, commit, write_object
 
 REF = "refs/kbhub/memories"
 
 
-def git(folder, *arguments, data=None):
-    done = subprocess.run(
-        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        input=data,
-    )
-    return done.stdout.decode().strip()
+def refs(remote):
+    return {str(file.relative_to(remote)): file.read_text() for file in (remote / "refs").rglob("*") if file.is_file()}
 
 
 class Clock:
@@ -44,9 +37,10 @@ class Clock:
 class Shelf:
     """A ref that machines share in memory; git is tried where git is the point."""
 
-    remote, ref = "origin", REF
+    ref = REF
 
-    def __init__(self):
+    def __init__(self, remote):
+        self.remote = remote
         self.commits, self.head = {None: (None, Tree(MemoryIndex(version=1), {}, {}))}, None
 
     def fetched(self):
@@ -75,8 +69,7 @@ class Machine:
     def __init__(self, folder, remote):
         folder.mkdir()
         self.environment = make_environment(folder)
-        with (self.environment.project / ".git/config").open("a") as config:
-            config.write(f'[remote "origin"]\n\turl = {remote}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n')
+        add_remote(self.environment.project, remote)
         self.hub = self.environment.hub(clock=Clock())
 
     def folders(self):
@@ -105,9 +98,8 @@ class Machine:
 
 @pytest.fixture
 def remote(tmp_path):
-    folder = tmp_path / "remote.git"
-    git(tmp_path, "init", "-q", "--bare", str(folder))
-    return folder
+    make_repository(tmp_path / "remote")
+    return (tmp_path / "remote/.git").rename(tmp_path / "remote.git")
 
 
 @pytest.fixture
@@ -117,7 +109,7 @@ def over_git(tmp_path, remote):
 
 @pytest.fixture
 def shelf(monkeypatch):
-    shelf = Shelf()
+    shelf = Shelf("origin")
     monkeypatch.setattr("kbhub.memory.exchange.remote_ref", lambda *_: shelf)
     return shelf
 
@@ -134,8 +126,8 @@ def meet(one, other):
     return done
 
 
-def test_what_one_remembers_the_other_finds(over_git):
-    one, other = over_git
+def test_what_one_remembers_the_other_finds(two):
+    one, other = two
     kept = one.remember("Releases need the VPN.", tags=["deploy"])
 
     sent, taken = one.sync(), other.sync()
@@ -295,22 +287,27 @@ def test_an_edit_by_hand_counts_from_when_its_file_was_written(two):
     assert [memory.text for memory in memories(other.hub).memories] == ["The timeout is 90 s."]
 
 
-def test_a_new_remote_an_emptied_one_and_a_lost_folder_take_nothing_away(over_git, tmp_path, remote):
-    one, other = over_git
-    on_both(over_git)
+def test_a_new_remote_and_an_emptied_one_take_nothing_away(over_git, tmp_path, remote):
+    one, _ = over_git
+    make_repository(tmp_path / "second")
+    one.remember("The timeout is 30 s.")
+    one.sync()
     files = one.files()
-    git(remote, "update-ref", "-d", REF)
+    (remote / REF).unlink()
     assert (one.sync().here.deleted, one.files()) == (0, files)
 
-    git(tmp_path, "init", "-q", "--bare", "second.git")
-    git(one.environment.project, "remote", "add", "second", str(tmp_path / "second.git"))
+    add_remote(one.environment.project, tmp_path / "second", "second")
     assert one.sync(to="second").there.added == 1
     assert one.sync(to="origin").here.deleted == 0
     assert one.files() == files
 
+
+def test_a_lost_folder_takes_nothing_away(two):
+    one, other = two
+    on_both(two)
     shutil.rmtree(other.folder)
     other.hub.rediscover()
-    assert (other.sync().here.added, other.files()) == (1, files)
+    assert (other.sync().here.added, other.files()) == (1, one.files())
 
 
 def test_clones_of_a_machine_share_what_was_synced(two, tmp_path):
@@ -358,13 +355,14 @@ def test_a_credential_stays_where_it_is(two):
 
 def tree_of(remote, entries):
     """Make a commit of the ref from (mode, name, content); a content of None is a folder."""
-    empty = git(remote, "mktree", data=b"")
-    lines = []
-    for mode, name, content in entries:
-        oid = empty if content is None else git(remote, "hash-object", "-w", "--stdin", data=content.encode())
-        lines.append(f"{mode} {'tree' if content is None else 'blob'} {oid}\t{name}\0")
-    tree = git(remote, "mktree", "-z", data="".join(lines).encode("utf-8", "surrogateescape"))
-    git(remote, "update-ref", REF, git(remote, "commit-tree", "-m", "x", tree))
+    tree = b""
+    for mode, name, content in sorted(entries, key=lambda entry: entry[1].encode("utf-8", "surrogateescape")):
+        oid = write_object(remote, "tree" if content is None else "blob", (content or "").encode())
+        tree += f"{mode} {name}\0".encode("utf-8", "surrogateescape") + bytes.fromhex(oid)
+    who = "A <a@example.org> 1700000000 +0000"
+    text = f"tree {write_object(remote, 'tree', tree)}\nauthor {who}\ncommitter {who}\n\nx\n"
+    (remote / REF).parent.mkdir(exist_ok=True)
+    (remote / REF).write_text(write_object(remote, "commit", text.encode()) + "\n")
 
 
 NOTE = "---\nid: {}\n---\n\nA note.\n"
@@ -380,7 +378,7 @@ def test_what_kbhub_did_not_write_is_left_out(over_git, remote):
         [
             (file, "index.json", json.dumps(index)), (file, "good-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
             ("120000", "link-aaaaaaa1.md", "/etc/passwd"), ("100755", "run-aaaaaaa2.md", NOTE.format("aaaaaaa2")),
-            ("040000", "folder.md", None), (file, ".hidden.md", "x"), (file, "-option.md", "x"),
+            ("40000", "folder.md", None), (file, ".hidden.md", "x"), (file, "-option.md", "x"),
             (file, "two\nlines.md", "x"), (file, "script.py", "x"), (file, "large-aaaaaaa3.md", "x" * 200_000),
             (file, "binary-aaaaaaa4.md", "\x01\x02"), (file, "empty-aaaaaaa5.md", NOTE.format("aaaaaaa5")[:-8]),
             (file, "path-aaaaaaa6.md", NOTE.format("../../aaaaaaa6")),
@@ -405,12 +403,12 @@ def test_a_ref_of_something_else_is_not_touched(over_git, remote, entry):
     one, _ = over_git
     one.remember("Mine.")
     tree_of(remote, [("100644", *entry)])
-    before = git(remote, "rev-parse", REF)
+    before = refs(remote)
 
     with pytest.raises(KbhubError, match="Update kbhub"):
         one.sync()
 
-    assert (git(remote, "rev-parse", REF), len(one.files())) == (before, 1)
+    assert (refs(remote), len(one.files())) == (before, 1)
 
 
 def race(monkeypatch, owner, one, other, races):
@@ -488,12 +486,15 @@ def test_a_kill_in_the_middle_leaves_nothing_broken(two, monkeypatch):
 
 def test_no_hook_runs_and_nothing_else_is_pushed(over_git, remote, tmp_path):
     one, _ = over_git
-    git(one.environment.project, "commit", "-q", "--allow-empty", "-m", "x")
-    git(one.environment.project, "tag", "-a", "v1", "-m", "x")
-    git(one.environment.project, "config", "push.followTags", "true")
-    git(one.environment.project, "config", "core.hooksPath", ".git/own-hooks")
+    made = commit(one.environment.project, 1_700_000_000)
+    git = one.environment.project / ".git"
+    tag = f"object {made}\ntype commit\ntag v1\ntagger A <a@example.org> 1700000000 +0000\n\nx\n"
+    (git / "refs/tags").mkdir()
+    (git / "refs/tags/v1").write_text(write_object(git, "tag", tag.encode()) + "\n")
+    with (git / "config").open("a") as config:
+        config.write("[push]\n\tfollowTags = true\n[core]\n\thooksPath = .git/own-hooks\n")
     names = ("pre-push", "pre-receive", "update", "post-receive", "post-update", "reference-transaction", "pre-auto-gc")
-    for folder in (*(one.environment.project / ".git" / name for name in ("own-hooks", "hooks")), remote / "hooks"):
+    for folder in (git / "own-hooks", git / "hooks", remote / "hooks"):
         folder.mkdir(exist_ok=True)
         for name in names:
             (folder / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
@@ -503,7 +504,7 @@ def test_no_hook_runs_and_nothing_else_is_pushed(over_git, remote, tmp_path):
     one.sync()
 
     assert not (tmp_path / "ran").exists()
-    assert git(remote, "for-each-ref", "--format=%(refname)") == REF
+    assert list(refs(remote)) == [REF]
 
 
 def test_what_is_missing_is_said_in_a_sentence(over_git, remote, tmp_path, monkeypatch):
@@ -513,16 +514,17 @@ def test_what_is_missing_is_said_in_a_sentence(over_git, remote, tmp_path, monke
     for name in ("--upload-pack=touch ran", "nowhere", str(remote)):
         with pytest.raises(UsageError, match=r"has no remote .* It has: origin"):
             one.sync(to=name)
+    add_remote(project, tmp_path / "gone.git", "gone")
     with pytest.raises(KbhubError, match="Cannot fetch"):
-        git(project, "remote", "add", "gone", str(tmp_path / "gone.git"))
         one.sync(to="gone")
-    git(project, "remote", "add", "ext", "ext::touch ran")
+    add_remote(project, "ext::touch ran", "ext")
     with pytest.raises(KbhubError, match="ext"):
         one.sync(to="ext")
-    git(project, "config", "core.sshCommand", "touch ran")
+    settings = (project / ".git/config").read_text()
+    (project / ".git/config").write_text(f"{settings}[core]\n\tsshCommand = touch ran\n")
     with pytest.raises(UsageError, match=r"core\.sshcommand"):
         one.sync()
-    git(project, "config", "--unset", "core.sshCommand")
+    (project / ".git/config").write_text(settings)
     assert not (project / "ran").exists()
     monkeypatch.setattr("kbhub.memory.git_ref.git_in", lambda folder: None)
     with pytest.raises(UsageError, match="Install git"):
@@ -535,17 +537,17 @@ def test_what_is_missing_is_said_in_a_sentence(over_git, remote, tmp_path, monke
 
 def test_the_command_says_what_it_did(kbhub, environment, remote):
     assert "has no remote 'origin'. Add one" in kbhub("memories", "sync", code=2).err
-    git(environment.project, "remote", "add", "origin", str(remote))
+    add_remote(environment.project, remote)
     kbhub("remember", "Releases need the VPN.")
     kbhub("remember", "--scope", "user", "The user likes tea.")
 
     assert kbhub("memories", "sync", "--dry-run").out == (
         "Would sync 1 memory with origin. Here: no change. There: 1 new.\n"
     )
-    assert git(remote, "for-each-ref") == ""
+    assert refs(remote) == {}
     assert kbhub("memories", "sync").out == "Synced 1 memory with origin. Here: no change. There: 1 new.\n"
     assert kbhub("memories", "sync", "--user", "--json").json["ref"] == "refs/kbhub/user-memories"
-    assert git(remote, "for-each-ref", "--format=%(refname)") == f"{REF}\nrefs/kbhub/user-memories"
+    assert sorted(refs(remote)) == [REF, "refs/kbhub/user-memories"]
 
 
 def version(chance, number):

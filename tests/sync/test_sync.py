@@ -1,11 +1,9 @@
 """An index is brought in step with its files, and nothing is lost on the way."""
 
-import hashlib
 import os
 import subprocess
 import sys
 import threading
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +17,8 @@ from hypothesis import strategies as st
 import kbhub.index.catalogue
 import kbhub.sync.sync
 import kbhub.workspace.git
-from conftest import HOUR_NS, held_elsewhere, make_repository
+import repositories
+from conftest import HOUR_NS, held_elsewhere
 from kbhub.documents.walk import FileListing, Limits, Scan, digest_of, listing_of
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite import SqliteIndex, index_path
@@ -372,25 +371,7 @@ def test_who_asks_whether_an_index_is_written_is_not_taken_for_its_writer(folder
 
 def commit(folder, when=1_700_000_000):
     """Commit the base; its repository is made where there is none."""
-    repository = folder.base.path.parent
-    if not (repository / ".git").exists():
-        make_repository(repository)
-    identity = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    moment = {f"GIT_{who}_DATE": f"{when} +0000" for who in ("AUTHOR", "COMMITTER")}
-    env = os.environ | identity | moment | {"GIT_CONFIG_GLOBAL": os.devnull}
-    for arguments in (("add", "notes"), ("commit", "-qm", "one")):
-        subprocess.run(["git", *arguments], cwd=repository, env=env, check=True, capture_output=True, timeout=60)
-    return repository
-
-
-def git_object(repository, kind, data):
-    """Write an object of git; gives its name."""
-    data = b"%s %d\0%s" % (kind, len(data), data)
-    name = hashlib.sha1(data).hexdigest()
-    file = repository / ".git/objects" / name[:2] / name[2:]
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(zlib.compress(data))
-    return name
+    return repositories.commit(folder.base.path.parent, when, "notes")
 
 
 def committed(folder):
@@ -422,8 +403,8 @@ def test_a_repository_cannot_run_programs_by_being_indexed(folder, tmp_path):
     evil = folder.base.path / "git"
     evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     evil.chmod(0o755)
-    repository = commit(folder)
-    with (repository / ".git/config").open("a") as config:
+    commit(folder)
+    with (tmp_path / ".git/config").open("a") as config:
         config.write(f"[core]\n fsmonitor = {evil}\n pager = {evil}\n sshCommand = {evil}\n hooksPath = {evil}\n")
         config.write(f"[gpg]\n program = {evil}\n[diff]\n external = {evil}\n[log]\n showSignature = true\n")
     folder.sync()
@@ -440,18 +421,12 @@ def test_names_and_times_in_a_repository_are_only_data(folder):
     """A file name with the marks of git's own output in it, and a commit of no possible time, stop nothing."""
     folder.write("x\x01y.md", "one")
     folder.write("\n7\n.md", "two")
-    repository = commit(folder)
+    commit(folder)
     folder.sync()
     assert {1_700_000_000} == set(committed(folder).values())
 
     folder.write("late.md", "three")
-    commit(folder)
-    head = repository / ".git/refs/heads/main"
-    name = head.read_text().strip()
-    raw = zlib.decompress((repository / ".git/objects" / name[:2] / name[2:]).read_bytes()).partition(b"\0")[2]
-    before, _, rest = raw.partition(b"\ncommitter ")
-    forged = before + b"\ncommitter " + rest.replace(b"1700000000", b"9" * 30, 1)
-    head.write_text(git_object(repository, b"commit", forged) + "\n")
+    commit(folder, when=int("9" * 30))
     folder.sync()
 
     assert committed(folder)["late.md"] is None
@@ -474,11 +449,11 @@ def test_a_name_in_history_that_is_no_text_stops_nothing(folder):
 
 def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
     """A partial clone may name a program as its remote; nothing of it is run to find out when a file changed."""
-    repository = commit(folder)
-    tree = subprocess.run(["git", "rev-parse", "HEAD:notes"], cwd=repository, capture_output=True, check=True).stdout
+    commit(folder)
+    tree = subprocess.run(["git", "rev-parse", "HEAD:notes"], cwd=tmp_path, capture_output=True, check=True).stdout
     name = tree.decode().strip()
-    (repository / ".git" / "objects" / name[:2] / name[2:]).unlink()
-    (repository / ".git/config").write_text(
+    (tmp_path / ".git/objects" / name[:2] / name[2:]).unlink()
+    (tmp_path / ".git/config").write_text(
         '[core]\n repositoryFormatVersion = 1\n[extensions]\n partialClone = origin\n[protocol "ext"]\n'
         f' allow = always\n[remote "origin"]\n promisor = true\n url = ext::touch {tmp_path}/ran\n'
     )

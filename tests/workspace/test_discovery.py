@@ -20,6 +20,7 @@ from kbhub.workspace.discovery import (
     workspace_from_roots,
 )
 from kbhub.workspace.project import TrustStore, owned_by_user
+from repositories import commit
 
 
 class Place:
@@ -363,8 +364,7 @@ def with_worktree(tmp_path_factory):
     """A repository with a commit, and a worktree of it."""
     place = Place(tmp_path_factory.mktemp("worktree"))
     main = place.folder("work/main")
-    git(main, "init", "-q")
-    git(main, "commit", "-q", "--allow-empty", "-m", "first")
+    commit(main, 1_700_000_000)
     git(main, "worktree", "add", "-q", str(place.top / "trees/feature"))
     return place.top
 

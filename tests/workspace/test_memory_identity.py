@@ -10,6 +10,9 @@ import pytest
 from conftest import make_repository
 from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import identify_directory, normal_origin, origin_address
+from repositories import add_remote, commit
+
+START = 1_700_000_000
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -27,19 +30,13 @@ def identity(folder: Path):
 def committed(tmp_path_factory):
     """A repository with a commit."""
     folder = tmp_path_factory.mktemp("committed")
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+    commit(folder, START)
     return folder
 
 
 @pytest.fixture
 def repository(committed, tmp_path):
     return Path(shutil.copytree(committed, tmp_path / "shop"))
-
-
-def add_origin(repository, address):
-    with (repository / ".git" / "config").open("a") as config:
-        config.write(f'[remote "origin"]\n\turl = {address}\n')
 
 
 @pytest.mark.parametrize(
@@ -104,7 +101,7 @@ def test_the_address_is_the_one_that_git_gives(repository):
 
 
 def test_clones_and_worktrees_with_an_origin_are_one_project(repository, tmp_path):
-    add_origin(repository, "git@git.example.org:acme/shop.git")
+    add_remote(repository, "git@git.example.org:acme/shop.git")
     git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
     git(tmp_path, "clone", "-q", str(repository), "clone")  # its origin is a path, whose origin counts
     (repository / "deep" / "er").mkdir(parents=True)
@@ -116,7 +113,7 @@ def test_clones_and_worktrees_with_an_origin_are_one_project(repository, tmp_pat
 
 
 def test_without_an_origin_the_first_commit_is_the_project(repository, tmp_path):
-    git(repository, "commit", "-q", "--allow-empty", "-m", "second")
+    commit(repository, START + 1)
     git(tmp_path, "clone", "-q", str(repository), "clone")
     git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
     found = {identity(folder) for folder in (repository, tmp_path / "clone", tmp_path / "tree")}
@@ -125,7 +122,7 @@ def test_without_an_origin_the_first_commit_is_the_project(repository, tmp_path)
 
 
 def test_a_shallow_clone_does_not_take_its_last_commit_for_the_first(repository, tmp_path):
-    git(repository, "commit", "-q", "--allow-empty", "-m", "second")
+    commit(repository, START + 1)
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "clone")
     git(tmp_path / "clone", "remote", "remove", "origin")
     assert identity(tmp_path / "clone").kind == "path"
@@ -150,7 +147,7 @@ def test_a_submodule_is_its_own_project(repository, tmp_path):
 
 def test_a_git_file_that_points_into_another_repository_makes_no_project_of_it(repository, tmp_path):
     """An archive can hold any `.git` file; it is believed only if the repository knows the worktree."""
-    add_origin(repository, "https://git.example.org/bank/core")
+    add_remote(repository, "https://git.example.org/bank/core")
     hostile = tmp_path / "hostile"
     hostile.mkdir()
     (hostile / ".git").write_text(f"gitdir: {repository / '.git'}\n")
@@ -167,5 +164,5 @@ def test_a_configuration_that_includes_a_file_reads_no_file(repository, tmp_path
 
 def test_origins_that_lead_in_a_circle_end(repository, tmp_path):
     git(tmp_path, "clone", "-q", str(repository), "clone")
-    add_origin(repository, str(tmp_path / "clone"))
+    add_remote(repository, str(tmp_path / "clone"))
     assert identity(repository) == identity(tmp_path / "clone")

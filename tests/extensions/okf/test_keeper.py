@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
 from itertools import count
 
 import pytest
@@ -16,6 +14,7 @@ from kbhub.memory.changes import remember
 from kbhub.types import Query
 from kbhub.usage.gaps import maintain
 from kbhub.usage.log import record
+from repositories import commit
 
 START = 1_700_000_000
 """2023-11-14, 22:13."""
@@ -60,21 +59,13 @@ class Repository:
     def __init__(self, environment):
         self.environment, self.root = environment, environment.project
         self.days = count()
-        self.git("init", "-q", "-b", "main")
 
-    def git(self, *arguments, at=START):
-        env = {**os.environ, "HOME": str(self.environment.home), "GIT_CONFIG_NOSYSTEM": "1"}
-        env |= {
-            f"GIT_{who}_{what}": value
-            for who in ("AUTHOR", "COMMITTER")
-            for what, value in (("NAME", "A"), ("EMAIL", "a@example.org"), ("DATE", f"{at} +0000"))
-        }
-        subprocess.run(["git", *arguments], cwd=self.root, env=env, check=True, capture_output=True)
+    def commit(self, **options):
+        return commit(self.root, START + next(self.days) * DAY, **options)
 
-    def commit(self):
-        at = START + next(self.days) * DAY
-        self.git("add", "-A", at=at)
-        self.git("commit", "-q", "--allow-empty", "-m", "change", at=at)
+    def move(self, old, new):
+        (self.root / new).parent.mkdir(exist_ok=True)
+        (self.root / old).rename(self.root / new)
 
     def write(self, path, text):
         self.environment.write(path, text)
@@ -169,12 +160,11 @@ def test_a_moved_file_is_followed_unless_the_page_speaks_of_it(repository):
     repository.page("says", "src/a.py", body="It is in `src/a.py`.")
     repository.page("file", "src/a.py")
     repository.commit()
-    (repository.root / "lib").mkdir()
     for name in "abcd":
-        repository.git("mv", f"src/{name}.py", "lib/d.py" if name == "d" else f"src/new_{name}.py")
+        repository.move(f"src/{name}.py", "lib/d.py" if name == "d" else f"src/new_{name}.py")
         if name == "b":
             repository.commit()
-    repository.git("mv", "knowledge/d.md", "knowledge/e.md")
+    repository.move("knowledge/d.md", "knowledge/e.md")
     repository.edit("src/new_c.py", (".append(item)", ".add(item)"))
     repository.edit("lib/d.py", (".append(item)", ".add(item)"))
     repository.commit()
@@ -264,14 +254,14 @@ def test_sources_are_written_in_many_ways(repository):
         repository.write(f"docs/{name}.md", f"---\nverified_on: 2023-11-14\nsources:\n- {source}\n---\n# {name}\n")
     repository.write("docs/merged.md", "---\nsources: [src/a.py]\n---\n# Merged\n")
     repository.commit()
-    repository.git("checkout", "-q", "-b", "page")
     repository.edit("docs/merged.md", ("# Merged", "# Merged page"))
-    repository.commit()
-    repository.git("checkout", "-q", "main")
+    page = repository.commit(branch="page")
+    repository.edit("docs/merged.md", ("# Merged page", "# Merged"))
     repository.edit("src/a.py", ("return order.address", "return None"))
     repository.edit("docs/price.md", ("It is 3.", "It is 4."))
     repository.commit()
-    repository.git("merge", "-q", "--no-ff", "-m", "merge", "page")
+    repository.edit("docs/merged.md", ("# Merged", "# Merged page"))
+    repository.commit(also=(page,))
     found = {name.removeprefix("docs/") for name in repository.found()}
     assert found == {"merged", *(name for name, (_, changed) in sources.items() if changed)}
 
@@ -281,12 +271,7 @@ def test_a_clone_without_its_history_is_said_to_be_one(repository):
     repository.page("a", "src/a.py")
     repository.commit()
     repository.write("src/a.py", "x = 1\n")
-    repository.commit()
-    (repository.root / ".git/shallow").write_text(
-        subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=repository.root, capture_output=True, check=True, text=True
-        ).stdout
-    )
+    (repository.root / ".git/shallow").write_text(repository.commit() + "\n")
     (note,) = repository.report()[1].notes
     assert note == "project: 1 entries without a hash not compared, because the clone has no whole history."
 
@@ -298,17 +283,12 @@ def test_no_program_of_the_repository_is_run(repository):
     repository.page("a", "src/a.py::LIMIT_1")
     repository.commit()
     program = f"touch {repository.root}/ran; cat"
-    for key in (
-        "filter.evil.clean",
-        "filter.evil.smudge",
-        "filter.evil.process",
-        "diff.evil.textconv",
-        "diff.external",
-        "core.fsmonitor",
-        "core.pager",
-        "diff.evil.command",
-    ):
-        repository.git("config", key, program)
+    with (repository.root / ".git/config").open("a") as config:
+        config.write(f'[core]\n fsmonitor = "{program}"\n pager = "{program}"\n[diff]\n external = "{program}"\n')
+        for key in ("clean", "smudge", "process"):
+            config.write(f'[filter "evil"]\n {key} = "{program}"\n')
+        for key in ("textconv", "command"):
+            config.write(f'[diff "evil"]\n {key} = "{program}"\n')
     repository.edit("src/a.py", ("LIMIT_1 = 3", "LIMIT_1 = 4"))
     assert repository.found().keys() == {"a"}
     assert not (repository.root / "ran").exists()
