@@ -53,6 +53,11 @@ def rollback(version):
     ```sh
     sound --siren
     ```
+
+```mermaid
+flowchart LR
+  Alarm -->|by pager| Call[On call]
+```
 """
 
 DOCUMENTS = {

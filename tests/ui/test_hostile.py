@@ -6,6 +6,7 @@ import time
 from html.parser import HTMLParser
 
 import pytest
+from playwright.sync_api import expect
 
 from kbhub.documents.markdown import parse_document
 from kbhub.render.html import TAGS, Addresses, document_html, part_with
@@ -129,6 +130,51 @@ def test_all_of_it_at_once_in_a_browser(tab):
     assert page.url.endswith("/read?ref=hostile.md")
     assert page.evaluate("window.hacked") is None
     assert all(url.startswith((tab.opened.origin, "data:")) for url in tab.asked), tab.asked
+    assert tab.dialogs == []
+
+
+DIAGRAMS = """# Diagrams
+
+```mermaid
+%%{init: {"securityLevel": "loose", "htmlLabels": true, "themeCSS": "@import url(https://evil.example/x.css);"}}%%
+flowchart TD
+  A["<img src=https://evil.example/i.png onerror=parent.hacked=1><script>top.hacked=1</script>"] --> B[Second]
+  click A call hacked()
+  click B "https://evil.example/link"
+```
+
+```mermaid
+---
+config: {securityLevel: sandbox, flowchart: {htmlLabels: true}}
+---
+flowchart TD
+  C["<iframe srcdoc='<script>top.hacked=1</script>'></iframe><a href='javascript:top.hacked=1'>C</a>"] --> Third
+  click C href "javascript:top.hacked=1"
+```
+
+```mermaid
+No diagram <script>hacked=1</script>
+```
+"""
+
+
+@pytest.mark.slow
+def test_a_diagram_runs_and_reaches_nothing(environment, tab):
+    environment.write("knowledge/diagrams.md", DIAGRAMS)
+    environment.hub().sync()
+    page = tab.go("/read?ref=diagrams.md")
+    expect(page.frame_locator(".diagram >> nth=0").locator("svg")).to_contain_text("Second")
+    expect(page.frame_locator(".diagram >> nth=1").locator("svg")).to_contain_text("Third")
+    expect(page.locator(".diagram")).to_have_count(2)
+    expect(page.get_by_text("No diagram")).to_be_visible()
+    for frame in page.frames[1:]:
+        assert frame.evaluate("origin") == "null"
+        assert frame.evaluate("fetch('/').then(() => 'reached', () => 'refused')") == "refused"
+        assert frame.locator("a[*|href], img, iframe, svg script").count() == 0
+        frame.get_by_text("Second").or_(frame.get_by_text("Third")).first.click()
+    assert page.evaluate("window.hacked") is None
+    assert page.url.endswith("/read?ref=diagrams.md")
+    assert all(url.startswith(f"{tab.opened.origin}/") for url in tab.asked), tab.asked
     assert tab.dialogs == []
 
 

@@ -197,6 +197,23 @@ def test_one_tab_of_a_document_is_shown_at_a_time(shared_tab):
 
 
 @pytest.mark.slow
+def test_a_diagram_is_drawn_and_its_text_stays(chromium, shared, shared_tab):
+    page = shared_tab.go("/read?ref=rollback.md")
+    diagram = page.frame_locator(".diagram")
+    expect(diagram.locator("svg")).to_contain_text("by pager")
+    expect(diagram.locator("svg")).to_contain_text("On call")
+    source = page.get_by_text("flowchart LR")
+    expect(source).to_be_hidden()
+    page.get_by_text("Source of the diagram").click()
+    expect(source).to_be_visible()
+    assert shared_tab.complaints == []
+    plain = Watched(chromium, shared[1], java_script_enabled=False)
+    plain.context.add_cookies(shared_tab.context.cookies())
+    expect(plain.go("/read?ref=rollback.md").get_by_text("flowchart LR")).to_be_visible()
+    plain.context.close()
+
+
+@pytest.mark.slow
 def test_hits_are_read_one_after_the_other_and_lead_back(shared_tab):
     page = shared_tab.go("/?q=rollback+deploy")
     first, second = (page.locator(".hit h2 a").nth(number).get_attribute("href") for number in (0, 1))

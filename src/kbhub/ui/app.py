@@ -33,16 +33,13 @@ from kbhub.render.html import STATIC, rendered
 from kbhub.ui import documents, graph, health, memories, search
 from kbhub.ui.access import Guard, PageAddress
 from kbhub.ui.loopback import HttpServer
-from kbhub.ui.site import Site, site_of
+from kbhub.ui.site import STATIC_SECONDS, Site, site_of
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-
-STATIC_SECONDS = 3600
-"""Age to which scripts and styles are kept by the browser; their addresses have the version."""
 
 STATUSES: Mapping[type[KbhubError], int] = {
     UsageError: 400,
@@ -63,6 +60,7 @@ ROUTES = (
     Route("/documents", documents.documents_page),
     Route("/read", documents.document_page),
     Route("/image", documents.image),
+    Route("/diagram", documents.diagram),
     Route("/graph", graph.graph_page),
     Route("/graph/data", graph.graph_data),
     Route("/memories", memories.memories_page),

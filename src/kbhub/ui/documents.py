@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import posixpath
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from starlette.responses import Response
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, Response
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
@@ -24,8 +27,8 @@ from kbhub.reading.lists import Listed, list_documents
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole
 from kbhub.reading.reports import Neighbour, Related
-from kbhub.render.html import Addresses, LineRange, document_html, part_with, slug
-from kbhub.ui.site import PAGES, Site, number_of, site_of
+from kbhub.render.html import STATIC, Addresses, LineRange, document_html, part_with, rendered, slug
+from kbhub.ui.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.settings import Editor
@@ -70,6 +73,13 @@ IMAGE_BYTES = 20_000_000
 
 IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """Of an image that is opened by itself: an SVG is a document, and could have scripts."""
+
+DIAGRAM_SCRIPTS = ("vendor/mermaid.tiny.js", "diagram.js")
+
+DIAGRAM_POLICY = (
+    "default-src 'none'; script-src {}; style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox allow-scripts"
+)
+"""Of the frame that draws a diagram: it has no origin and asks for nothing, so its scripts are in it, by their hash."""
 
 NEIGHBOURS = 12
 """Neighbours of each kind beside a document."""
@@ -183,6 +193,15 @@ def image(request: Request) -> Response:
         raise DocumentNotFound(f"{base.id}@{path}", f"it is larger than {IMAGE_BYTES} bytes")
     headers = {"Content-Security-Policy": IMAGE_POLICY, "Cache-Control": "no-cache"}
     return Response(data, media_type=kind, headers=headers)
+
+
+def diagram(_request: Request) -> Response:
+    """Return the frame that draws the diagram it is sent."""
+    scripts = [(STATIC / name).read_text("utf-8") for name in DIAGRAM_SCRIPTS]
+    hashes = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    policy = DIAGRAM_POLICY.format(" ".join(f"'sha256-{one}'" for one in hashes))
+    html = rendered("diagram.html", scripts=[Markup(script) for script in scripts])  # noqa: S704 - our own
+    return HTMLResponse(html, headers={"Content-Security-Policy": policy, "Cache-Control": f"max-age={STATIC_SECONDS}"})
 
 
 def read_address(ref: str) -> str:

@@ -77,6 +77,9 @@ class SharedAudit:
         self.progress = (check, done, todo)
 
 
+STATIC_SECONDS = 3600
+"""Age to which scripts, styles and frames are kept by the browser."""
+
 LOOK_SECONDS = 2.0
 """Age at which the last look for changed files is too old for a page that is opened now."""
 

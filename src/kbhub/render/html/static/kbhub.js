@@ -78,6 +78,32 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// A diagram is drawn in a frame of its own, which gets nothing but its text; where that fails, the text stays.
+function diagrams() {
+  for (const code of document.querySelectorAll(".body .language-mermaid:not([data-framed])")) {
+    code.dataset.framed = "";
+    const frame = document.createElement("iframe");
+    Object.assign(frame, { className: "diagram", title: "Mermaid diagram", loading: "lazy", sandbox: "allow-scripts", src: "/diagram" });
+    frame.addEventListener("load", () => frame.contentWindow.postMessage(code.textContent, "*"));
+    code.parentElement.before(frame);
+  }
+}
+document.addEventListener("DOMContentLoaded", diagrams);
+document.addEventListener("htmx:afterSettle", diagrams);
+addEventListener("message", ({ source, data: height }) => {
+  const frame = [...document.querySelectorAll(".diagram")].find((one) => one.contentWindow === source);
+  if (!frame || !Number.isFinite(height)) return;
+  if (height < 0) return frame.remove();
+  frame.style.height = `${Math.min(height, 4000)}px`;
+  const text = frame.nextElementSibling;
+  if (!text.matches("pre")) return;
+  const details = document.createElement("details"), summary = document.createElement("summary");
+  details.open = text.matches(":has(.found)");
+  summary.textContent = "Source of the diagram";
+  frame.after(details);
+  details.append(summary, text);
+});
+
 function openPalette() {
   const palette = document.querySelector("#palette");
   if (palette.open) return;
