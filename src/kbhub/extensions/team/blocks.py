@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbhub.extensions.team.schema import WRITTEN
+from kbhub.extensions.team.schema import columns
 from kbhub.index.engine import FTS_WEIGHTS
 from kbhub.index.matches import NO_CHUNKS
 from kbhub.index.query.parser import tokens
@@ -228,8 +228,7 @@ BLOCKS_AT_ONCE = 20_000
 def put(connection: Connection[Any], number: int, table: str, rows: Sequence[Sequence[Any]]) -> None:
     """Write rows of a base into a table of `WRITTEN`, as one array per column, in a transaction that holds the base."""
     if rows:
-        kinds = [column.rpartition(" ")[2] for column in WRITTEN[table].split(", ")]
-        arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
+        arrays = ", ".join(f"%b::{kind}[]" for _, kind in columns(table))
         connection.execute(
             f"SELECT kbhub.put_{table}(%s, {arrays})", (number, *(list(column) for column in zip(*rows, strict=True)))
         )

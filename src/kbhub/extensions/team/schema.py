@@ -130,176 +130,66 @@ TABLES = (
 
 WRITTEN = {
     "document": "id int4, path text, docid text, size int8, mtime_ns int8, hash bytea, title text, kind text, "
-    "tags text, aliases text, front_matter text, dated int8, committed int8, problem text",
+    "tags text, aliases text, front_matter text, dated int8?, committed int8?, problem text?",
     "file": "document_id int4, content bytea",
     "chunk": "id int8, document_id int4, headings text, start_line int4, end_line int4, prose int4, text text",
     "extent": "chunk_id int8, document_id int4, tokens int4",
-    "vector": "chunk_id int8, key int8, embedding bytea",
+    "vector": "chunk_id int8, key int8, embedding bytea?",
     "signature": "chunk_id int8, signature bytea",
-    "property": "document_id int4, place int4, key text, value text, number float8",
+    "property": "document_id int4, place int4, key text, value text, number float8?",
     "link": "document_id int4, place int4, target text, fragment text, text text, line int4, kind text",
     "problem": "path text, message text",
-    "meta": "key text, value jsonb",
+    "meta": "key text, value jsonb?",
     "term": "term text, chunks int4",
     "posting": "term text, first int8, last int8, size int4, chunks bytea, counts bytea, places bytea",
     "packed": "name text, data bytea",
 }
-"""Table → the columns, with their types, that `kbhub.put_TABLE` takes as arrays."""
+"""Table → the columns, with their types, that `kbhub.put_TABLE` takes as arrays; `?` if they may be NULL."""
 
-_TABLES = """
+_KEYS_OF_TWO = ("property", "link", "problem", "posting")
+"""Tables whose key is the base and the first two columns; that of the others is the base and the first."""
+
+
+def columns(table: str) -> list[tuple[str, str]]:
+    """Return the names and types of the columns of a table of `WRITTEN`."""
+    return _pairs(WRITTEN[table].replace("?", ""))
+
+
+def _pairs(listed: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind in (column.split() for column in listed.split(", "))]
+
+
+def _table(name: str) -> str:
+    kinds = {"text": 'text COLLATE "C"'}
+    pairs = [(column, kind.rstrip("?"), kind[-1] != "?") for column, kind in _pairs(WRITTEN[name])]
+    typed = [f"{column} {kinds.get(kind, kind)}{' NOT NULL' * needed}" for column, kind, needed in pairs]
+    key = ", ".join(column for column, *_ in pairs[: 2 if name in _KEYS_OF_TWO else 1])
+    rows = ",\n  ".join(("base_id int4 NOT NULL", *typed, f"PRIMARY KEY (base_id, {key})"))
+    return f"CREATE TABLE kbhub.{name}(\n  {rows}\n);"
+
+
+_OTHER_TABLES = """
 CREATE TABLE kbhub.version(version integer NOT NULL);
-
 CREATE TABLE kbhub.member(
   base_id integer NOT NULL,
   role name NOT NULL,
   rights smallint NOT NULL CHECK (rights BETWEEN 1 AND 3),
   PRIMARY KEY (base_id, role)
 );
-CREATE INDEX member_role ON kbhub.member(role);
-
 CREATE TABLE kbhub.number(base_id integer PRIMARY KEY);
-
 CREATE TABLE kbhub.base(
   base_id integer PRIMARY KEY,
   name text COLLATE "C" NOT NULL UNIQUE,
   description text,
   memories boolean NOT NULL DEFAULT false
 );
-
-CREATE TABLE kbhub.meta(
-  base_id integer NOT NULL,
-  key text COLLATE "C" NOT NULL,
-  value jsonb,
-  PRIMARY KEY (base_id, key)
-);
-
-CREATE TABLE kbhub.document(
-  base_id integer NOT NULL,
-  id integer NOT NULL,
-  path text COLLATE "C" NOT NULL,
-  docid text COLLATE "C" NOT NULL,
-  size bigint NOT NULL,
-  mtime_ns bigint NOT NULL,
-  hash bytea NOT NULL,
-  title text COLLATE "C" NOT NULL,
-  kind text COLLATE "C" NOT NULL,
-  tags text COLLATE "C" NOT NULL,
-  aliases text COLLATE "C" NOT NULL,
-  front_matter text COLLATE "C" NOT NULL,
-  dated bigint,
-  committed bigint,
-  problem text COLLATE "C",
-  author name NOT NULL DEFAULT current_user,
-  PRIMARY KEY (base_id, id),
-  UNIQUE (base_id, path)
-);
+CREATE TABLE kbhub.gone(base_id integer NOT NULL, chunk_id bigint NOT NULL, PRIMARY KEY (base_id, chunk_id));
+ALTER TABLE kbhub.document ADD author name NOT NULL DEFAULT current_user, ADD UNIQUE (base_id, path);
+CREATE INDEX member_role ON kbhub.member(role);
 CREATE INDEX document_docid ON kbhub.document(base_id, docid);
-
-CREATE TABLE kbhub.file(
-  base_id integer NOT NULL,
-  document_id integer NOT NULL,
-  content bytea NOT NULL,
-  PRIMARY KEY (base_id, document_id)
-);
-
-CREATE TABLE kbhub.chunk(
-  base_id integer NOT NULL,
-  id bigint NOT NULL,
-  document_id integer NOT NULL,
-  headings text COLLATE "C" NOT NULL,
-  start_line integer NOT NULL,
-  end_line integer NOT NULL,
-  prose integer NOT NULL,
-  text text COLLATE "C" NOT NULL,
-  PRIMARY KEY (base_id, id)
-);
 CREATE INDEX chunk_document ON kbhub.chunk(base_id, document_id);
-
-CREATE TABLE kbhub.extent(
-  base_id integer NOT NULL,
-  chunk_id bigint NOT NULL,
-  document_id integer NOT NULL,
-  tokens integer NOT NULL,
-  PRIMARY KEY (base_id, chunk_id)
-);
-
-CREATE TABLE kbhub.signature(
-  base_id integer NOT NULL,
-  chunk_id bigint NOT NULL,
-  signature bytea NOT NULL,
-  PRIMARY KEY (base_id, chunk_id)
-);
-
-CREATE TABLE kbhub.vector(
-  base_id integer NOT NULL,
-  chunk_id bigint NOT NULL,
-  key bigint NOT NULL,
-  embedding bytea,
-  PRIMARY KEY (base_id, chunk_id)
-);
 CREATE INDEX vector_key ON kbhub.vector(base_id, key);
-
-CREATE TABLE kbhub.property(
-  base_id integer NOT NULL,
-  document_id integer NOT NULL,
-  place integer NOT NULL,
-  key text COLLATE "C" NOT NULL,
-  value text COLLATE "C" NOT NULL,
-  number double precision,
-  PRIMARY KEY (base_id, document_id, place)
-);
 CREATE INDEX property_value ON kbhub.property(base_id, key, value);
-
-CREATE TABLE kbhub.link(
-  base_id integer NOT NULL,
-  document_id integer NOT NULL,
-  place integer NOT NULL,
-  target text COLLATE "C" NOT NULL,
-  fragment text COLLATE "C" NOT NULL,
-  text text COLLATE "C" NOT NULL,
-  line integer NOT NULL,
-  kind text COLLATE "C" NOT NULL,
-  PRIMARY KEY (base_id, document_id, place)
-);
-
-CREATE TABLE kbhub.problem(
-  base_id integer NOT NULL,
-  path text COLLATE "C" NOT NULL,
-  message text COLLATE "C" NOT NULL,
-  PRIMARY KEY (base_id, path)
-);
-
-CREATE TABLE kbhub.term(
-  base_id integer NOT NULL,
-  term text COLLATE "C" NOT NULL,
-  chunks integer NOT NULL,
-  PRIMARY KEY (base_id, term)
-);
-
-CREATE TABLE kbhub.posting(
-  base_id integer NOT NULL,
-  term text COLLATE "C" NOT NULL,
-  first bigint NOT NULL,
-  last bigint NOT NULL,
-  size integer NOT NULL,
-  chunks bytea NOT NULL,
-  counts bytea NOT NULL,
-  places bytea NOT NULL,
-  PRIMARY KEY (base_id, term, first)
-);
-
-CREATE TABLE kbhub.gone(
-  base_id integer NOT NULL,
-  chunk_id bigint NOT NULL,
-  PRIMARY KEY (base_id, chunk_id)
-);
-
-CREATE TABLE kbhub.packed(
-  base_id integer NOT NULL,
-  name text COLLATE "C" NOT NULL,
-  data bytea NOT NULL,
-  PRIMARY KEY (base_id, name)
-);
 """
 
 _SETTINGS = (
@@ -371,10 +261,6 @@ _UPSERTS = {
 """Table → what `kbhub.put_TABLE` does with rows that there are already."""
 
 
-def _columns(listed: str) -> list[tuple[str, str]]:
-    return [(name, kind) for name, kind in (column.split() for column in listed.split(", "))]
-
-
 def _function(name: str, takes: str, returns: str, check: str, body: str) -> str:
     return (
         f"CREATE FUNCTION kbhub.{name}(of_base integer{takes}, who name DEFAULT current_user) RETURNS {returns}\n"
@@ -384,25 +270,20 @@ def _function(name: str, takes: str, returns: str, check: str, body: str) -> str
 
 
 def _reading(table: str, name: str, takes: str = "", condition: str = "") -> str:
-    columns = "t.*"
+    shown = "t.*"
     if cut := _CUT.get(table):
-        names = [
-            "base_id",
-            *(name for name, _ in _columns(WRITTEN[table])),
-            *(["author"] if table == "document" else []),
-        ]
-        columns = ", ".join(cut.get(name, name) for name in names)
-    query = f"RETURN QUERY SELECT {columns} FROM kbhub.{table} t WHERE t.base_id = of_base{condition}"
+        names = ["base_id", *dict(columns(table)), *(["author"] if table == "document" else [])]
+        shown = ", ".join(cut.get(name, name) for name in names)
+    query = f"RETURN QUERY SELECT {shown} FROM kbhub.{table} t WHERE t.base_id = of_base{condition}"
     return _function(f"{table}_{name}", takes, f"SETOF kbhub.{table}", "require(of_base, 1, who)", query)
 
 
 def _writing(table: str) -> str:
-    columns = _columns(WRITTEN[table])
-    names, values = (", ".join(f"{name}{end}" for name, _ in columns) for end in ("", "_of"))
+    names, values = (", ".join(f"{name}{end}" for name, _ in columns(table)) for end in ("", "_of"))
     author, who = (", author", ", who") if table == "document" else ("", "")
     return _function(
         f"put_{table}",
-        "".join(f", {name}_of {kind}[]" for name, kind in columns),
+        "".join(f", {name}_of {kind}[]" for name, kind in columns(table)),
         "void",
         "require_own(of_base, document_id_of, who)" if table in _PARTS else "require(of_base, 2, who)",
         f"INSERT INTO kbhub.{table} AS t (base_id, {names}{author}) SELECT of_base, n.*{who} FROM unnest({values}) n "
@@ -417,8 +298,8 @@ def functions() -> str:
         *(_reading(table, "rows") for table in _WHOLE),
         *(
             _reading(table, f"by_{name}", f", wanted {kind}[]", f" AND t.{name} = ANY (wanted)")
-            for table, columns in _BY.items()
-            for name, kind in _columns(columns)
+            for table, listed in _BY.items()
+            for name, kind in _pairs(listed)
         ),
         *(_reading(table, "after", *after) for table in ("extent", "signature")),
         *(
@@ -503,12 +384,12 @@ def creation_sql(admin: str | None = None) -> str:
     """
     who = "session_user" if admin is None else "'" + admin.replace("'", "''") + "'"
     # Without a policy, a role that may read all tables of a server reads none of these.
-    secured = [
-        f"ALTER TABLE kbhub.{table} ENABLE ROW LEVEL SECURITY;" for table in ("version", "member", "number", *TABLES)
-    ]
+    tables = "version", "member", "number", *TABLES
+    secured = [f"ALTER TABLE kbhub.{table} ENABLE ROW LEVEL SECURITY;" for table in tables]
     rows = [
         f"INSERT INTO kbhub.version VALUES ({VERSION});",
         f"INSERT INTO kbhub.member VALUES ({EVERY_BASE}, {who}, {ADMIN});",
     ]
-    parts = [_BEFORE, "CREATE SCHEMA kbhub;", _TABLES, *secured, *rows, _FUNCTIONS, _AFTER, CLOSING]
+    made = ["CREATE SCHEMA kbhub;", *map(_table, WRITTEN), _OTHER_TABLES, *secured, *rows]
+    parts = [_BEFORE, *made, _FUNCTIONS, _AFTER, CLOSING]
     return "\n".join([*map(str.strip, parts), ""])
