@@ -184,16 +184,16 @@ class Document:
     several level-1 headings is "Summary" or the like, the file name is used."""
     lines: tuple[str, ...]
     """The text without line endings and byte order mark."""
-    body: int
+    body: int = 0
     """Index in `lines` of the first line after the front matter."""
-    front_matter: dict[str, Any]
+    front_matter: dict[str, Any] = field(default_factory=dict)
     """Parsed YAML with string keys and JSON-safe values (dates as ISO strings)."""
-    tags: tuple[str, ...]
-    aliases: tuple[str, ...]
-    headings: tuple[Heading, ...]
-    fences: tuple[tuple[int, int], ...]
+    tags: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    fences: tuple[tuple[int, int], ...] = ()
     """First and last line (1-based, inclusive) of each fenced code block."""
-    links: tuple[Link, ...]
+    links: tuple[Link, ...] = ()
     problems: tuple[str, ...] = ()
     """Messages on what could not be parsed (encoding, front matter)."""
     tables: tuple[tuple[int, int], ...] = ()

@@ -371,26 +371,38 @@ def decode(data: bytes) -> tuple[str, str | None]:
     return text, " ".join(problems) or None
 
 
-def parse_document(path: str, data: bytes, *, inline: bool = False) -> Document:
-    """Parse a file of a base, Markdown or not by its suffix; `problems` of the document list what could not be parsed.
-
-    `inline` is whether `#tags` in its text are tags, as `Base.inline_tags` says.
-    """
-    text, encoding_problem = decode(data)
+def decoded_lines(data: bytes) -> tuple[list[str], str | None]:
+    """Return the lines of a file, whatever ends them, and the message of `decode`."""
+    text, problem = decode(data)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()  # the final newline starts no line
-    name = PurePosixPath(path)
+    return lines, problem
+
+
+def plain_document(path: str, data: bytes, *problems: str) -> Document:
+    """Return a file as a document without structure; `problems` say why it is not read as its format."""
+    lines, encoding_problem = decoded_lines(data)
+    said = (*problems, *([encoding_problem] if encoding_problem else []))
+    return Document(path, file_title(PurePosixPath(path)), tuple(lines), problems=said)
+
+
+def parse_document(path: str, data: bytes, *, inline: bool = False) -> Document:
+    """Parse a file of a base, Markdown or not by its suffix; `problems` of the document list what could not be parsed.
+
+    `inline` is whether `#tags` in its text are tags, as `Base.inline_tags` says.
+    """
     if not is_markdown(path):
-        problems = (encoding_problem,) if encoding_problem else ()
-        return Document(path, file_title(name), tuple(lines), 0, {}, (), (), (), (), (), problems)
+        return plain_document(path, data)
+    lines, encoding_problem = decoded_lines(data)
+    text = "\n".join(lines)
     front = read_front_matter(lines)
     blocks = scan_blocks(lines, front.body, front.closing)
     return Document(
         path=path,
-        title=front.title[:MAX_HEADING_CHARS] or heading_title(blocks.headings) or file_title(name),
+        title=front.title[:MAX_HEADING_CHARS] or heading_title(blocks.headings) or file_title(PurePosixPath(path)),
         lines=tuple(lines),
         body=front.body,
         front_matter=front.values,

@@ -22,7 +22,7 @@ MOST_BITS = 64
 
 def unreadable(path: str, problem: str) -> Document:
     """Return the document of a file that cannot be read; `problem` says why, in a sentence."""
-    return Document(path, file_title(PurePosixPath(path)), (), 0, {}, (), (), (), (), (), (problem,))
+    return Document(path, file_title(PurePosixPath(path)), (), problems=(problem,))
 
 
 def packed(document: Document) -> dict[str, Any]:
@@ -60,8 +60,6 @@ def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool =
             Heading(_whole(heading["level"]), _text(heading["text"]), _whole(heading["line"]))
             for heading in values["headings"]
         ),
-        fences=(),
-        links=(),
         problems=tuple(map(_text, values.get("problems", ()))),
     )
     return document if kind in KINDS_OF_PARTS else structured(document)

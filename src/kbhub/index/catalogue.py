@@ -198,13 +198,8 @@ def indexed_document(
             path=path,
             title=title,
             lines=tuple(lines),
-            body=0,
             front_matter=mapping_of(front_matter),
-            tags=(),
-            aliases=(),
             headings=tuple(headings),
-            fences=(),
-            links=(),
             problems=(problem,) if problem else (),
         )
     return document, bytes(digest)

@@ -77,24 +77,12 @@ def document_of_markdown(
         body=len(head),
         front_matter=values,
         tags=tuple(dict.fromkeys(filter(None, tags))),
-        aliases=(),
         headings=tuple(blocks.headings),
         fences=tuple(blocks.fences),
         links=extract_links("\n".join(lines), lines, hidden),
         problems=tuple(map(_one_line, problems)),
         tables=tuple(blocks.tables),
     )
-
-
-def plain_document(path: str, data: bytes, problem: str) -> Document:
-    """Build a document without structure from a file that could not be read as its format, for the reason `problem`."""
-    text, encoding_problem = decode(data)
-    lines = storable(text).split("\n")
-    if not lines[-1]:
-        lines.pop()
-    title = file_title(PurePosixPath(path))
-    problems = tuple(filter(None, (problem, encoding_problem)))
-    return Document(path, title, tuple(lines), 0, {}, (), (), (), (), (), problems)
 
 
 def storable(text: str) -> str:
@@ -151,11 +139,8 @@ def document_of_parts(
         lines=tuple(lines[:-1]),
         body=body,
         front_matter=dict(front_matter),
-        tags=(),
         aliases=tuple(aliases),
         headings=tuple(headings),
-        fences=(),
-        links=(),
         problems=tuple(problems),
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from kbhub.documents.secrets import find_secrets, masked
-from kbhub.documents.sources.converted import Part, document_of_parts
+from kbhub.documents.sources.converted import Part, document_of_parts, storable
 from kbhub.types import Document
 from kbhub.values import struct
 from kbhub.workspace.files import read_regular
@@ -264,7 +264,7 @@ class Transcript:
         command, refs = _command(given), given.get("refs")
         if isinstance(key, str) and key and (command or refs):
             listed = ",".join(map(str, refs)) if isinstance(refs, list) else refs if isinstance(refs, str) else ""
-            self.calls[key] = ToolCall(_text(name), _clean(command[:LONGEST_COMMAND]), listed[:LONGEST_COMMAND])
+            self.calls[key] = ToolCall(_text(name), storable(command[:LONGEST_COMMAND]), listed[:LONGEST_COMMAND])
 
     def _ended(self, key: object, result: object, *, failed: bool = False) -> None:
         if isinstance(key, str) and (call := self.calls.get(key)):
@@ -285,13 +285,7 @@ class Transcript:
 
 def _text(value: object) -> str:
     """Return a JSON string on one clean line; empty for any other value."""
-    return _BLANKS.sub(" ", _clean(value)).strip() if isinstance(value, str) else ""
-
-
-def _clean(text: str) -> str:
-    """Replace lone surrogates, NUL and line endings of other systems."""
-    text = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return _BLANKS.sub(" ", storable(value)).strip() if isinstance(value, str) else ""
 
 
 def _texts(content: object) -> list[str]:
@@ -303,7 +297,7 @@ def _texts(content: object) -> list[str]:
         if isinstance(block, dict):
             text = None if block.get("type") in ("thinking", "reasoning") or block.get("thought") else block.get("text")
         if isinstance(text, str):
-            kept = _INJECTED.sub("", _clean(text)).strip()
+            kept = _INJECTED.sub("", storable(text)).strip()
             if kept and not kept.startswith(_AGENTS_FILE):
                 texts.append(kept)
     return texts
@@ -387,7 +381,7 @@ def _strings(value: object) -> list[str]:
 
 def _cut(text: str) -> str:
     # Cut first: a result may be as long as the log.
-    line = _BLANKS.sub(" ", _clean(text[: 4 * TOOL_CHARACTERS])).strip()
+    line = _BLANKS.sub(" ", storable(text[: 4 * TOOL_CHARACTERS])).strip()
     return line if len(line) <= TOOL_CHARACTERS else f"{line[: TOOL_CHARACTERS - 1]}…"
 
 

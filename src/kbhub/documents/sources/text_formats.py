@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, heading_title, parse_document
-from kbhub.documents.sources.converted import document_of_markdown, storable
+from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, decoded_lines, heading_title, parse_document
+from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.documents.sources.markup import Outline, Visible, block_end, indent_of
 from kbhub.types import Document
 from kbhub.workspace.formats import file_title, format_of, is_markdown, scan_of
@@ -361,14 +361,10 @@ def parse_text(path: str, data: bytes, *, inline: bool = False) -> Document:
 
 def read_text(path: str, data: bytes) -> Document:
     """Read reStructuredText, Org, AsciiDoc or plain text (any other suffix), YAML front matter included."""
-    text, problem = decode(data)
-    lines = storable(text).split("\n")
-    if not lines[-1]:
-        lines.pop()
-    name = PurePosixPath(path)
+    lines, problem = decoded_lines(data)
     front = read_front_matter(lines)
     outline: Outline = scan_of(path)(lines, front.body)
-    title = front.title or outline.title or heading_title(outline.headings) or file_title(name)
+    title = front.title or outline.title or heading_title(outline.headings) or file_title(PurePosixPath(path))
     return Document(
         path=path,
         title=title[:MAX_HEADING_CHARS],

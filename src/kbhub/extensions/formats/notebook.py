@@ -14,8 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
-from kbhub.documents.markdown import scan_blocks
-from kbhub.documents.sources.converted import document_of_markdown, plain_document, storable
+from kbhub.documents.markdown import plain_document, scan_blocks
+from kbhub.documents.sources.converted import document_of_markdown, storable
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.extensions.formats.markdown_writer import closed, fenced
 from kbhub.types import Document
