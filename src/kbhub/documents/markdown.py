@@ -9,7 +9,7 @@ import codecs
 import html
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import PurePosixPath
 
@@ -314,18 +314,34 @@ def section(document: Document, heading: str) -> tuple[int, int] | None:
     The heading is its text, the last headings of its path joined by ` > `, or a GitHub anchor (`roll-back`); case is
     ignored. None if there is no such heading.
     """
-    parts = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
-    path: list[Heading] = []
-    for number, candidate in enumerate(document.headings):
-        path = [above for above in path if above.level < candidate.level] + [candidate]
-        names = [_folded(above.text) for above in path]
-        if names[-len(parts) :] == parts or (len(parts) == 1 and anchor(candidate.text) == anchor(heading)):
-            following = (later.line for later in document.headings[number + 1 :] if later.level <= candidate.level)
-            return candidate.line, next(following, len(document.lines) + 1) - 1
+    parts = heading_path(heading)
+    for found, names, end in sections_of(document.headings, len(document.lines)):
+        if is_under(names, parts) or (len(parts) == 1 and anchor(found.text) == anchor(heading)):
+            return found.line, end
     return None
 
 
-def _folded(text: str) -> str:
+def sections_of(headings: Sequence[Heading], total: int) -> Iterator[tuple[Heading, tuple[str, ...], int]]:
+    """Yield each heading with the texts of its path and the last line, of `total`, of its section."""
+    path: list[Heading] = []
+    for number, heading in enumerate(headings):
+        path = [*(above for above in path if above.level < heading.level), heading]
+        later = (headings[at].line for at in range(number + 1, len(headings)) if headings[at].level <= heading.level)
+        yield heading, tuple(above.text for above in path), next(later, total + 1) - 1
+
+
+def heading_path(text: str) -> list[str]:
+    """Return the headings in a text, joined by ` > `, as they are compared."""
+    return [folded_heading(part) for part in re.split(r"(?<=\s)>(?=\s)", text)]
+
+
+def is_under(names: Sequence[str], path: Sequence[str]) -> bool:
+    """Return whether a path of headings ends in one from `heading_path`."""
+    return [folded_heading(name) for name in names[-len(path) :]] == path
+
+
+def folded_heading(text: str) -> str:
+    """Return a heading as it is compared: case, accent form and closing `#` do not matter."""
     return unicodedata.normalize("NFC", text).casefold().strip().strip("#").strip()
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any
 
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
-from kbhub.index.catalogue import document_names, document_slugs, front_matter_of, link_rows, tag_counts_without
-from kbhub.index.engine import Index
+from kbhub.index.catalogue import document_names, document_slugs, tag_counts_without
 from kbhub.index.references import ref_of
 from kbhub.reading.code_references import Sources
+from kbhub.reading.faults import exists_below
+from kbhub.reading.graph import RELATED, WrittenLink, entries, places_on_disk, related_in
 from kbhub.reading.links import LinkKind, PathTable, folded
 from kbhub.types import Base, Document
-from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
 
 MAX_WARNINGS = 20
@@ -37,9 +36,6 @@ NO_PLURALS = frozenset(
     )
 )
 """Words that look like a plural but are none, or have another meaning in the singular (`https`, `http`)."""
-
-RELATED: Final = "related"
-"""Front matter key whose entries are links."""
 
 
 def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
@@ -79,7 +75,7 @@ class _Known:
         for link in document.links:
             if not self._exists(document.path, link.target, link.kind):
                 yield f"Line {link.line}: the link to {link.target!r} is broken."
-        for entry in entries(document.front_matter.get("related")):
+        for entry in entries(related_in(document.front_matter)):
             target = entry.removeprefix("[[").removesuffix("]]")
             if not self._exists(document.path, target, "related"):
                 yield f"`related` names {entry!r}, which is not a document."
@@ -113,23 +109,9 @@ class _Known:
         targets = self.targets.get(self.base.id)
         if targets is None or targets.resolve(source, target, kind):
             return True
-        root = os.path.realpath(self.base.path)
-        roots = [root, str(self.git)] if self.git and self.base.id == PROJECT_ID else [root]
-        for start in (os.path.dirname(os.path.join(root, source)), root):  # noqa: PTH118, PTH120
-            try:
-                place = os.path.realpath(os.path.join(start, target.lstrip("/")))  # noqa: PTH118
-                contained = any(place == folder or place.startswith(f"{folder}{os.sep}") for folder in roots)
-                if contained and os.path.exists(place):  # noqa: PTH110
-                    return True
-            except (OSError, ValueError):  # not a valid file name
-                continue
-        return False
-
-
-def entries(value: Any) -> list[str]:
-    """Return the texts of a front matter value that may be one text or a list."""
-    values = value if isinstance(value, list) else [value]
-    return [text.strip() for text in values if isinstance(text, str) and text.strip()]
+        roots = [self.base.path, *([self.git] if self.git and self.base.id == PROJECT_ID else [])]
+        link = WrittenLink(source, target, "", "", None, kind)
+        return any(exists_below(root, place) for place in places_on_disk(self.base, link, self.git) for root in roots)
 
 
 def tag_form(tag: str) -> str:
@@ -160,44 +142,6 @@ def _words(title: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", unicodedata.normalize("NFC", title).casefold()))
 
 
-@struct
-class IncomingLink:
-    """A link to the document."""
-
-    base: Base
-    path: str
-    """Path of the document that holds it."""
-    line: int | None
-    """None for an entry of `related`."""
-    target: str
-    """Decoded path or name, without fragment."""
-    kind: LinkKind
-
-
-def incoming(hub: Hub, base: Base, path: str) -> list[IncomingLink]:
-    """Find the links to a document, except its own; bases without a usable index are skipped."""
-    index = hub.index(base)
-    try:
-        with index.snapshot():
-            targets = PathTable(index.paths(), document_names(index))
-    except IndexUnavailable:
-        return []
-    links: list[IncomingLink] = []
-    for home in hub.discovery().bases:
-        index = hub.index(home)
-        try:
-            with index.snapshot():
-                rows = links_of(index)
-        except IndexUnavailable:
-            continue
-        links += [
-            IncomingLink(home, source, line, target, kind)
-            for source, target, kind, line in rows
-            if (home.id != base.id or source != path) and leads_to(targets, base, home, source, target, kind) == path
-        ]
-    return links
-
-
 def leads_to(targets: PathTable, base: Base, home: Base, source: str, target: str, kind: LinkKind) -> str | None:
     """Return the path in a base that a link resolves to, or None if it leads elsewhere."""
     name, mark, path = target.partition("@")
@@ -209,20 +153,9 @@ def leads_to(targets: PathTable, base: Base, home: Base, source: str, target: st
     return resolution.path if resolution else None
 
 
-def links_of(index: Index) -> list[tuple[str, str, LinkKind, int | None]]:
-    """Return every link of a base as document path, target, kind and line (None for entries of `related`)."""
-    links: list[tuple[str, str, LinkKind, int | None]] = [
-        (path, target, cast("LinkKind", kind), line) for path, target, _, _, line, kind in link_rows(index) if target
-    ]
-    for path, front, _ in front_matter_of(index, RELATED):
-        links += [(path, target, RELATED, None) for target in related_of(front)]
-    return links
-
-
 def related_of(front: Mapping[str, Any]) -> list[str]:
     """Return the targets in `related` of a document's front matter."""
-    values = next((value for key, value in front.items() if key.strip().casefold() == RELATED), None)
-    return [target for entry in entries(values) if (target := plain_entry(entry))]
+    return [target for entry in entries(related_in(front)) if (target := plain_entry(entry))]
 
 
 def plain_entry(text: str) -> str:

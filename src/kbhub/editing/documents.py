@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -24,7 +22,16 @@ from kbhub.documents.edits import (
 )
 from kbhub.documents.filters import too_large
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import heading_end, is_item, parse_document, scan_blocks
+from kbhub.documents.markdown import (
+    anchor,
+    heading_end,
+    heading_path,
+    is_item,
+    is_under,
+    parse_document,
+    scan_blocks,
+    sections_of,
+)
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.paths import (
     Location,
@@ -342,10 +349,10 @@ def front_end(text: Text) -> int:
 def find_section(ref: str, text: Text, heading: str) -> _Section:
     """Find the only section with this heading or path of headings."""
     sections = _sections(text)
-    path = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
-    matches = [section for section in sections if [_folded(name) for name in section.names][-len(path) :] == path]
+    path = heading_path(heading)
+    matches = [section for section in sections if is_under(section.names, path)]
     if not matches and len(path) == 1:
-        matches = [section for section in sections if _anchor(section.heading.text) == _anchor(heading)]
+        matches = [section for section in sections if anchor(section.heading.text) == anchor(heading)]
     exact = [section for section in matches if len(section.names) == len(path)]
     if len(matches) > 1 and len(exact) == 1:
         matches = exact
@@ -364,17 +371,13 @@ def find_section(ref: str, text: Text, heading: str) -> _Section:
 def _sections(text: Text) -> list[_Section]:
     bare = text.bare
     headings = scan_blocks(bare, front_end(text), 0).headings
-    sections = []
-    path: list[Heading] = []
-    for number, heading in enumerate(headings):
-        path = [*(above for above in path if above.level < heading.level), heading]
-        later = headings[number + 1 :]
-        end = next((other.line - 1 for other in later if other.level <= heading.level), len(bare))
-        proper = min(end, later[0].line - 1 if later else len(bare))
-        start = heading.line - 1
-        names = tuple(above.text for above in path)
-        sections.append(_Section(heading, names, start, heading_end(bare, start), proper, end))
-    return sections
+    lines = [*(heading.line - 1 for heading in headings), len(bare)]
+    return [
+        _Section(heading, names, start, heading_end(bare, start), min(end, following), end)
+        for (heading, names, end), start, following in zip(
+            sections_of(headings, len(bare)), lines, lines[1:], strict=False
+        )
+    ]
 
 
 def _replaced(text: Text, start: int, end: int, fresh: Sequence[str]) -> TextChange:
@@ -451,11 +454,3 @@ def _trimmed(text: str, newline: str) -> list[str]:
     while lines and not lines[0].strip():
         lines.pop(0)
     return [line + newline for line in lines[:-1]] + lines[-1:]
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", text).casefold().strip().strip("#").strip()
-
-
-def _anchor(text: str) -> str:
-    return re.sub(r"[^\w\- ]", "", text.casefold().strip()).replace(" ", "-")

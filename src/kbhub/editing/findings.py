@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from kbhub.index.catalogue import ContentRow, contents, front_matter_of, unindex
 from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
 from kbhub.reading.faults import ResolvedLink, resolved_links
+from kbhub.reading.graph import entries
 from kbhub.reading.reports import PASSED_OVER
 from kbhub.types import Base, Problem, Skipped
 from kbhub.values import struct
@@ -279,7 +280,7 @@ def front_matter_entries(material: Material, *keys: str) -> Iterator[ListEntry]:
         lines = front_lines(text)
         for key, value in front.items():
             if key.strip().casefold() in keys:
-                for entry in dict.fromkeys(_texts(value)):
+                for entry in dict.fromkeys(entries(value)):
                     yield ListEntry(path, entry, line_of(lines, entry))
 
 
@@ -293,11 +294,3 @@ def front_lines(text: str) -> list[str]:
 def line_of(lines: Sequence[str], entry: str) -> int | None:
     """Return the first line of front matter that contains a text, from 1, or None."""
     return next((number for number, line in enumerate(lines, 1) if number > 1 and entry in line), None)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, str) and value.strip():
-        yield value.strip()

@@ -15,7 +15,7 @@ from kbhub.documents.edits import Text, front_matter_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.text_formats import parse_text
-from kbhub.editing.checks import RELATED, leads_to, links_of, plain_entry, related_of
+from kbhub.editing.checks import leads_to, plain_entry, related_of
 from kbhub.editing.documents import front_end
 from kbhub.editing.paths import (
     Location,
@@ -36,6 +36,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of, short_hash
+from kbhub.reading.graph import RELATED, written_links
 from kbhub.reading.links import PATH_KINDS, LinkKind, PathTable, folded, places, stem
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
@@ -380,13 +381,13 @@ def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tu
 def _documents_with_broken_links(hub: Hub, move: _Move, home: Base) -> Iterator[str]:
     index = hub.index(home)
     with index.snapshot():
-        links = links_of(index)
-    for path, target, kind, _ in links:
-        if home.id == move.base.id and path == move.old:
+        links = written_links(index)
+    for link in links:
+        if not link.target or (home.id == move.base.id and link.path == move.old):
             continue
-        led = leads_to(move.before, move.base, home, path, target, kind)
-        if led is not None and move.breaks(home, path, target, kind, led):
-            yield path
+        led = leads_to(move.before, move.base, home, link.path, link.target, link.kind)
+        if led is not None and move.breaks(home, link.path, link.target, link.kind, led):
+            yield link.path
 
 
 def _moved(place: Location, target: Location) -> Content:

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pydantic import Field
 
 from kbhub.editing import paths
-from kbhub.editing.checks import incoming
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.references import ref_of, short_hash
+from kbhub.reading.graph import RELATED, graph_of
 from kbhub.sync.comparison import writing
 from kbhub.types import Base
 from kbhub.workspace.atomic_writes import Content, open_folder
@@ -65,9 +65,11 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
     paths.check_writable(hub, place.base, place.ref)
     if place.linked:
         raise WriteRefused(place.ref, f"it is a link to {'/'.join(place.real)!r}; delete that, or the link by hand")
-    bases = hub.discovery().bases
-    docid, links = paths.docid_of(hub, place.base, place.path), incoming(hub, place.base, place.path)
-    broken = [ref_of(link.base, link.path, bases) + (f":{link.line}" if link.line else " (related)") for link in links]
+    docid, graph = paths.docid_of(hub, place.base, place.path), graph_of(hub)
+    broken = [
+        f"{graph.ref(edge.source)}{' (related)' if edge.link.kind == RELATED else f':{edge.link.line}'}"
+        for edge in graph.coming.get((place.base.id, place.path), ())
+    ]
     with (
         writing(hub, place.base, place.ref),
         paths.refusing(place.ref),

@@ -100,7 +100,7 @@ class Faults:
                 inside = inside_of(base, place)
                 if inside is not None and (file := _existing(base, inside)) is not None:
                     return "file", file
-            if in_project(home, git_root) and git_root and _exists_below(git_root, place):
+            if in_project(home, git_root) and git_root and exists_below(git_root, place):
                 return "file", os.path.relpath(place, home.path).replace(os.sep, "/")
             led_out = led_out or (inside_of(home, place) is None and not _within(git_root, place, home))
         if led_out and edge.link.target.startswith(("../", "./")):
@@ -129,10 +129,11 @@ def _existing(base: Base, path: str) -> str | None:
         return None
     if base.engine:  # it holds documents only, so that nobody can tell whether another file is there
         return None if is_markdown(path) else path
-    return path if _exists_below(base.path, f"{base.path.as_posix()}/{path}") else None
+    return path if exists_below(base.path, f"{base.path.as_posix()}/{path}") else None
 
 
-def _exists_below(root: Path, place: str) -> bool:
+def exists_below(root: Path, place: str) -> bool:
+    """Return whether there is a file or folder, links resolved, in a folder."""
     try:
         real = Path(place).resolve(strict=True)
     except (OSError, ValueError, RuntimeError):  # missing, not a possible file name, or a symlink loop

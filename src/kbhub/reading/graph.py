@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from kbhub.errors import DocumentNotFound, IndexUnavailable
@@ -124,7 +124,7 @@ def _levels(tag: str) -> tuple[tuple[str, str], ...]:
     return tuple((fold("/".join(parts[:end])), "/".join(parts[:end])) for end in range(1, len(parts) + 1))
 
 
-RELATED = "related"
+RELATED: Final = "related"
 """Case-folded front-matter key whose entries are links."""
 
 MOST_ENTRIES = 1000
@@ -293,30 +293,40 @@ def _links_of(base: Base, index: Index, cached: BaseLinks | None) -> BaseLinks:
         rows = linked_documents(index)
         names = ((row.path, name) for row in rows.values() for name in (row.title, *row.aliases))
         table = PathTable(rows, names, document_slugs(index))
-        written = [WrittenLink(*row) for row in link_rows(index)]  # type: ignore[arg-type]  # kinds come from the parser
-        written += _related_links(index)
+        written = written_links(index)
     links = [(link, table.resolve(link.path, link.target, link.kind)) for link in written]
     return BaseLinks(base, generation, table, rows, links)
+
+
+def written_links(index: Index) -> list[WrittenLink]:
+    """Return all links of a base, entries of `related` last; call it in a snapshot of its index."""
+    links = [WrittenLink(*row) for row in link_rows(index)]  # type: ignore[arg-type]  # kinds come from the parser
+    return [*links, *_related_links(index)]
 
 
 def _related_links(index: Index) -> Iterator[WrittenLink]:
     for path, front, text in front_matter_of(index, RELATED):
         lines = text.split("\n")
         start = next((at for at, line in enumerate(lines) if line.strip().casefold().startswith(RELATED)), len(lines))
-        value = next((value for key, value in front.items() if key.strip().casefold() == RELATED), None)
-        for entry in islice(dict.fromkeys(_entries(value)), MOST_ENTRIES):
+        for entry in islice(dict.fromkeys(entries(related_in(front))), MOST_ENTRIES):
             target, _, fragment = plain_entry(entry).partition("#")
             if (target or fragment) and not _EXTERNAL.match(target):
                 line = next((at + 1 for at in range(start, len(lines)) if entry in lines[at]), None)
                 yield WrittenLink(path, target.strip(), fragment.strip(), entry, line, "related")
 
 
-def _entries(value: Any) -> Iterator[str]:
+def related_in(front: Mapping[str, Any]) -> Any:
+    """Return the value of `related` in front matter, or None."""
+    return next((value for key, value in front.items() if key.strip().casefold() == RELATED), None)
+
+
+def entries(value: Any) -> Iterator[str]:
+    """Yield the texts and numbers of a front matter value: one, or a list of them."""
     if isinstance(value, list):
         for item in value:
-            yield from _entries(item)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield str(value).strip()
+            yield from entries(item)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool) and (text := str(value).strip()):
+        yield text
 
 
 def plain_entry(entry: str) -> str:

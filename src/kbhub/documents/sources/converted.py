@@ -10,7 +10,7 @@ from typing import Any
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.links import extract_links
-from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, encoding_of, heading_title, scan_blocks
+from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, encoding_of, heading_title, scan_blocks, sections_of
 from kbhub.types import Chunk, Document, Heading
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title
@@ -155,13 +155,9 @@ def chunk_parts(document: Document) -> list[Chunk]:
 
 def _spans(document: Document) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     """Yield (first line, last line, headings) of each part."""
-    starts = [heading.line for heading in document.headings if heading.level == PART_LEVEL]
-    ends = iter([*(start - 1 for start in starts[1:]), len(document.lines)])
-    path: list[Heading] = []
-    for heading in document.headings:
-        path = [above for above in path if above.level < heading.level] + [heading]
+    for heading, names, end in sections_of(document.headings, len(document.lines)):
         if heading.level == PART_LEVEL:
-            yield heading.line, next(ends), tuple(above.text for above in path if above.text)
+            yield heading.line, end, tuple(filter(None, names))
 
 
 def _chunks(document: Document, start: int, end: int, names: tuple[str, ...]) -> Iterator[Chunk]:

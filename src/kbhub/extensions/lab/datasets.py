@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.markdown import parse_document, sections_of
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
 from kbhub.search.dates import written_day
@@ -20,8 +20,6 @@ from kbhub.values import struct
 
 SECTION_MARK = "::"
 """Separates a document from the heading path of a section."""
-
-_JOIN = " > "
 
 
 FULL_ANSWER = 2
@@ -59,15 +57,13 @@ class HeadedSection:
 
 def headed_sections(document: Document) -> tuple[HeadedSection, ...]:
     """Split a document at its headings; the sections cover it in order."""
-    path: list[tuple[int, str]] = []
     sections = []
     starts = [heading.line for heading in document.headings]
     if not starts or starts[0] > 1:
         sections.append(HeadedSection("", 1, (starts[0] if starts else len(document.lines) + 1) - 1))
     ends = [start - 1 for start in starts[1:]] + [len(document.lines)]
-    for heading, end in zip(document.headings, ends, strict=False):
-        path = [ancestor for ancestor in path if ancestor[0] < heading.level] + [(heading.level, heading.text)]
-        sections.append(HeadedSection(_JOIN.join(text for _, text in path), heading.line, end))
+    for (heading, names, _), end in zip(sections_of(document.headings, len(document.lines)), ends, strict=False):
+        sections.append(HeadedSection(" > ".join(names), heading.line, end))
     return tuple(sections)
 
 
