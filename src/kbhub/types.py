@@ -105,6 +105,11 @@ class Workspace(Value):
     git_root: Path | None = None
     """Nearest folder, from there upwards, that contains `.git`."""
 
+    @property
+    def root(self) -> Path | None:
+        """The folder of the project: the git root, or else the directory."""
+        return self.git_root or self.directory
+
 
 class Discovery(Value):
     """The active bases for a workspace, with everything that was looked for."""

@@ -34,7 +34,7 @@ def test_a_repository_gets_a_folder_with_a_starter_that_answers_the_search_that_
     made = make(environment)
 
     assert made.made == (environment.project / "knowledge" / STARTER_NAME,)
-    assert made.made[0].read_text("utf-8") == STARTER
+    assert made.made[0].read_bytes() == STARTER.read_bytes()
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", "knowledge"]
     assert project_base(environment).path == environment.project / "knowledge"
     hub = synced(environment)

@@ -70,12 +70,12 @@ def test_each_client_is_found_registered_and_taken_out_again_on_each_system(tmp_
         machine.file(client).write_text("")
 
     assert client in chosen_clients(machine, ())
-    assert client.title in unregistered(env, home, platform)
+    assert client.title in unregistered(machine)
     steps = [carry_out(task) for task in user_tasks([client], machine, ("/x/kbhub", "serve"), remove=False)]
     assert [step.state for step in steps] == ["done"]
-    (found,) = (one for one in registrations(env, home, platform) if one.client == client.name)
+    (found,) = (one for one in registrations(machine) if one.client == client.name)
     assert (found.argv, found.enabled) == (("/x/kbhub", "serve"), True)
-    assert client.title not in unregistered(env, home, platform)
+    assert client.title not in unregistered(machine)
     steps = [carry_out(task) for task in user_tasks([client], machine, ("/x/kbhub", "serve"), remove=True)]
     assert [step.state for step in steps] == ["done"]
     assert "kbhub" not in machine.file(client).read_text()
@@ -182,7 +182,7 @@ def test_registrations_are_found_in_every_format(tmp_path):
         (tmp_path / path).write_text(text)
     env = {"PATH": str(program.parent)}
 
-    found = registrations(env, tmp_path, "linux")
+    found = registrations(Machine(tmp_path, env, "linux"))
 
     assert [(one.client, one.name, one.starts, one.enabled, bool(one.fault)) for one in found] == [
         ("codex", "kbhub", True, True, False), ("cursor", "notes", False, True, False),
@@ -192,4 +192,4 @@ def test_registrations_are_found_in_every_format(tmp_path):
     assert found[0].argv == (str(program), "serve")
     assert not any("s3cret" in one.model_dump_json() for one in found)
     assert isinstance(found[0], Registration)
-    assert unregistered(env, tmp_path, "linux") == ("Amp",)
+    assert unregistered(Machine(tmp_path, env, "linux")) == ("Amp",)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from kbhub.cli import UNWRITTEN
@@ -207,21 +207,13 @@ def page(text: str, *, pager: bool = True) -> None:
     environment = {"LESS": LESS_OPTIONS, **os.environ}
     try:
         with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:  # noqa: S603 - the user's own
-            _feed(process, text)
+            with suppress(KeyboardInterrupt):
+                process.communicate(f"{text}\n".encode("utf-8", "backslashreplace"))
+            while process.poll() is None:  # it handles Ctrl-C itself
+                with suppress(KeyboardInterrupt):
+                    process.wait()
     except OSError:
         show(text)
-
-
-def _feed(process: subprocess.Popen[bytes], text: str) -> None:
-    """Write to a pager, which may quit early and handles Ctrl-C itself."""
-    while True:
-        try:
-            process.communicate(f"{text}\n".encode("utf-8", "backslashreplace"))
-        except BrokenPipeError:
-            pass
-        except KeyboardInterrupt:
-            continue
-        return
 
 
 def _pager() -> list[str] | None:

@@ -35,7 +35,6 @@ from kbhub.hooks.sessions import (
     SessionLog,
     delivery_counts,
     may_speak,
-    project_root,
     session_log,
     sweep,
 )
@@ -89,7 +88,7 @@ def may_be_delivered(hub: Hub, memory: MemoryFile, *, own_only: bool) -> bool:
 
 def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
     """Return what concerns the files: pitfalls, named symbols, rejected ways, memories by strength, documents."""
-    root = project_root(hub.discovery().workspace)
+    root = hub.discovery().workspace.root
     names = set(_file_names(hub, event, root))
     if not names:
         return []
@@ -144,8 +143,7 @@ def _file_names(hub: Hub, event: Event, root: Path | None) -> Iterator[str]:
 
 def _own_ref(hub: Hub, name: str) -> str:
     """Return the ref under which a file itself would be listed."""
-    base = next((base for base in hub.discovery().bases if base.id == PROJECT_ID), None)
-    root = project_root(hub.discovery().workspace)
+    base, root = hub.discovery().project, hub.discovery().workspace.root
     if base and root and (file := root / name).is_relative_to(base.path):
         return ref_of(base, file.relative_to(base.path).as_posix(), hub.discovery().bases)
     return name

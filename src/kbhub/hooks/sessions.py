@@ -13,37 +13,26 @@ from typing import Any
 
 from pydantic import Field
 
-from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.types import Base, Workspace
+from kbhub.types import Base
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.memory_folders import identify, project_text
-from kbhub.workspace.project import PROJECT_ID, Grant
-
-
-def project_root(workspace: Workspace) -> Path | None:
-    """Return the folder that a grant is for: the git root, else the directory."""
-    return workspace.git_root or workspace.directory
+from kbhub.workspace.project import PROJECT_ID, Grant, required
 
 
 def let_speak(hub: Hub) -> Grant:
     """Let the documents of the workspace's project reach agents unasked."""
     workspace = hub.discovery().workspace
-    root = project_root(workspace)
-    if root is None:
-        raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
+    root = required(workspace.root)
     return hub.trust.add(root, root, use="documents", project=project_text(workspace))
 
 
 def may_speak(hub: Hub) -> bool:
     """Return whether the user allowed the documents of the workspace's project to speak; so may no project at all."""
     workspace = hub.discovery().workspace
-    root = project_root(workspace)
-    if root is None:
-        return True
-    return hub.trust.allows_documents(root, project_text(workspace))
+    return workspace.root is None or hub.trust.allows_documents(workspace.root, project_text(workspace))
 
 
 def speaking_bases(hub: Hub) -> list[Base]:
@@ -51,7 +40,7 @@ def speaking_bases(hub: Hub) -> list[Base]:
 
     The user's own always, those in the project's folder where `may_speak` says so.
     """
-    root = project_root(hub.discovery().workspace)
+    root = hub.discovery().workspace.root
     if may_speak(hub):
         return list(hub.discovery().bases)
     return [

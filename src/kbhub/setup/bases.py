@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -264,13 +264,9 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
 
     def edit(text: str, settings: GlobalConfig) -> str:
         text = remove_value(text, ["bases", name], path)
-        for key, value in settings.repos.items():
+        for keys in _mentions(settings, name):
             # Keep the entry even if it is empty: it still overrides the entries of `repos` for parent folders.
-            if value == name:
-                text = set_value(text, ["repos", key], [], path)
-            elif not isinstance(value, str):
-                for position in reversed([number for number, base in enumerate(value) if base == name]):
-                    text = remove_value(text, ["repos", key, position], path)
+            text = set_value(text, keys, [], path) if len(keys) == 2 else remove_value(text, keys, path)
         return text
 
     edit_config(hub, edit)
@@ -293,12 +289,8 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
         if old == new:
             return text
         text = rename_key(text, ["bases", old], new, path)
-        for key, value in settings.repos.items():
-            if value == old:
-                text = set_value(text, ["repos", key], new, path)
-            elif not isinstance(value, str):
-                for position in [number for number, base in enumerate(value) if base == old]:
-                    text = set_value(text, ["repos", key, position], new, path)
+        for keys in _mentions(settings, old):
+            text = set_value(text, keys, new, path)
         return text
 
     changed = edit_config(hub, edit)
@@ -314,6 +306,15 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
         places=places_of(settings, new),
         notes=(note,) if changed else (),
     )
+
+
+def _mentions(settings: GlobalConfig, name: str) -> Iterator[list[Any]]:
+    """Yield the key paths of a base in `repos`, from the end of each list."""
+    for key, value in settings.repos.items():
+        if isinstance(value, str):
+            yield from [["repos", key]] if value == name else []
+        else:
+            yield from (["repos", key, at] for at in reversed(range(len(value))) if value[at] == name)
 
 
 def _entry(hub: Hub, name: str) -> BaseEntry:

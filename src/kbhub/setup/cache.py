@@ -14,8 +14,8 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +31,6 @@ from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import DAMAGED
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Base, Problem
-from kbhub.workspace.discovery import discover
 from kbhub.workspace.files import ANSWERS, is_directory, read_regular
 from kbhub.workspace.project import TRUST_NAME
 
@@ -174,7 +173,8 @@ def examine_cache(hub: Hub) -> Cleanup:
 
     Raises `ConfigError` if the global config is invalid, as the bases in use are unknown then.
     """
-    bases = _known_bases(hub)
+    # Also those of the global config that are not active here.
+    bases = (*hub.discovery().bases, *Hub(replace(hub.options, every_base=True)).discovery().bases)
     found = (*_unused_indexes(hub, bases), *_rebuildable_caches(hub))
     return Cleanup(
         cache=hub.cache, found=found, bytes=sum(one.bytes for one in found), spared=tuple(_spared(hub, bases))
@@ -218,7 +218,8 @@ def _unused_indexes(hub: Hub, bases: Sequence[Base]) -> Iterator[Removable]:
             yield Removable(path=path, kind="leftover", reason=what, **facts)
         elif _INDEX.fullmatch(path.name) and path not in in_use:
             base = _base_of(path)
-            if reason := _why_orphaned(hub, path, base):
+            reason = _why_unknown(hub, base, path, lambda one: hub.index(one).path)
+            if reason:
                 yield Removable(path=path, kind="index", base=base, reason=reason, **facts)
         elif lock_of != path and _INDEX.fullmatch(lock_of.name) and not ({lock_of} & in_use or lock_of.exists()):
             yield Removable(path=path, kind="lock", reason="a lock without its index", **facts)
@@ -247,13 +248,9 @@ def _spared(hub: Hub, bases: Sequence[Base]) -> Iterator[Spared]:
         reason: str | None = "they belong to an unknown base"
         if base is not None:
             known = is_directory(base) and any(one.path == base for one in bases)
-            reason = None if known else _why_unknown(hub, base, partial(_is_at, base))
+            reason = None if known else _why_unknown(hub, base, base, lambda one: one.path)
         if texts and reason:
             yield Spared(path=folder, base=base, reason=reason, **_facts(texts))
-
-
-def _is_at(path: Path, base: Base) -> bool:
-    return base.path == path
 
 
 def _base_of_texts(folder: Path) -> Path | None:
@@ -262,12 +259,6 @@ def _base_of_texts(folder: Path) -> Path | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return Path(base) if isinstance(base, str) and base else None
-
-
-def _known_bases(hub: Hub) -> tuple[Base, ...]:
-    """Return the bases active here and all bases of the global config, whatever its `repos` say."""
-    everywhere = Hub(replace(hub.options, every_base=True)).discovery()
-    return (*hub.discovery().bases, *everywhere.bases)
 
 
 def _base_of(path: Path) -> Path | None:
@@ -283,18 +274,14 @@ def _base_of(path: Path) -> Path | None:
     return Path(folder) if isinstance(folder, str) and folder else None
 
 
-def _why_orphaned(hub: Hub, path: Path, base: Path | None) -> str | None:
-    if base is None:
+def _why_unknown(hub: Hub, folder: Path | None, place: Path, place_of: Callable[[Base], Path]) -> str | None:
+    """Return why what is at a place belongs to no base of the user, a project or memories, or None if it does."""
+    if folder is None:
         return "no known base uses it, and it is incomplete, damaged or of another version"
-    return _why_unknown(hub, base, lambda candidate: hub.index(candidate).path == path)
-
-
-def _why_unknown(hub: Hub, folder: Path, matches: Callable[[Base], bool]) -> str | None:
-    """Return why a folder is not a base of the user, a project or memories, or None if it is one."""
     if not is_directory(folder):
         return f"its folder {folder} is gone"
     memories = Path(os.path.realpath(hub.trust.path.parent))
-    if folder.is_relative_to(memories) or any(map(matches, _project_bases(hub, folder))):
+    if folder.is_relative_to(memories) or any(place_of(base) == place for base in _project_bases(hub, folder)):
         return None
     return f"no known base is {folder}"
 
@@ -303,19 +290,9 @@ def _project_bases(hub: Hub, folder: Path) -> Iterator[Base]:
     """Yield the bases of all projects that might use a folder as their knowledge."""
     grants = [grant.pointer.parent for grant in hub.trust.entries() if grant.target == folder]
     sibling = folder.with_name(folder.name.removesuffix(".knowledge"))
-    for directory in dict.fromkeys((folder, folder.parent, sibling, *grants)):
-        if is_directory(directory):
-            yield from _bases_for(hub, directory)
-
-
-def _bases_for(hub: Hub, directory: Path) -> tuple[Base, ...]:
-    """Return the bases that would be active in a directory."""
-    options = replace(hub.options, root=directory)
-    workspace = Hub(options).discovery().workspace
-    try:
-        return discover(workspace, hub.config(), hub.trust, env=options.env, home=options.home).bases
-    except ConfigError:  # that project's own
-        return ()
+    for directory in filter(is_directory, dict.fromkeys((folder, folder.parent, sibling, *grants))):
+        with suppress(ConfigError):  # that project's own
+            yield from Hub(replace(hub.options, root=directory)).discovery().bases
 
 
 def _files(folder: Path) -> list[Path]:

@@ -29,33 +29,10 @@ SERVER = "kbhub"
 Form = Literal["json", "toml", "yaml"]
 
 ClientName = Literal[
-    "claude-code",
-    "claude-desktop",
-    "codex",
-    "copilot-cli",
-    "vscode",
-    "vscode-insiders",
-    "cursor",
-    "gemini-cli",
-    "antigravity",
-    "opencode",
-    "zed",
-    "devin",
-    "windsurf",
-    "goose",
-    "kiro",
-    "amp",
-    "cline",
-    "lm-studio",
-    "qwen-code",
-    "crush",
-    "kilo-code",
-    "continue",
-    "roo-code",
-    "junie",
-    "warp",
-    "factory",
-]
+    "claude-code", "claude-desktop", "codex", "copilot-cli", "vscode", "vscode-insiders", "cursor", "gemini-cli",
+    "antigravity", "opencode", "zed", "devin", "windsurf", "goose", "kiro", "amp", "cline", "lm-studio", "qwen-code",
+    "crush", "kilo-code", "continue", "roo-code", "junie", "warp", "factory",
+]  # fmt: skip
 
 
 @struct
@@ -384,13 +361,20 @@ def client_named(name: str) -> Client:
 Platform = Literal["linux", "darwin", "win32"]
 
 
+def this_platform() -> Platform:
+    """Return the current platform; anything but macOS and Windows counts as Linux."""
+    if sys.platform == "darwin":
+        return "darwin"
+    return "win32" if sys.platform == "win32" else "linux"
+
+
 @struct
 class Machine:
     """A user account on a machine: everything that `CLIENTS` depends on."""
 
     home: Path
     env: Mapping[str, str]
-    platform: Platform
+    platform: Platform = field(default_factory=this_platform)
 
     def path(self, template: str) -> Path:
         """Return the path a template from `CLIENTS` stands for."""
@@ -437,10 +421,3 @@ def folders(machine: Machine) -> dict[str, str]:
         "crush": env.get("CRUSH_GLOBAL_CONFIG") or f"{xdg}/crush",
         "continue": env.get("CONTINUE_GLOBAL_DIR") or f"{home}/.continue",
     }
-
-
-def this_platform() -> Platform:
-    """Return the current platform; anything but macOS and Windows counts as Linux."""
-    if sys.platform == "darwin":
-        return "darwin"
-    return "win32" if sys.platform == "win32" else "linux"

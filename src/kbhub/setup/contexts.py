@@ -79,7 +79,8 @@ def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context
     return tuple(
         context
         for context in contexts
-        if context.base in (place.base, None) and _about(plain(context.path), place.path)
+        if context.base in (place.base, None)
+        and (covers(plain(context.path), place.path) or covers(place.path, plain(context.path)))
     )
 
 
@@ -92,7 +93,7 @@ def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
     if not text:
         raise UsageError("A context needs a text: kbhub base context add BASE/PATH TEXT.")
     home = _home_of(hub, place)
-    key = _key(hub, place)
+    key = _key(home, place)
     changed = _write(hub, home, key, text)
     notes = [] if changed else [f"{home.file} already says so; nothing changed."]
     if home.folder is not None and place.path and not (home.folder / place.path).exists():
@@ -152,7 +153,7 @@ def parse_place(hub: Hub, text: str | None) -> ContextTarget:
 
 def _in_project(hub: Hub, text: str) -> ContextTarget | None:
     """Return the place of a path that exists in the project base, written as for `ls`."""
-    base = next((base for base in hub.discovery().bases if base.id == PROJECT_ID), None)
+    base = hub.discovery().project
     unsafe = "\0" in text or Path(text).is_absolute() or ".." in Path(text).parts
     if base is None or unsafe or not os.path.lexists(base.path / text):
         return None
@@ -237,9 +238,8 @@ def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
     return changed
 
 
-def _key(hub: Hub, place: ContextTarget) -> str:
+def _key(home: _Home, place: ContextTarget) -> str:
     """Return the path as spelled in the file, or with a trailing slash if it is a folder."""
-    home = _home_of(hub, place)
     spelling = next((key for key in home.contexts if plain(key) == place.path), None)
     if spelling is not None:
         return spelling
@@ -255,10 +255,6 @@ def _file_of(hub: Hub, base: Base, path: str) -> Path | None:
         return config
     home = Path(os.path.realpath(hub.options.home))
     return find_pointer(hub.discovery().workspace, home, config=config) if base.id == PROJECT_ID else None
-
-
-def _about(prefix: str, path: str) -> bool:
-    return covers(prefix, path) or covers(path, prefix)
 
 
 def _contained(path: str) -> str:

@@ -23,11 +23,12 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.foreign_sessions import folder_of_copies, opencode_database
 from kbhub.setup.bases import activated, config_file, edit_config, portable
-from kbhub.setup.clients import Machine, this_platform
+from kbhub.setup.clients import Machine
 from kbhub.sync.packages import Package, copy_documentation
 from kbhub.workspace.config import directory_identity, folder_of
 from kbhub.workspace.files import SESSIONS, expand, private_directory, real_path
 from kbhub.workspace.jsonc import set_value
+from kbhub.workspace.project import required
 from kbhub.workspace.settings import GlobalConfig
 
 CLAUDE_CHARACTERS = 200
@@ -67,18 +68,10 @@ class PackageBase(Model):
     added: bool = Field(description="Whether the config lacked it.")
 
 
-def project_of(hub: Hub) -> Path:
-    """Return the folder of the project; `UsageError` if there is none."""
-    workspace = hub.discovery().workspace
-    if project := workspace.git_root or workspace.directory:
-        return project
-    raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
-
-
 def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
     """Return what clients keep of the project: id → folder, fields of the entry. No link is followed to another's."""
-    project, home = project_of(hub), hub.options.home
-    machine = Machine(home, hub.options.env, this_platform())
+    project, home = required(hub.discovery().workspace.root), hub.options.home
+    machine = Machine(home, hub.options.env)
     named = _UNFIT.sub("-", project.name).strip("-") or "project"
     # A memory that its client forgot must really be gone.
     logs = {"kind": "session", "keepDeleted": ["*.jsonl", "session-*.json"]}
@@ -157,7 +150,7 @@ def _gemini(folders: Path, project: Path) -> Iterator[Path]:
 
 def add_found(hub: Hub) -> FoundBases:
     """Add to the global config what clients keep of the project, active there only. What it has already stays."""
-    project, path, home = project_of(hub), config_file(hub), hub.options.home
+    project, path, home = required(hub.discovery().workspace.root), config_file(hub), hub.options.home
     places, known, left = found(hub), list[FoundBase](), list[Path]()
     for folder, _ in places.values():
         if folder.parent == hub.data / SESSIONS:
@@ -205,7 +198,7 @@ def add_package(hub: Hub, text: str) -> PackageBase:
 
     Raises `UsageError` if the package, its version or its documentation is not on this machine.
     """
-    project, path, home = project_of(hub), config_file(hub), hub.options.home
+    project, path, home = required(hub.discovery().workspace.root), config_file(hub), hub.options.home
     if text.startswith((".", "/", "~")) or Path(text).is_absolute():
         text = str(real_path(expand(text, home, hub.options.cwd)))
     package = Package.parsed(text)

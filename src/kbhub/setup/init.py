@@ -14,43 +14,10 @@ from kbhub.types import Base, Discovery
 from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.files import expand, is_directory
-from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, TrustStore, trust_pointer
+from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, TrustStore, required, trust_pointer
 
-STARTER = """\
----
-type: Guide
-tags: [knowledge, writing]
----
-# How to write knowledge here
-
-This folder holds what you and your coding agents know about the project and cannot read from its code. `kbhub`
-indexes every Markdown file in it. Replace this file once it has done its job.
-
-## One topic per file
-
-Name the file after what somebody will look for: `rollback.md`, `api-conventions.md`, `why-postgres.md`. Put the
-answer into the first paragraph and the reasons after it. Arrange folders as you like:
-`decisions/`, `runbooks/`, `glossary.md`.
-
-## Headings are where searches land
-
-A file is searched section by section, and the headings above a section are searched with it. "Rolling back when the
-migration already ran" is found; "Notes" and "Misc" are not. Commands go into fenced blocks, which stay whole.
-
-## Front matter, if it helps
-
-Between two lines of `---` at the top, in YAML. All of it is optional:
-
-- `title`: if it differs from the first heading
-- `tags`: words that the text itself does not have
-- `aliases`: other names of the thing
-- `date` or `updated`: when this was last true; old documents are marked as stale
-- `related`: other files, as a list
-
-## Links
-
-Link to other files as usual, `[text](other.md)` or `[[other]]`, so that whoever finds one finds the next.
-"""
+STARTER = Path(__file__).parent / "skill" / "starter.md"
+"""What `kbhub init` puts into a new folder."""
 
 
 class Initialised(Model):
@@ -70,8 +37,8 @@ def make_knowledge(discovery: Discovery, *, name: str | None = None, found: tupl
     workspace, a file or folder is in the way, the knowledge has another name, or a name was given although nothing is
     created.
     """
-    directory = _directory(discovery)
-    project = _project(discovery)
+    directory = required(discovery.workspace.directory)
+    project = discovery.project
     if project is not None and project.origin != "docs":
         if not _renamed(project, directory, name):
             return _unchanged(discovery, project, found)
@@ -90,7 +57,7 @@ def _create_folder(directory: Path, discovery: Discovery, name: str | None) -> I
     folder = directory / FOLDER
     made = []
     if _ensure_folder(folder):
-        made.append(create_file(folder / STARTER_NAME, STARTER))
+        made.append(create_file(folder / STARTER_NAME, STARTER.read_text("utf-8")))
     if discovery.workspace.git_root is None or name:
         made.append(_create_pointer(directory, f"./{FOLDER}", name=name))
     return Initialised(knowledge=folder, made=tuple(made), notes=_replaced(discovery, folder))
@@ -106,13 +73,13 @@ def point_to(
     repository is read-only. Raises `UsageError` if there is no workspace, no such folder, or another pointer in the
     way.
     """
-    directory = _directory(discovery)
+    directory = required(discovery.workspace.directory)
     target = Path(os.path.realpath(expand(knowledge, home, cwd)))
     if not is_directory(target):
         if target == directory / FOLDER:
             return _create_folder(directory, discovery, name)
         raise UsageError(f"{target} is not a directory; create it first, or use `--knowledge {FOLDER}` to create that.")
-    project, git = _project(discovery), discovery.workspace.git_root
+    project, git = discovery.project, discovery.workspace.git_root
     if project is not None and project.path == target and project.origin != "docs":
         if not _renamed(project, directory, name):
             return _unchanged(discovery, project)
@@ -176,17 +143,6 @@ def _ensure_folder(folder: Path) -> bool:
         raise UsageError(f"{folder} cannot be used as a knowledge folder: {error.strerror or error}.") from error
 
 
-def _directory(discovery: Discovery) -> Path:
-    directory = discovery.workspace.directory
-    if directory is None:
-        raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
-    return directory
-
-
-def _project(discovery: Discovery) -> Base | None:
-    return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
-
-
 def _docs(discovery: Discovery) -> Path | None:
     """Return the `docs/` that is searched without having been chosen."""
     return next((base.path / "docs" for base in discovery.bases if base.origin == "docs"), None)
@@ -194,7 +150,7 @@ def _docs(discovery: Discovery) -> Path | None:
 
 def _replaced(discovery: Discovery, target: Path) -> tuple[str, ...]:
     """Return what happens to the folders that are searched now, once `target` is the project's knowledge."""
-    project, docs, notes = _project(discovery), _docs(discovery), []
+    project, docs, notes = discovery.project, _docs(discovery), []
     if project is not None and project.origin != "docs" and project.path != target:
         notes.append(f"This replaces {project.path}, which was the project's knowledge until now.")
     if docs is not None and target.is_relative_to(docs) and target != docs:
@@ -241,7 +197,7 @@ def _refuse_pointer(directory: Path, discovery: Discovery, target: Path | None =
     pointer = _pointer_in(directory)
     if pointer is None:
         return
-    project = _project(discovery)
+    project = discovery.project
     if target is not None and project is not None and project.origin == "pointer":
         raise UsageError(
             f"{pointer} says that this project's knowledge is in {project.path}, and was left unchanged. To use "

@@ -11,37 +11,24 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from kbhub.errors import ConfigError
 from kbhub.hooks.events import BY_PLUGIN, EventName, HookClient
-from kbhub.setup.clients import SERVER, Client, Machine, Platform, client_named, this_platform
-from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, done, edit, failed
-from kbhub.setup.registration import decode, parse, without_bom
+from kbhub.setup.clients import SERVER, Client, Machine, client_named
+from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, failed, planned
+from kbhub.setup.registration import data_of, decode, parse, without_bom
 from kbhub.values import struct
 from kbhub.workspace import jsonc
 from kbhub.workspace.atomic_writes import content_of
-from kbhub.workspace.files import data_dir
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files that agents read when they start. If a project has none, the first is created."""
 
-LINES = """\
-<!-- kbhub:start, kept up to date by `kbhub setup --agents-md` -->
-## Search what is written down first
-
-This project has knowledge in Markdown, served by the MCP server `kbhub`.
-
-- Before you answer a question about this project, or plan or change something in it: call `search` with the question
-  in plain words, then `read` what looks right. Do this before searching files or relying on memory. It holds for
-  subagents, too: tell those that do not see this file.
-- Name the refs that your answer is based on. If you find nothing, say so; do not guess.
-- `remember` what will matter again: a decision, a pitfall, a convention.
-- Without the server, `kbhub search "…"` and `kbhub read REF` in a shell do the same.
-<!-- kbhub:end -->"""
+LINES = (Path(__file__).parent / "skill" / "agents.md").read_text("utf-8").rstrip("\n")
 """The inserted text, without a final newline."""
 
 _START = re.compile(rb"<!-- kbhub:start\b[^>]*-->")
@@ -79,27 +66,6 @@ def agents_tasks(root: Path, machine: Machine, *, remove: bool) -> list[PlannedS
     return list(tasks.values())
 
 
-def _planned(
-    step: Step,
-    change: Callable[[bytes | None], bytes | None],
-    machine: Machine,
-    *,
-    within: Path | None = None,
-    notes: tuple[str, ...] = (),
-) -> PlannedStep:
-    try:
-        before = content_of(step.file, MAX_BYTES)
-        if change(before) == before:
-            return PlannedStep(step.model_copy(update={"action": "nothing"}))
-    except ConfigError as error:
-        return PlannedStep(failed(step, str(error)))
-
-    def do() -> Step:
-        return done(step, backup=edit(step.file, change, data_dir(machine.env), within), notes=notes)
-
-    return PlannedStep(step, do)
-
-
 def _lines_task(file: Path, root: Path, machine: Machine, *, remove: bool) -> PlannedStep:
     step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
     if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
@@ -108,16 +74,12 @@ def _lines_task(file: Path, root: Path, machine: Machine, *, remove: bool) -> Pl
     def change(content: bytes | None) -> bytes | None:
         return _edited(content, file, remove=remove)
 
-    task = _planned(step, change, machine, within=root)
+    task = planned(step, change, machine, within=root)
     before = content_of(file, MAX_BYTES) if task.do and not remove else None
-    if before is not None and _START.search(before) is None and _imports_agents_md(file, before):
+    there = file.name != NAMES[0] and (file.parent / NAMES[0]).is_file()
+    if there and before is not None and _START.search(before) is None and _IMPORT.search(before):
         return PlannedStep(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
     return task
-
-
-def _imports_agents_md(file: Path, content: bytes) -> bool:
-    """Return whether a file imports AGENTS.md, which has the lines already."""
-    return file.name != NAMES[0] and (file.parent / NAMES[0]).is_file() and _IMPORT.search(content) is not None
 
 
 def _edited(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
@@ -224,7 +186,7 @@ def _file_task(subject: str, title: str, file: Path, text: bytes, machine: Machi
             raise ConfigError(file, "is no longer marked as kbhub's, so it was left unchanged")
         return None if remove else text
 
-    task = _planned(step, change, machine)
+    task = planned(step, change, machine)
     write = task.do
     if write is None or not remove:
         return task
@@ -340,14 +302,11 @@ def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str]
     return [task for task in tasks if not remove or task.step.action != "nothing"]
 
 
-def hooked_clients(
-    env: Mapping[str, str], home: Path, project: Path | None = None, platform: Platform | None = None
-) -> tuple[str, ...]:
+def hooked_clients(machine: Machine, project: Path | None = None) -> tuple[str, ...]:
     """Return the titles of the clients that run kbhub's hooks, such as `Claude Code` or `Claude Code (plugin)`.
 
     A plugin may be enabled or disabled in the folder of a project.
     """
-    machine = Machine(home, env, platform or this_platform())
     titles = []
     for hooked in HOOKED:
         file, title = machine.path(hooked.file), client_named(hooked.client).title
@@ -379,7 +338,7 @@ def _has_plugin(hooked: Hooked, machine: Machine, project: Path | None) -> bool:
 def _plugins(file: Path, key: str) -> dict[str, Any]:
     """Return a file's entries for kbhub's plugin, by name with marketplace; empty if it cannot be read."""
     with suppress(ConfigError):
-        found = parse(decode(content_of(file, MAX_BYTES), file), "json", file).get(key)
+        found = data_of(file).get(key)
         if isinstance(found, dict):
             return {name: value for name, value in found.items() if name.startswith(f"{PLUGIN}@")}
     return {}
@@ -389,9 +348,9 @@ def _hooks_task(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove
     file, title = machine.path(hooked.file), f"Hooks for {client_named(hooked.client).title}"
     step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
     if remove:
-        return _planned(step, lambda content: _without_hooks(content, file), machine)
+        return planned(step, lambda content: _without_hooks(content, file), machine)
     hint = (hooked.hint,) if hooked.hint else ()
-    return _planned(step, lambda content: _with_hooks(content, file, hooked, machine, argv), machine, notes=hint)
+    return planned(step, lambda content: _with_hooks(content, file, hooked, machine, argv), machine, notes=hint)
 
 
 def _with_hooks(

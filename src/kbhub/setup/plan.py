@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +22,8 @@ from kbhub.errors import ConfigError, KbhubError
 from kbhub.frozen import Model
 from kbhub.setup.clients import SERVER, ClientName, Machine, Shape
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import edit_content, write_atomically
-from kbhub.workspace.files import private_directory
+from kbhub.workspace.atomic_writes import content_of, edit_content, write_atomically
+from kbhub.workspace.files import data_dir, private_directory
 
 How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 
@@ -259,11 +259,6 @@ class PlannedStep:
     """None if there is nothing to do or the step cannot be done."""
 
 
-def done(step: Step, *, backup: Path | None = None, notes: tuple[str, ...] = ()) -> Step:
-    """Return the step marked as done."""
-    return step.model_copy(update={"state": "done", "backup": backup, "notes": (*step.notes, *notes)})
-
-
 def failed(step: Step, reason: str) -> Step:
     """Return the step marked as failed, with the reason as a note."""
     return step.model_copy(update={"state": "failed", "notes": (*step.notes, reason)})
@@ -278,11 +273,6 @@ _NEW_PRIVATE_MODE = 0o600
 
 FOLDER = "setup"
 """Folder in the data directory, with a subfolder for each changed file."""
-
-MAX_COPIES = 1000
-"""Limit of copies of one file within a second."""
-
-_STAMP = "%Y%m%dT%H%M%SZ"
 
 
 def edit(
@@ -315,11 +305,32 @@ def edit(
 def _copied(data: Path, file: Path, content: bytes) -> Path:
     real = os.path.realpath(file).encode("utf-8", "surrogateescape")
     folder = private_directory(data / FOLDER / hashlib.sha256(real).hexdigest()[:16])
-    stamp = time.strftime(_STAMP, time.gmtime())
-    names = (f"{file.name}.{stamp}{end}.bak" for end in ("", *(f"-{number}" for number in range(2, MAX_COPIES))))
-    copy = next(folder / name for name in names if not (folder / name).exists())
+    copy = folder / f"{file.name}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.bak"
     write_atomically(copy, content)
     return copy
+
+
+def planned(
+    step: Step,
+    change: Callable[[bytes | None], bytes | None],
+    machine: Machine,
+    *,
+    within: Path | None = None,
+    notes: tuple[str, ...] = (),
+) -> PlannedStep:
+    """Plan a change of a file, if it changes anything; `notes` are for when it is done."""
+    try:
+        before = content_of(step.file, MAX_BYTES)
+        if change(before) == before:
+            return PlannedStep(step.model_copy(update={"action": "nothing"}))
+    except ConfigError as error:
+        return PlannedStep(failed(step, str(error)))
+
+    def do() -> Step:
+        backup = edit(step.file, change, data_dir(machine.env), within)
+        return step.model_copy(update={"state": "done", "backup": backup, "notes": (*step.notes, *notes)})
+
+    return PlannedStep(step, do)
 
 
 def carry_out(task: PlannedStep) -> Step:
@@ -334,49 +345,28 @@ def carry_out(task: PlannedStep) -> Step:
         return failed(task.step, f"{error.filename or task.step.file}: {error.strerror or error}")
 
 
-DialogName = Literal["jetbrains-ai"]
-
-AnyName = Literal[ClientName, DialogName]
+AnyName = Literal[ClientName, "jetbrains-ai"]
 """A client that `kbhub setup --client` takes."""
 
 
-@struct
-class Dialog:
-    """The settings dialog of a client."""
-
-    name: DialogName
-    title: str
-    where: str
-    """How to get there."""
-    hint: str
-
-
-DIALOGS: tuple[Dialog, ...] = (
-    Dialog(
-        "jetbrains-ai",
-        "JetBrains AI Assistant",
-        "Settings | Tools | AI Assistant | Model Context Protocol (MCP)",
-        'To search a project from there, set its folder as the working directory, or add "--root" and the folder to '
-        "the arguments.",
-    ),
-)
-"""In display order. None of them is looked for: nothing shows whether such a client is installed."""
-
-
 def pastes(names: Sequence[str], argv: Sequence[str], *, remove: bool) -> tuple[Paste, ...]:
-    """Return what to paste into the dialogs of the named clients, or that it has to be deleted there.
+    """Return what to paste into the settings dialog of JetBrains' AI Assistant if it is named, or to delete there.
 
-    Clients without a dialog are skipped.
+    It is not looked for: nothing shows whether it is installed.
     """
+    if "jetbrains-ai" not in names:
+        return ()
     entry = {"mcpServers": {SERVER: Shape().entry(tuple(argv))}}
-    return tuple(
+    hint = (
+        'To search a project from there, set its folder as the working directory, or add "--root" and the folder to '
+        "the arguments."
+    )
+    return (
         Paste(
-            subject=dialog.name,
-            title=dialog.title,
-            where=dialog.where,
+            subject="jetbrains-ai",
+            title="JetBrains AI Assistant",
+            where="Settings | Tools | AI Assistant | Model Context Protocol (MCP)",
             entry="" if remove else json.dumps(entry, indent=2, ensure_ascii=False),
-            notes=() if remove else (dialog.hint,),
-        )
-        for dialog in DIALOGS
-        if dialog.name in names
+            notes=() if remove else (hint,),
+        ),
     )

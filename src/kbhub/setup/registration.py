@@ -7,7 +7,6 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -17,7 +16,7 @@ import yaml
 from tomlkit.exceptions import TOMLKitError
 
 from kbhub.errors import ConfigError
-from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Platform, Shape, this_platform
+from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Shape
 from kbhub.setup.plan import (
     MAX_BYTES,
     MODE,
@@ -25,15 +24,13 @@ from kbhub.setup.plan import (
     PlannedStep,
     Registration,
     Step,
-    done,
-    edit,
     failed,
     major_version,
+    planned,
 )
 from kbhub.values import struct
 from kbhub.workspace import jsonc
 from kbhub.workspace.atomic_writes import content_of
-from kbhub.workspace.files import data_dir
 from kbhub.workspace.jsonc import parse_jsonc
 
 _UNUSUAL = "has an unusual layout; make the change by hand"
@@ -64,19 +61,11 @@ class Target:
     """A file in which the server is to be registered or removed."""
 
     client: Client
-    title: str
     file: Path
     keys: tuple[str, ...]
     shape: Shape
     argv: tuple[str, ...]
     """The command line of the server."""
-    within: Path | None = None
-    """The project that the file must be in, or None for the user's own file."""
-
-    @property
-    def form(self) -> Form:
-        """The format of the file."""
-        return self.client.form
 
     def wants(self, entry: RegisteredServer) -> bool:
         """Return whether an entry starts the right command; other options that follow `serve` are the user's."""
@@ -100,33 +89,17 @@ class Target:
         return (*self.argv[: self.argv.index(SERVE) + 1], *mode, *own) if own else self.argv
 
 
-def user_target(client: Client, machine: Machine, argv: Sequence[str]) -> Target:
-    """Return the user's file of a client."""
-    file = machine.file(client)
-    keys = _keys(client, file, machine)
-    return Target(client, client.title, file, keys, client.shape, tuple(argv))
-
-
-def project_target(client: Client, machine: Machine, argv: Sequence[str], root: Path) -> Target | None:
-    """Return a client's file in a project, or None if the client has none."""
-    project = client.project
-    if project is None:
-        return None
-    paths = [root / name for name in project.files]
-    file = next((path for path in paths if path.is_file()), paths[-1])
-    shape = project.shape or client.shape
-    keys = _keys(client, file, machine)
-    return Target(client, client.title, file, keys, shape, (*argv, *project.args), within=root)
-
-
-def current_text(target: Target) -> str:
-    """Read the target's file. Raises like `decode` and `content_of`."""
-    return decode(content_of(target.file, MAX_BYTES), target.file)
+def _file_of(client: Client, machine: Machine, root: Path | None) -> Path:
+    """Return the user's file of a client or, with the root of a project, its file there, if it has one."""
+    if root is None or client.project is None:
+        return machine.file(client)
+    paths = [root / name for name in client.project.files]
+    return next((path for path in paths if path.is_file()), paths[-1])
 
 
 def registered(text: str, target: Target) -> RegisteredServer | None:
     """Find kbhub's entry in a file: by name, or else by the command it starts."""
-    entries = servers(parse(text, target.form, target.file), target.keys, target.file)
+    entries = servers(parse(text, target.client.form, target.file), target.keys, target.file)
     if SERVER in entries:
         return entry_of(SERVER, entries[SERVER], target.shape)
     parsed = (entry_of(name, raw, target.shape) for name, raw in entries.items())
@@ -155,8 +128,7 @@ def _keys(client: Client, file: Path, machine: Machine) -> tuple[str, ...]:
     """Return the key path of the servers, which for opencode depends on the file and the installed version."""
     if not client.later_keys:
         return client.keys
-    data = parse(decode(content_of(file, MAX_BYTES), file), client.form, file)
-    holder = data.get(client.keys[0])
+    holder = data_of(file, client.form).get(client.keys[0])
     nested = holder.get(client.later_keys[1]) if isinstance(holder, Mapping) else None
     if isinstance(nested, Mapping) and not {"command", "url"} & nested.keys():
         return client.later_keys
@@ -164,31 +136,25 @@ def _keys(client: Client, file: Path, machine: Machine) -> tuple[str, ...]:
     return client.later_keys if version is not None and version >= _NESTED_SINCE else client.keys
 
 
-def registrations(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[Registration, ...]:
+def registrations(machine: Machine) -> tuple[Registration, ...]:
     """Find the server in the user's files of all clients; an unreadable file gives a registration with a fault.
 
     Project files are not read: they may not be trustworthy, and clients ask before they start anything from them.
     """
-    machine = Machine(home, env, platform or this_platform())
-    registered: list[Registration] = []
-    for client in CLIENTS:
-        if machine.file(client).is_file():
-            registered += _of(client, machine)
-    return tuple(registered)
+    there = (client for client in CLIENTS if machine.file(client).is_file())
+    return tuple(registration for client in there for registration in _of(client, machine))
 
 
-def unregistered(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[str, ...]:
-    """Return the titles of installed clients that lack the server. Arguments as for `registrations`."""
-    machine = Machine(home, env, platform or this_platform())
-    names = {registration.client for registration in registrations(env, home, platform)}
+def unregistered(machine: Machine) -> tuple[str, ...]:
+    """Return the titles of installed clients that lack the server."""
+    names = {registration.client for registration in registrations(machine)}
     return tuple(client.title for client in CLIENTS if client.name not in names and machine.has(client))
 
 
 def _of(client: Client, machine: Machine) -> list[Registration]:
     file, path = machine.file(client), machine.env.get("PATH", "")
     try:
-        target = user_target(client, machine, (SERVER, "serve"))
-        raw = servers(parse(current_text(target), target.form, file), target.keys, file)
+        raw = servers(data_of(file, client.form), _keys(client, file, machine), file)
     except ConfigError as error:
         fault = str(error)
         return [Registration(client=client.name, title=client.title, file=file, name=SERVER, command="", fault=fault)]
@@ -223,7 +189,11 @@ def chosen_clients(machine: Machine, names: Sequence[AnyName], root: Path | None
     if names:
         by_name: dict[str, Client] = {client.name: client for client in CLIENTS}
         return tuple(by_name[name] for name in dict.fromkeys(names) if name in by_name)
-    return tuple(client for client in CLIENTS if machine.has(client) or (root and _has_file(client, root)))
+    return tuple(
+        client
+        for client in CLIENTS
+        if machine.has(client) or (root and client.project and _file_of(client, machine, root).is_file())
+    )
 
 
 def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[str, ...]:
@@ -238,11 +208,7 @@ def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[st
 
 def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
     """Plan to register the server in the user's files, or to remove it; `argv` is the command line of the server."""
-    tasks = []
-    for client in clients:
-        make = partial(user_target, client, machine, argv)
-        tasks.append(_planned(client.name, client.title, machine.file(client), make, machine, remove=remove))
-    return tasks
+    return [_planned([client], machine, argv, None, remove=remove) for client in clients]
 
 
 def project_tasks(
@@ -252,70 +218,48 @@ def project_tasks(
 
     Clients that share a file share a task.
     """
-    tasks: dict[Path, PlannedStep] = {}
+    readers: dict[Path, list[Client]] = {}
     for client in clients:
-        if client.project is None:
-            continue
-        make = partial(project_target, client, machine, argv, root)
-        task = _planned(client.name, client.title, root / client.project.files[-1], make, machine, remove=remove)
-        if other := tasks.get(task.step.file):
-            # Shown under both titles, before and after it is done.
-            both = {"title": f"{other.step.title}, {client.title}"}
-            do = (lambda do=other.do, both=both: do().model_copy(update=both)) if other.do else None
-            tasks[task.step.file] = PlannedStep(other.step.model_copy(update=both), do)
-        else:
-            tasks[task.step.file] = task
-    return list(tasks.values())
-
-
-def _has_file(client: Client, root: Path) -> bool:
-    return client.project is not None and any((root / name).is_file() for name in client.project.files)
+        if client.project:
+            readers.setdefault(_file_of(client, machine, root), []).append(client)
+    return [_planned(sharing, machine, argv, root, remove=remove) for sharing in readers.values()]
 
 
 def _planned(
-    name: str, title: str, file: Path, make: Callable[[], Target | None], machine: Machine, *, remove: bool
+    clients: Sequence[Client], machine: Machine, argv: Sequence[str], root: Path | None, *, remove: bool
 ) -> PlannedStep:
-    """Plan a change of one file; a file that cannot be parsed gives a failed step."""
-    step = Step(subject=name, title=title, action="remove" if remove else "register", file=file)
+    """Plan a change of the file of some clients; a file that cannot be parsed gives a failed step."""
+    client, title = clients[0], ", ".join(client.title for client in clients)
+    file, project = _file_of(client, machine, root), client.project if root else None
+    step = Step(subject=client.name, title=title, action="remove" if remove else "register", file=file)
     try:
-        target = make()
-        assert target is not None
-        step = step.model_copy(update={"file": target.file})
-        entry = registered(current_text(target), target)
+        keys, shape = _keys(client, file, machine), (project and project.shape) or client.shape
+        target = Target(client, file, keys, shape, (*argv, *(project.args if project else ())))
+        entry = registered(decode(content_of(file, MAX_BYTES), file), target)
     except ConfigError as error:
         return PlannedStep(failed(step, str(error)))
-    return _removal(target, step, entry, machine) if remove else _registration(target, step, entry, machine)
+    if not remove:
+        step = _registration(target, step, entry)
+    elif entry:
+        step = step.model_copy(update={"before": entry.argv if entry.name == SERVER else ()})
+    if step.action == "nothing":
+        return PlannedStep(step)
+    notes = tuple(filter(None, ("" if root else client.hint, "" if remove else client.caveat)))
+    return planned(step, lambda content: _edited(content, target, step), machine, within=root, notes=notes)
 
 
-def _registration(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
+def _registration(target: Target, step: Step, entry: RegisteredServer | None) -> Step:
     if entry is None:
-        step = step.model_copy(update={"command": target.argv})
-    elif entry.name == SERVER and (not target.wants(entry) or target.lacks(entry)):
+        return step.model_copy(update={"command": target.argv})
+    off = "" if entry.enabled else OFF
+    if entry.name == SERVER and (not target.wants(entry) or target.lacks(entry)):
         command, before = (entry.argv, ()) if target.wants(entry) else (target.argv_instead_of(entry), entry.argv)
         added = SHOWN.format(", ".join(target.lacks(entry))) if target.lacks(entry) else ""
-        notes = tuple(filter(None, (target.news_for(entry), added, "" if entry.enabled else OFF)))
-        step = step.model_copy(update={"action": "update", "command": command, "before": before, "notes": notes})
-    else:
-        other = "" if entry.name == SERVER else f"It is already registered as {entry.name!r}."
-        notes = tuple(filter(None, (other, "" if entry.enabled else OFF)))
-        return PlannedStep(step.model_copy(update={"action": "nothing", "command": entry.argv, "notes": notes}))
-    return PlannedStep(step, partial(_carried_out, target, step, machine))
-
-
-def _removal(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
-    if entry is None or entry.name != SERVER:
-        return PlannedStep(step.model_copy(update={"action": "nothing"}))
-    step = step.model_copy(update={"before": entry.argv})
-    return PlannedStep(step, partial(_carried_out, target, step, machine))
-
-
-def _carried_out(target: Target, step: Step, machine: Machine) -> Step:
-    """Edit the file, with a dated copy of what it was."""
-    copy = edit(target.file, lambda content: _edited(content, target, step), data_dir(machine.env), target.within)
-    client = target.client
-    hint = client.hint if target.within is None else ""
-    caveat = client.caveat if step.action != "remove" else ""
-    return done(step, backup=copy, notes=tuple(filter(None, (hint, caveat))))
+        notes = tuple(filter(None, (target.news_for(entry), added, off)))
+        return step.model_copy(update={"action": "update", "command": command, "before": before, "notes": notes})
+    other = "" if entry.name == SERVER else f"It is already registered as {entry.name!r}."
+    notes = tuple(filter(None, (other, off)))
+    return step.model_copy(update={"action": "nothing", "command": entry.argv, "notes": notes})
 
 
 def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
@@ -341,6 +285,11 @@ def decode(content: bytes | None, path: Path) -> str:
         return (content or b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(path, "is not UTF-8 text; it was left unchanged") from error
+
+
+def data_of(file: Path, form: Form = "json") -> dict[str, Any]:
+    """Parse a client's file, which need not exist. Raises like `decode` and `content_of`."""
+    return parse(decode(content_of(file, MAX_BYTES), file), form, file)
 
 
 def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
@@ -371,15 +320,16 @@ def _changed(text: str, target: Target, fields: dict[str, Any] | None) -> str:
 
     Raises `ConfigError` if the text is malformed, or too unusual to be edited automatically.
     """
-    expected, form, keys, path = parse(text, target.form, target.file), FORMATS[target.form], target.keys, target.file
+    form, keys, path = target.client.form, target.keys, target.file
+    expected, edits = parse(text, form, path), FORMATS[form]
     old = servers(expected, keys, path).get(SERVER)
     if old is not None and fields is not None and not isinstance(old, Mapping):
         raise ConfigError(path, "expected an object; it was left unchanged", ".".join((*keys, SERVER)))
     mark, body = without_bom(text)
     if fields is None:
-        after = mark + form.removed(body, keys, path)
+        after = mark + edits.removed(body, keys, path)
     else:
-        after = mark + (form.added if old is None else form.changed)(body, keys, fields, path)
+        after = mark + (edits.added if old is None else edits.changed)(body, keys, fields, path)
     holder: Any = expected
     for key in keys:
         if holder.get(key) is None:
@@ -389,7 +339,7 @@ def _changed(text: str, target: Target, fields: dict[str, Any] | None) -> str:
         del holder[SERVER]
     else:
         holder[SERVER] = {**(old or {}), **fields}
-    if _plain(parse(after, target.form, path), keys) != _plain(expected, keys):
+    if _plain(parse(after, form, path), keys) != _plain(expected, keys):
         raise ConfigError(path, _UNUSUAL)
     return after
 

@@ -194,7 +194,7 @@ def _outermost(path: str, folders: Collection[str]) -> str | None:
 def _root(hub: Hub) -> Path | None:
     """Return the folder of the project if there may be something to say about its Markdown."""
     discovery, home = hub.discovery(), hub.options.home
-    root = discovery.workspace.git_root or discovery.workspace.directory
+    root = discovery.workspace.root
     if root is None or discovery.off or Path(os.path.realpath(home)).is_relative_to(root):
         return None
     if any(problem.subject == PROJECT_ID for problem in discovery.problems):

@@ -9,8 +9,7 @@ from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.to_thread
-from starlette.responses import RedirectResponse, StreamingResponse
+from starlette.responses import StreamingResponse
 
 from kbhub.editing.findings import CHECKS
 from kbhub.errors import ConfigError, UsageError
@@ -20,7 +19,7 @@ from kbhub.render.html import WIDTH
 from kbhub.setup.bases import config_file, edit_config
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
-from kbhub.ui.site import Site, site_of
+from kbhub.ui.site import Form, Site, posted, site_of
 from kbhub.workspace.jsonc import set_value
 
 if TYPE_CHECKING:
@@ -76,44 +75,40 @@ def audit_part(request: Request) -> Response:
     )
 
 
-async def index(request: Request) -> Response:
+@posted
+def index(request: Request, _form: Form) -> str:
     """Look at all files now."""
-    site = site_of(request)
-    site.background.look()
-    return RedirectResponse("/health", 303)
+    site_of(request).background.look()
+    return "/health"
 
 
-async def repaired(request: Request) -> Response:
+@posted
+def repaired(request: Request, _form: Form) -> str:
     """Do what `kbhub doctor --fix` does."""
-    await anyio.to_thread.run_sync(_repaired, site_of(request))
-    return RedirectResponse("/health", 303)
+    site = site_of(request)
+    site.check_writable("this hub")
+    repair(site.hub, examine(site.hub))
+    return "/health"
 
 
-async def fix(request: Request) -> Response:
+@posted
+def fix(request: Request, _form: Form) -> str:
     """Do what `kbhub audit --fix` does."""
     site = site_of(request)
-    await anyio.to_thread.run_sync(site.check_writable, "this hub")
+    site.check_writable("this hub")
     site.auditing.begin(fixing=True)
-    return RedirectResponse("/health#audit", 303)
+    return "/health#audit"
 
 
-async def ignore(request: Request) -> Response:
+@posted
+def ignore(request: Request, form: Form) -> str:
     """Set the checks that an audit leaves out, in the config."""
-    site, names = site_of(request), [str(name) for name in (await request.form()).getlist("check")]
-    await anyio.to_thread.run_sync(_ignored, site, names)
-    return RedirectResponse("/health#audit", 303)
-
-
-def _ignored(site: Site, names: list[str]) -> None:
+    site, names = site_of(request), form.getlist("check")
     site.check_writable("this hub")
     if unknown := sorted(set(names) - CHECKS.keys()):
         raise UsageError(f"Unknown check {unknown[0]!r}.")
     edit_config(site.hub, lambda text, _: set_value(text, ("audit", "ignore"), names, config_file(site.hub)))
-
-
-def _repaired(site: Site) -> None:
-    site.check_writable("this hub")
-    repair(site.hub, examine(site.hub))
+    return "/health#audit"
 
 
 async def events(request: Request) -> Response:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
 
-import anyio.to_thread
 import numpy as np
-from starlette.responses import RedirectResponse
 
 from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
@@ -30,19 +28,17 @@ from kbhub.memory.catalog import ref as ref_of_known
 from kbhub.memory.changes import NEAR_SHOWN, forget, remember
 from kbhub.memory.files import MemoryFile, read, slug
 from kbhub.memory.lists import memories, restore, trashed
-from kbhub.memory.results import ChangedSubject
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_in, vector_of
 from kbhub.render.html import HEIGHT, WIDTH, columns, strength_curve
 from kbhub.ui.documents import read_address
-from kbhub.ui.site import Site, number_of, site_of
+from kbhub.ui.site import Form, number_of, posted, site_of
 from kbhub.usage.gaps import close_gap, gaps_and_unanswered
 from kbhub.usage.reports import show_log
 from kbhub.workspace.memory_folders import Scope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from starlette.datastructures import FormData
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -68,7 +64,8 @@ def memories_page(request: Request) -> Response:
     listed = memories(site.hub, query or None, scope=scope, tags=[tag] if tag else [], limit=PAGE, offset=offset)
     every = all_known(site.hub)
     known = {memory.facts.id: memory for memory in every}
-    changed = _changed_subjects(site.hub, every) if not query else ()
+    replaced = {memory.facts.id for memory in every if memory.facts.superseded_by}
+    changed = [one for one in subjects_changed(site.hub) if one.id not in replaced] if not query else ()
     counted = matching(all_known(site.hub, scope), tags=[tag] if tag else [])
     superseded = 0 if query else sum(bool(memory.facts.superseded_by) for memory in counted)
     return site.page(
@@ -148,48 +145,46 @@ def merge_page(request: Request) -> Response:
     )
 
 
-async def change(request: Request) -> Response:
+@posted
+def change(request: Request, form: Form) -> str:
     """Confirm, edit, merge, move, forget or restore, as the tools and commands do."""
-    form = await request.form()
-    target = await anyio.to_thread.run_sync(_changed, site_of(request), form)
-    return RedirectResponse(target, 303)
-
-
-def _changed(site: Site, form: FormData) -> str:
-    """Make a change; return the address of the page that shows it."""
+    site, ids, action = site_of(request), form.getlist("id"), form.get("action", "")
     site.check_writable("memories")
-    fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-    ids = [value for name, value in form.multi_items() if name == "id" and isinstance(value, str)]
-    action = fields.get("action", "")
-    if action not in _ACTIONS:
-        raise UsageError(f"Unknown action {action!r}. Actions: {', '.join(_ACTIONS)}.")
+    hub = site.hub
     if not ids:
         raise UsageError("Select a memory first.")
-    name = _ACTIONS[action](site.hub, ids, fields)
+    name = ""
+    match action:
+        case "confirm":
+            for one in ids:
+                remember(hub, id=one)
+            name = ids[0] if len(ids) == 1 else ""
+        case "misleading":
+            name = remember(hub, id=ids[0], misleading=True).memory.ref
+        case "edit":
+            name = remember(hub, form.get("text", ""), id=ids[0], tags=form.get("tags", "").split()).memory.ref
+        case "merge":
+            name = _merge(hub, ids, form)
+        case "move":
+            if (scope := _scope(form.get("scope", ""))) not in MOVES:
+                raise UsageError(f"A memory can be moved to {', '.join(MOVES)}.")
+            name = refile(hub, ids[0], scope).ref
+        case "forget":
+            forget(hub, ids)
+        case "restore":
+            name = restore(hub, ids[0]).ref
+        case _:
+            raise UsageError(f"Unknown action {action!r}.")
     return f"/memories/one?{urlencode({'id': name})}" if name else "/memories"
 
 
-def _confirm(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
-    for name in ids:
-        remember(hub, id=name)
-    return ids[0] if len(ids) == 1 else ""
-
-
-def _doubt(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
-    return remember(hub, id=ids[0], misleading=True).memory.ref
-
-
-def _edit(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
-    return remember(hub, fields.get("text", ""), id=ids[0], tags=fields.get("tags", "").split()).memory.ref
-
-
-def _merge(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
+def _merge(hub: Hub, ids: list[str], form: Form) -> str:
     """Write one memory to replace several, as `merge_page` showed it."""
     chosen = _to_merge(hub, ids)
     done = remember(
         hub,
-        fields.get("text", ""),
-        tags=fields.get("tags", "").split(),
+        form.get("text", ""),
+        tags=form.get("tags", "").split(),
         about=_joined(memory.facts.about for memory in chosen),
         scope=chosen[0].shelf.scope,
         supersedes=[memory.facts.id for memory in chosen],
@@ -218,39 +213,6 @@ def _to_merge(hub: Hub, ids: list[str]) -> list[MemoryFile]:
 
 def _joined(lists: Iterable[Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(item for items in lists for item in items))
-
-
-def _changed_subjects(hub: Hub, every: Iterable[MemoryFile]) -> list[ChangedSubject]:
-    """Return the changed subjects, except those of replaced memories."""
-    replaced = {memory.facts.id for memory in every if memory.facts.superseded_by}
-    return [one for one in subjects_changed(hub) if one.id not in replaced]
-
-
-def _move(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
-    scope = _scope(fields.get("scope", ""))
-    if scope not in MOVES:
-        raise UsageError(f"A memory can be moved to {', '.join(MOVES)}.")
-    return refile(hub, ids[0], scope).ref
-
-
-def _forget(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
-    forget(hub, ids)
-    return ""
-
-
-def _restore(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
-    return restore(hub, ids[0]).ref
-
-
-_ACTIONS = {
-    "confirm": _confirm,
-    "misleading": _doubt,
-    "edit": _edit,
-    "merge": _merge,
-    "move": _move,
-    "forget": _forget,
-    "restore": _restore,
-}
 
 
 def _scope(name: str) -> Scope | None:
@@ -330,24 +292,19 @@ def gaps_page(request: Request) -> Response:
     )
 
 
-async def close(request: Request) -> Response:
+@posted
+def close(request: Request, form: Form) -> str:
     """Close a gap for good."""
-    form = await request.form()
-    await anyio.to_thread.run_sync(close_gap, site_of(request).hub, str(form.get("id", "")))
-    return RedirectResponse("/gaps", 303)
+    close_gap(site_of(request).hub, form.get("id", ""))
+    return "/gaps"
 
 
-async def start_document(request: Request) -> Response:
+@posted
+def start_document(request: Request, form: Form) -> str:
     """Write the beginning of a document that would answer a gap, and show it."""
-    form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
-    ref = await anyio.to_thread.run_sync(_started, site_of(request), form)
-    return RedirectResponse(f"/read?{urlencode({'ref': ref})}", 303)
-
-
-def _started(site: Site, form: dict[str, str]) -> str:
     question, path = form.get("question", "").strip(), form.get("path", "").strip()
     if not question or not path:
         raise UsageError("Enter the question, and the path of the document that should answer it.")
     title = " ".join(question.rstrip("?").split())
     text = STARTED.format(title=title[:1].upper() + title[1:], question=" ".join(question.split()))
-    return write_document(site.hub, f"{form.get('base', 'project')}@{path}", text=text).ref
+    return read_address(write_document(site_of(request).hub, f"{form.get('base', 'project')}@{path}", text=text).ref)

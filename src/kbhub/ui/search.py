@@ -21,7 +21,6 @@ from starlette.responses import RedirectResponse, StreamingResponse
 from kbhub.answers.answer import Answer, Source
 from kbhub.answers.question import answer_without_client, prepare
 from kbhub.errors import KbhubError, QueryLogUnavailable, UsageError
-from kbhub.hub import Hub
 from kbhub.index.catalogue import tag_counts, tags_of, values_of
 from kbhub.index.query.parser import FILTER
 from kbhub.index.references import ref_of
@@ -33,7 +32,7 @@ from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query, SearchResult
 from kbhub.ui.documents import counted_bases, read_address
-from kbhub.ui.site import Site, number_of, site_of
+from kbhub.ui.site import Form, Site, number_of, posted, site_of
 from kbhub.usage.log import USER, log_path, record
 from kbhub.usage.reports import show_log
 from kbhub.values import struct
@@ -123,17 +122,14 @@ def _saved(site: Site) -> list[str]:
     return []
 
 
-async def save(request: Request) -> Response:
+@posted
+def save(request: Request, form: Form) -> str:
     """Save the search of this address, or save it no longer, and show it or where to start."""
-    asked, form = query_of(request, limit=FACETED), await request.form()
+    asked, hub = query_of(request, limit=FACETED), site_of(request).hub
     if asked.text.strip():
-        await anyio.to_thread.run_sync(_save, site_of(request).hub, address_of(asked), bool(form.get("saved")))
-    return RedirectResponse("/" if form.get("start") else address_of(asked), 303)
-
-
-def _save(hub: Hub, address: str, saved: bool) -> None:
-    log, key = QueryLog(log_path(hub)), f"{SAVED}{address}"
-    log.note(key, hub.options.clock()) if saved else log.forget(key)
+        log, key = QueryLog(log_path(hub)), f"{SAVED}{address_of(asked)}"
+        log.note(key, hub.options.clock()) if form.get("saved") else log.forget(key)
+    return "/" if form.get("start") else address_of(asked)
 
 
 def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from starlette.responses import HTMLResponse
+import anyio.to_thread
+from starlette.datastructures import ImmutableMultiDict
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from kbhub import __version__
 from kbhub.editing.audit import audit, fix
@@ -25,6 +27,7 @@ from kbhub.usage.gaps import maintain
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from kbhub.index.engine import Index
 
@@ -200,3 +203,17 @@ def site_of(request: Request) -> Site:
     """Return the site that a request came to."""
     site: Site = request.app.state.site
     return site
+
+
+Form: TypeAlias = "ImmutableMultiDict[str, str]"
+
+
+def posted(change: Callable[[Request, Form], str]) -> Callable[[Request], Awaitable[Response]]:
+    """Make an endpoint of a function that makes a change, from the fields of a form, and returns where to go on."""
+
+    async def endpoint(request: Request) -> Response:
+        form = (await request.form()).multi_items()
+        fields = ImmutableMultiDict([(name, value) for name, value in form if isinstance(value, str)])
+        return RedirectResponse(await anyio.to_thread.run_sync(change, request, fields), 303)
+
+    return endpoint

@@ -90,8 +90,8 @@ class Extension:
 
 
 def commands_in(module: str, table: str) -> dict[str, tuple[str, str, str]]:
-    """Read a table for `Extension.commands`: lines `NAME | FUNCTION | USAGE`, each above an indented sentence on it."""
-    rows = re.findall(r"^(\S[^|]*) \| (\S+) \| (.*)\n +(.*)$", table, re.MULTILINE)
+    """Read a table for `Extension.commands`: `NAME | FUNCTION | USAGE | SENTENCE`, or the last indented below them."""
+    rows = re.findall(r"^(\S[^|]*) \| (\S+) \| (.*)(?: \| |\n +)(.*)$", table, re.MULTILINE)
     return {name: (f"{module}{function}", usage, summary) for name, function, usage, summary in rows}
 
 

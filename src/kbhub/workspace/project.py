@@ -515,3 +515,10 @@ def has_documents(folder: Path) -> bool:
         if budget < 0:
             return False
     return False
+
+
+def required(folder: Path | None) -> Path:
+    """Return the folder of a workspace or of its project; `UsageError` if there is none."""
+    if folder is None:
+        raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
+    return folder

@@ -52,7 +52,7 @@ from kbhub.render.setup import summary_line
 from kbhub.render.terminal import neutralised
 from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.server.daemon.protocol import DaemonFolder, running
-from kbhub.setup.clients import Machine, this_platform
+from kbhub.setup.clients import Machine
 from kbhub.setup.init import declare_okf, make_knowledge, point_to
 from kbhub.setup.instructions import agents_tasks
 from kbhub.setup.plan import carry_out
@@ -193,8 +193,8 @@ def init(
     if not found:
         hub.rediscover()
         made = made.model_copy(update={"notes": (*made.notes, *outside(hub))})
-    root = discovery.workspace.git_root or discovery.workspace.directory
-    tasks = agents_tasks(root, Machine(options.home, options.env, this_platform()), remove=False) if root else []
+    root = discovery.workspace.root
+    tasks = agents_tasks(root, Machine(options.home, options.env), remove=False) if root else []
     asked = agents_md is None and made.knowledge is not None and not common.json
     if agents_md or (asked and any(task.do for task in tasks) and confirmed(LINES_QUESTION)):
         steps = [carry_out(task) for task in tasks]
@@ -268,9 +268,8 @@ def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
     found = find_pointer(discovery.workspace, home, config=hub.config().path)
     if found is None:
         raise UsageError("No pointer found for this directory. Name one: kbhub base trust PATH/.kbhub.json")
-    base = next((base for base in discovery.bases if base.id == PROJECT_ID), None)
-    problems = [problem for problem in discovery.problems if problem.subject == PROJECT_ID]
-    if base and not problems and (base.writable or not writable):
+    base = discovery.project
+    if base and not discovery.problem_of(PROJECT_ID) and (base.writable or not writable):
         raise UsageError(
             f"{found} needs no permission beyond what is already allowed. `kbhub base trust --list` shows what is."
         )

@@ -23,7 +23,7 @@ from kbhub.server.daemon.launch import stop as stop_daemon
 from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, DaemonRecord, is_held, running, try_lock
 from kbhub.server.daemon.proxy import connect
 from kbhub.setup.doctor.bases import bad, ok
-from kbhub.values import counted, struct
+from kbhub.values import Value, counted
 from kbhub.workspace.files import data_dir
 
 MOST_PORT = 65535
@@ -40,37 +40,36 @@ class StopResult(Model):
     message: str = Field(description="The outcome as a sentence.")
 
 
-@struct
-class Ways:
+@Parameter(name="*")
+class Ways(Value):
     """What is served, and how it is reached other than on standard input and output."""
 
-    structured: bool
-    protocol: str | None
-    read_only: bool
-    connect: bool
-    http: bool
-    daemon: bool
-    port: int | None
-    socket: Path | None
+    structured: Annotated[bool, Parameter(name="--structured")] = False
+    """Add output schemas and structured content for programs; models only need the text."""
 
-    @property
-    def other_than_streams(self) -> bool:
-        """Whether any was asked for."""
-        return self.connect or self.http or self.daemon or self.port is not None or self.socket is not None
+    protocol: Annotated[Literal["auto", "legacy"] | None, Parameter(name="--protocol")] = None
+    """Protocol versions to serve: all, or only those of 2025 (`initialize`). Also set by KBHUB_PROTOCOL."""
+
+    read_only: Annotated[bool, Parameter(name="--read-only")] = False
+    """Offer no tool that writes memories or documents. Also set by KBHUB_READ_ONLY=true."""
+
+    connect: Annotated[bool, Parameter(name="--connect")] = False
+    """Serve through the shared daemon, starting it if necessary."""
+
+    http: Annotated[bool, Parameter(name="--http")] = False
+    """Serve MCP over HTTP, on this machine only, with a token."""
+
+    daemon: Annotated[bool, Parameter(name="--daemon")] = False
+    """Run in the background; `kbhub admin stop` stops it."""
+
+    port: Annotated[int | None, Parameter(name="--port", metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = None
+    """Port for --http; 0 picks a free one (28722 unless set in the config)."""
+
+    socket: Annotated[Path | None, Parameter(name="--socket", metavar="PATH")] = None
+    """Unix socket for --http instead of a port; needs no token."""
 
 
-def serve(
-    *,
-    structured: bool = False,
-    protocol: Literal["auto", "legacy"] | None = None,
-    read_only: bool = False,
-    connect: bool = False,
-    http: bool = False,
-    daemon: bool = False,
-    port: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = None,
-    socket: Annotated[Path | None, Parameter(metavar="PATH")] = None,
-    places: Places = Places(),  # noqa: B008 - frozen
-) -> int:
+def serve(*, ways: Ways = Ways(), places: Places = Places()) -> int:  # noqa: B008 - frozen
     """Run the MCP server on standard input and output.
 
     With --connect, one process serves all windows. With --http, the server listens on a local port.
@@ -78,18 +77,11 @@ def serve(
     Example, in the agent's list of servers: "kbhub": {"command": "kbhub", "args": ["serve", "--connect"]}
 
     Args:
-        structured: Add output schemas and structured content for programs; models only need the text.
-        protocol: Protocol versions to serve: all, or only those of 2025 (`initialize`). Also set by KBHUB_PROTOCOL.
-        read_only: Offer no tool that writes memories or documents. Also set by KBHUB_READ_ONLY=true.
-        connect: Serve through the shared daemon, starting it if necessary.
-        http: Serve MCP over HTTP, on this machine only, with a token.
-        daemon: Run in the background; `kbhub admin stop` stops it.
-        port: Port for --http; 0 picks a free one (28722 unless set in the config).
-        socket: Unix socket for --http instead of a port; needs no token.
+        ways: What is served, and how.
         places: Options of every command.
     """
-    ways = Ways(structured, protocol, read_only, connect, http, daemon, port, socket)
-    done = _serve_otherwise(ways, places) if ways.other_than_streams else None
+    otherwise = ways.connect or ways.http or ways.daemon or ways.port is not None or ways.socket
+    done = _serve_otherwise(ways, places) if otherwise else None
     if done is None:
         _serve_streams(ways, places)
     return done
@@ -162,7 +154,8 @@ def _serve_otherwise(ways: Ways, places: Places) -> int | None:
 
 
 def _check(ways: Ways) -> None:
-    others = [f"--{name}" for name in ("http", "daemon", "port", "socket") if getattr(ways, name) not in (False, None)]
+    given = {name: getattr(ways, name) for name in ("http", "daemon", "port", "socket")}
+    others = [f"--{name}" for name, value in given.items() if value is not None and value is not False]
     if ways.connect and others:
         raise UsageError(f"--connect cannot be used with {others[0]}.")
     if (ways.port is not None or ways.socket) and not ways.http:

@@ -45,6 +45,7 @@ from kbhub.render.setup import inbox_report, settled_report, state_report
 from kbhub.render.terminal import json_escaped
 from kbhub.render.terminal import text as text_of
 from kbhub.server.daemon.launch import run_hook
+from kbhub.setup.clients import Machine
 from kbhub.setup.instructions import hooked_clients
 from kbhub.workspace.files import expand
 
@@ -342,9 +343,8 @@ def hooks(hub: Hub) -> HooksState:
 
     Example: kbhub admin hooks
     """
-    workspace = hub.discovery().workspace
-    project = workspace.git_root or workspace.directory
-    return hooks_state(hub, hooked_clients(hub.options.env, hub.options.home, project))
+    machine = Machine(hub.options.home, hub.options.env)
+    return hooks_state(hub, hooked_clients(machine, hub.discovery().workspace.root))
 
 
 @command()

@@ -23,13 +23,14 @@ from kbhub.hub import Hub
 from kbhub.render.setup import question, setup_report
 from kbhub.render.terminal import Painter, json_escaped
 from kbhub.render.terminal import text as text_of
-from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine, this_platform
+from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine
 from kbhub.setup.found import add_found, found
 from kbhub.setup.instructions import agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
 from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.workspace.project import required
 from kbhub.workspace.validation import schema_file, schema_files
 
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
@@ -85,7 +86,7 @@ def setup(
     Returns:
         The exit code: 1 if something failed or no client was found, 2 if there is no terminal to ask on.
     """
-    machine = Machine(Path.home(), dict(os.environ), this_platform())
+    machine = Machine(Path.home(), dict(os.environ))
     tasks: list[PlannedStep] = []
     notes: tuple[str, ...] = ()
     chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
@@ -165,10 +166,7 @@ def _project(common: Common, machine: Machine) -> Path:
     workspace = find_workspace(
         root=common.root, env=machine.env, cwd=cwd or Path(os.sep), home=machine.home, serve=False
     )
-    folder = workspace.git_root or workspace.directory
-    if folder is None:
-        raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
-    return folder
+    return required(workspace.root)
 
 
 def _agreed(steps: Sequence[Step], *, json: bool) -> bool:

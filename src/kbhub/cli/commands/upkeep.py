@@ -233,9 +233,8 @@ def audit(
     code = 1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0
     if sarif or github:
         discovery = hub.discovery()
-        root = discovery.workspace.git_root or discovery.workspace.directory
         folders = {base.id: base.path for base in discovery.bases}
-        here = [*located(shown, root, folders)]
+        here = [*located(shown, discovery.workspace.root, folders)]
         if left := len(shown.findings) - len(here):
             said = [*said, f"{counted(left, 'finding')} outside of the repository not shown."]
         text = sarif_log(shown.checks, here) if sarif else workflow_commands(here)

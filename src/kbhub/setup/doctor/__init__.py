@@ -30,6 +30,7 @@ from kbhub.setup.cache import (
     state_of,
     too_open,
 )
+from kbhub.setup.clients import Machine
 from kbhub.setup.doctor.bases import bad, base_findings, config_findings, discovery_findings, ok, trust_findings
 from kbhub.setup.plan import Registration
 from kbhub.setup.registration import registrations, unregistered
@@ -245,10 +246,9 @@ def watch_findings(bases: Sequence[Base]) -> list[Finding]:
             findings.append(bad("watch", message, remedy, base.id))
         else:
             local.append(base)
-    limit = _limit()
-    count = 0
-    for _ in _all_folders(local):
-        count += 1
+    limit, count = _limit(), 0
+    # Including folders without indexed files.
+    for count, _ in enumerate((one for base in local for root in watched_folders(base) for one in os.walk(root)), 1):
         if limit is not None and count > limit:
             message = f"More than {limit} folders need watching, which is the limit of this system; {POLLED}."
             remedy = f"Raise fs.inotify.max_user_watches (`sysctl`, {WATCHES}), or `exclude` folders without documents."
@@ -264,14 +264,6 @@ def _limit() -> int | None:
         return int(WATCHES.read_text("ascii"))
     except (OSError, ValueError):
         return None
-
-
-def _all_folders(bases: Sequence[Base]) -> Iterator[str]:
-    """Yield every folder that is watched, including those without indexed files; symlinks are not followed."""
-    for base in bases:
-        for root in watched_folders(base):
-            for folder, _, _ in os.walk(root):
-                yield folder
 
 
 LOW_DISK_BYTES = 350_000_000
@@ -298,41 +290,29 @@ def folder_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
 
 def _leftover(path: Path) -> Finding:
     if is_directory(path) and not path.is_symlink():
-        message, remedy = (
-            "A folder was found instead of an index and moved aside.",
-            "Check what it holds, then delete it.",
-        )
-        return bad("leftovers", message, remedy, str(path))
+        message = "A folder was found instead of an index and moved aside."
+        return bad("leftovers", message, "Check what it holds, then delete it.", str(path))
     what = "A journal without its index" if path.name.endswith(JOURNALS) else "An index that was moved aside"
     remedy = "Nothing needs it. Run `kbhub doctor --fix` to delete it."
-    message = f"{what}."
-    return bad("leftovers", message, remedy, str(path), fixable=True)
+    return bad("leftovers", f"{what}.", remedy, str(path), fixable=True)
 
 
 def _directory(check: str, path: Path) -> list[Finding]:
-    state = state_of(path.resolve())
+    option = "`--cache-dir` or KBHUB_CACHE_DIR" if check == "cache" else "KBHUB_DATA_DIR"
+    state, remedy = state_of(path.resolve()), f"Allow it, or choose another folder: {option}."
     if state is None:
         above = next(folder for folder in path.parents if is_directory(folder))
         if os.access(above, os.W_OK | os.X_OK):
             return [ok(check, f"{path} will be created when needed.")]
-        message, remedy = (
-            f"{path} cannot be created in {above}.",
-            f"Allow it, or choose another folder: {_option_for(check)}.",
-        )
+        message = f"{path} cannot be created in {above}."
     elif not stat.S_ISDIR(state.st_mode):
-        message, remedy = f"{path} is not a folder.", f"Move it away, or choose another folder: {_option_for(check)}."
+        message, remedy = f"{path} is not a folder.", f"Move it away, or choose another folder: {option}."
     elif not os.access(path, os.W_OK | os.X_OK | os.R_OK):
-        message = (
-            f"{path} cannot be written, so indexes are not updated." if check == "cache" else f"{path} is read-only."
-        )
-        remedy = f"Allow it, or choose another folder: {_option_for(check)}."
+        fault = "cannot be written, so indexes are not updated" if check == "cache" else "is read-only"
+        message = f"{path} {fault}."
     else:
         return [ok(check, str(path))]
     return [bad(check, message, remedy, level="error")]
-
-
-def _option_for(check: str) -> str:
-    return "`--cache-dir` or KBHUB_CACHE_DIR" if check == "cache" else "KBHUB_DATA_DIR"
 
 
 def _low_disk(path: Path) -> Finding | None:
@@ -362,12 +342,12 @@ AT_ONCE = 2
 
 def client_findings(hub: Hub) -> list[Finding]:
     """Check all registrations in the user's own files; project files are untrusted, so nothing there is started."""
-    env, home = hub.options.env, hub.options.home
-    registered = registrations(env, home)
+    machine = Machine(hub.options.home, hub.options.env)
+    registered = registrations(machine)
     usable = [registration for registration in registered if registration.starts and registration.enabled]
-    faults = _handshakes(usable, env)
+    faults = _handshakes(usable, machine.env)
     findings = [_client_finding(registration, faults.get(_identity(registration), "")) for registration in registered]
-    if missing := unregistered(env, home):
+    if missing := unregistered(machine):
         message = f"Not registered with {', '.join(missing)}; run `kbhub setup` to register it."
         findings.append(ok(CHECK, message))
     elif not registered:

@@ -99,8 +99,8 @@ def discovery_findings(hub: Hub) -> list[Finding]:
 
 def _empty(hub: Hub, discovery: Discovery) -> list[Finding]:
     """Report a project base without documents, such as `kbhub init` once created, if the project has Markdown."""
-    project = next((base for base in discovery.bases if base.id == PROJECT_ID and base.origin != "docs"), None)
-    if project is None or not is_empty(hub, project):
+    project = discovery.project
+    if project is None or project.origin == "docs" or not is_empty(hub, project):
         return []
     docs = next((base for base in discovery.bases if base.origin == "docs"), None)
     others = outside(hub)
