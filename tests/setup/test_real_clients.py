@@ -73,6 +73,9 @@ INSTALLED = {
 }
 """Program → arguments that install kbhub's plugin."""
 
+PATIENT = "from kbhub.server.daemon import launch\n\nlaunch.HOOK_SECONDS = 60.0\n"
+"""A hook is silent after 0.4 s, as it should be beside a person; what it says is asked here, on a busy machine too."""
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
@@ -85,7 +88,8 @@ pytestmark = [
 def account(account, monkeypatch):
     """A user who has the clients, and can start this kbhub."""
     account.env["PATH"] = os.pathsep.join([str(account.bin), str(PYTHON_BIN), "/usr/bin", "/bin"])
-    account.env["PYTHONPATH"] = str(ROOT / "src")
+    account.file("patient/sitecustomize.py", PATIENT)
+    account.env["PYTHONPATH"] = os.pathsep.join([str(account.home / "patient"), str(ROOT / "src")])
     for name, value in account.env.items():
         monkeypatch.setenv(name, value)
     return account
