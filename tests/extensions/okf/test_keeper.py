@@ -319,6 +319,67 @@ def test_a_newer_memory_may_contradict_one_until_it_is_confirmed(environment, cl
     assert audit(hub, checks=["contradicted"]).findings == ()
 
 
+OTHERWISE = {
+    "number": ("Uploads time out after 30 seconds.", "Uploads now time out after 120 seconds.", True),
+    "day": (
+        "The weekly release train leaves on Thursday.",
+        "- The weekly release train leaves on [Tuesday](https://a.example/2).",
+        True,
+    ),
+    "word": ("A pull request needs one reviewer.", "A pull request needs two reviewers.", True),
+    "time": ("The `nightly` backup starts at 02:00.", "The nightly backup starts at **04:30**.", True),
+    "the same": ("The search cluster has 3 replicas.", "The search cluster has 3 replicas.", False),
+    "another order": ("Retry the upload at 5, 10 and 20 s.", "Retry the upload at 20, 10 and 5 s.", False),
+    "another subject": ("The search cluster has 3 replicas.", "The cache cluster has 5 replicas.", False),
+    "more values": ("Access tokens are valid for 60 minutes.", "10 access tokens are valid for 15 minutes.", False),
+    "a name": ("It takes the `sha256` hash of a string.", "It takes the `sha512` hash of a string.", False),
+    "few words": ("Time: 20.", "Time: 30.", False),
+    "versions in code": ('```yaml hl_lines="4" plugins:', '```yaml hl_lines="2" plugins:', False),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "named"), OTHERWISE.values(), ids=OTHERWISE)
+def test_a_newer_page_contradicts_an_older_one_with_another_value(environment, old, new, named):
+    environment.write("knowledge/a.md", f"---\ndate: 2026-05-01\n---\n# Old\n\n{old}\n")
+    environment.write("knowledge/b.md", f"---\nverified: {{ by: human:ana, at: 2026-06-01 }}\n---\n# New\n\n{new}\n")
+    found = audit(synced(environment), checks=["contradicted"]).findings
+    assert [(one.path, one.line, one.others) for one in found] == [("a.md", 6, ("b.md",))] * named
+
+
+@pytest.mark.parametrize(
+    ("front", "more"),
+    [
+        ("date: 2026-05-01", "See [the other](b.md)."),
+        ("date: 2026-05-01\nsuperseded_by: b.md", ""),
+        ("date: 2026-05-01\nverified: 2026-06-01T00:00:00Z", ""),
+        ("", ""),
+    ],
+    ids=["linked", "superseded", "verified as late", "without a date"],
+)
+def test_no_page_contradicts_one(environment, front, more):
+    environment.write("knowledge/a.md", f"---\n{front}\n---\nUploads time out after 30 seconds.\n\n{more}\n")
+    environment.write("knowledge/b.md", "---\ndate: 2026-06-01\n---\nUploads time out after 120 seconds.\n")
+    assert audit(synced(environment), checks=["contradicted"]).findings == ()
+
+
+def test_pages_on_two_versions_contradict_none(environment):
+    for number in (6, 7):
+        front = f"---\ndate: 2026-05-0{number}\n---\n"
+        environment.write(
+            f"knowledge/updating/{number}-0.md", f"{front}Version {number} supports React {number + 9}.\n"
+        )
+    assert audit(synced(environment), checks=["contradicted"]).findings == ()
+
+
+def test_a_phrase_of_many_pages_contradicts_none(environment):
+    for number in range(1, 6):
+        front = f"---\ndate: 2026-05-0{number}\n---\n"
+        environment.write(
+            f"knowledge/{number}.md", f"{front}# Part {number}\n\nThis lesson typically takes {number}0 minutes.\n"
+        )
+    assert audit(synced(environment), checks=["contradicted"]).findings == ()
+
+
 def test_a_gap_is_found_where_its_answer_belongs(environment, clock):
     """In a page that answers in part; a question that no page is near is only noted."""
     environment.write("knowledge/cache.md", "# Cache\n\nSessions are kept for an hour.\n")

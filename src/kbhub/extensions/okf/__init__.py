@@ -17,7 +17,10 @@ EXTENSION = Extension(
     pages=(f"{_HERE}.pages:RULES",),
     keeps={
         "changed": ("pages whose `refs` or `sources` changed since they were verified", f"{_HERE}.keeper:CHANGED"),
-        "contradicted": ("memories that a newer one may replace", f"{_HERE}.keeper:CONTRADICTED"),
+        "contradicted": (
+            "memories that a newer one may replace, and what a newer page says with another number or day",
+            f"{_HERE}.keeper:CONTRADICTED",
+        ),
         "gaps": ("recurring questions that nothing answers, and where they belong", f"{_HERE}.keeper:GAPS"),
     },
     audits={

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import combinations, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,21 @@ from pygments.lexers import get_lexer_for_filename
 from pygments.token import Comment
 from pygments.util import ClassNotFound
 
+from kbhub.answers.extractive import plain
+from kbhub.answers.sentences import units
 from kbhub.documents.filters import belongs
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.links import EXTERNAL
+from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.documents.walk import is_relative, open_contained
 from kbhub.editing.findings import AuditRun, Fix, Found, Material, check, front_lines, line_of
 from kbhub.errors import KbhubError
-from kbhub.index.catalogue import content_hashes, front_matter_of
+from kbhub.index.catalogue import content_hashes, front_matter_of, texts
 from kbhub.index.references import ENDED, outdated
 from kbhub.memory.catalog import MAX_SUBJECT_CHARACTERS, all_known, definition, ref, section_text
 from kbhub.reading.code_references import BUDGET_BYTES, GRAMMAR_CHARACTERS, SYMBOL_BYTES, Code, Sources
 from kbhub.reading.links import places
+from kbhub.search.conversations import Statement
 from kbhub.search.search import search
 from kbhub.types import Base, Query
 from kbhub.usage.gaps import list_gaps
@@ -56,7 +62,28 @@ _SYMBOL = re.compile(r"(?!L\d)[^\W\d]\w*(?:\.\w+)*")
 _INDENTED = (".yaml", ".yml", ".mk", "makefile", ".haml", ".pug", ".sass", ".coffee", ".nim", ".fs", ".hs")
 """Ends of the names of files in which indentation has a meaning."""
 
+_VALUE = re.compile(
+    r"(?<![\w.#/-])[v$€£]?\d[\w.,:]*%?|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|"
+    r"june|july|august|september|october|november|december|hourly|daily|weekly|monthly|quarterly|yearly|one|two|three|"
+    r"four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|ninety|hundred)\b",
+    re.IGNORECASE,
+)
+"""A number, a day, a month or an interval: what a sentence may say otherwise. Digits in a name (`sha256`) are none."""
+
+_ASIDE = re.compile(
+    r"\]\([^)]*\)|\]\[[^\]]*\]|\[\^[^\]]*\]|https?://\S+|^\s*(?:[-*+]|\d+[.)])\s+|\b(?:now|currently|today)\b",
+    re.IGNORECASE,
+)
+"""Targets of links, marks of lists and footnotes, and words that date a sentence."""
+
+_DIGITS = re.compile(r"\d+")
+"""What differs in the paths of pages on two versions of a thing."""
+
+FEWEST_WORDS, MOST_ALIKE = 2, 4
+"""Words with a meaning in a claim, and the most pages that say the same; what more of them say is a phrase."""
+
 _CHECK = "Check whether the page still holds, and change it, or say so: `verified: { by: human:NAME, at: TIME }`."
+_OTHERWISE = "Change what is no longer true; if both are, link one page to the other."
 _GONE = "Name what took its place, and check whether the page still holds."
 
 
@@ -327,6 +354,12 @@ def _replaced(material: Material, claims: Sequence[Claim]) -> Iterator[Found]:
 
 @check("contradicted", severity="warning")
 def CONTRADICTED(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 - it becomes a `Check`
+    """Find memories that a newer one may replace, and sentences that a newer page says with another value."""
+    yield from _replaceable(run, material)
+    yield from _otherwise(run, material)
+
+
+def _replaceable(run: AuditRun, material: Material) -> Iterator[Found]:
     """Find memories that a newer one may replace, unless they were confirmed since."""
     known = {memory.facts.id: memory for memory in all_known(run.hub)}
     for newer in known.values():
@@ -339,6 +372,51 @@ def CONTRADICTED(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa:
                     f"If it does, `remember` it with `supersedes: {older.facts.id}`; if not, confirm the older one."
                 )
                 yield Found(material, older.path, message, remedy, others=(ref(run.hub, newer),))
+
+
+def _otherwise(run: AuditRun, material: Material) -> Iterator[Found]:
+    """Find sentences that a newer page has with other numbers or days, unless one of the two pages links the other."""
+    index, pages = material.hub.index(material.base), material.written()
+    said: dict[frozenset[str], list[tuple[str, int, str, list[str]]]] = defaultdict(list)
+    with index.snapshot():
+        ended, _ = outdated(index, [*pages.values()], run.hub.options.clock())
+        for path, text in texts(
+            index, [path for path, row in pages.items() if not ended.get(row.id, "").casefold().startswith(ENDED)]
+        ):
+            body = read_front_matter(lines := text.split("\n")).body
+            for unit in filter(None, map(plain, units("\n".join(lines[body:]), body + 1, whole_lists=False))):
+                claim = _ASIDE.sub(" ", unit.text)
+                if unit.kind != "block" and (
+                    values := [one.casefold().rstrip(".,:s") for one in _VALUE.findall(claim)]
+                ):
+                    words = frozenset(Statement(_VALUE.sub(" ", claim)).words)
+                    said[words].append((path, unit.line, unit.text, values))
+    linked = {frozenset((link.path, link.goal[1])) for link in material.links if link.goal}
+    since = {path: _moment(material, path) for path in {one[0] for some in said.values() for one in some}}
+    for words, claims in said.items():
+        if len(words) < FEWEST_WORDS or len(claims) > MOST_ALIKE:
+            continue
+        for old, new in combinations(sorted(claims, key=lambda one: (since[one[0]], one)), 2):
+            apart = frozenset((old[0], new[0])) not in linked and _DIGITS.sub("", old[0]) != _DIGITS.sub("", new[0])
+            if (
+                apart
+                and 0 < since[old[0]] < since[new[0]]
+                and len(old[3]) == len(new[3])
+                and sorted(old[3]) != sorted(new[3])
+            ):
+                message = (
+                    f"The newer {material.ref(new[0])!r} says on line {new[1]}: {one_line(new[2], TITLE_BYTES)!r}."
+                )
+                yield Found(material, old[0], message, _OTHERWISE, old[1], others=(material.ref(new[0]),))
+
+
+def _moment(material: Material, path: str) -> float:
+    """Return when a page was verified, dated or else committed, in seconds since the epoch; 0 if nothing says so."""
+    row, moments = material.documents[path], [0.0]
+    with suppress(ValueError):
+        verified = datetime.fromisoformat(_verified(_now(material.base, path) or b""))
+        moments.append(verified.replace(tzinfo=verified.tzinfo or UTC).timestamp())
+    return max(*moments, float(row.dated or 0)) or float(row.committed or 0)
 
 
 @check("gaps", severity="info")
