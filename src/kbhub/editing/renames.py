@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
-from kbhub.documents.edits import Text, front_matter_of, with_texts
+from kbhub.documents.edits import Text, front_matter_of, text_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.sources.text_formats import parse_text
@@ -23,6 +23,7 @@ from kbhub.editing.paths import (
     check_writable,
     docid_of,
     find_document,
+    followed,
     new_place,
     qualified,
     read_for_change,
@@ -322,6 +323,8 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
     else:
         for base, path in (*affected, (place.base, place.path)):
             _update_links(hub, move, base, path, changes, problems, write=update_links)
+    with suppress(KbhubError):  # a file that is no text stands in no list
+        followed(hub, target, "renamed", text_of(target.ref, content.data))
     indexed = sync_changed(hub, place.base, target.path)
     if update_links:
         for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import Field
 
+from kbhub.documents.edits import text_of
 from kbhub.editing import paths
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
@@ -125,6 +126,8 @@ def restore(hub: Hub, name: str) -> Restored:
                 raise WriteRefused(entry.ref, f"{other!r} is in its place; rename that first")
             folder.create(place.name, data, entry.mode)
         trash.discard(entry)
+    with suppress(KbhubError):  # a file that is no text stands in no list
+        paths.followed(hub, place, "created", text_of(place.ref, data))
     return Restored(
         ref=place.ref,
         base=base.id,

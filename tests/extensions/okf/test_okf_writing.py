@@ -10,7 +10,8 @@ from kbhub import __version__
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.editing.audit import audit
 from kbhub.editing.documents import write_document
-from kbhub.editing.trash import delete_document
+from kbhub.editing.renames import rename
+from kbhub.editing.trash import delete_document, restore
 
 INDEX = (
     '---\nokf_version: "0.2"\n---\n# Metric\n\n- [Cost](metrics/cost.md) - what was spent\n\n# Other\n\nMore to come.\n'
@@ -99,9 +100,22 @@ def test_reserved_files_and_other_bases_get_nothing(hub, bundle):
     assert read(bundle, "log.md") == LOG
 
 
-def test_a_deletion_is_recorded(hub, bundle):
+def test_what_is_deleted_restored_and_renamed_is_recorded_and_no_link_to_it_breaks(hub, bundle):
+    write_document(hub, "metrics/cost.md", text="It rose.\n", mode="append")
     delete_document(hub, "metrics/cost.md")
-    assert "* **Deletion**: Removed `metrics/cost.md`.\r\n" in read(bundle, "log.md")
+    log = LOG.replace("\r\n\r\n", "\r\n\r\n## 2027-01-15\r\n{}* **Update**: Changed Cost.\r\n\r\n")
+    gone = "* **Deletion**: Removed `metrics/cost.md`.\r\n"
+    assert read(bundle, "log.md") == log.format(gone)
+    assert read(bundle, "index.md") == INDEX.replace("- [Cost](metrics/cost.md) - what was spent\n", "")
+    restore(hub, "metrics/cost.md")
+    assert read(bundle, "log.md") == log.format(f"* **Creation**: Added [Cost](/metrics/cost.md).\r\n{gone}")
+    assert "* [Cost](metrics/cost.md)\n" in read(bundle, "index.md")
+    rename(hub, "metrics/cost.md", "spent.md", update_links=True)
+    assert "* **Update**: Changed [Cost](/spent.md).\r\n* **Creation**: Added [Cost](/spent.md)." in read(
+        bundle, "log.md"
+    )
+    assert "* [Cost](spent.md)\n" in read(bundle, "index.md")
+    assert audit(hub, checks=["links", "okf"]).findings == ()
 
 
 def test_an_index_that_leads_out_is_neither_read_nor_written(bundle, hub, tmp_path):

@@ -105,10 +105,13 @@ def _follow(hub: Hub, place: Location, action: str, text: Text | None) -> Iterat
     about = " ".join(str(document.front_matter.get("description") or "").split())
 
     def listed(home: str, index: Text) -> Text:
-        links = parse_document(home, index.encoded()).links
-        table = PathTable([place.path])
-        found = [table.resolve(home, link.target, link.kind) for link in links]
-        if any(one is not None and one.by == "path" for one in found):
+        table, links = PathTable([place.path]), parse_document(home, index.encoded()).links
+        found = ((link.line, table.resolve(home, link.target, link.kind)) for link in links)
+        at = [line - 1 for line, one in found if one is not None and one.by == "path"]
+        if action == "deleted":
+            for number in reversed([number for number in at if _BULLET.match(index.lines[number])]):
+                index = index.replaced(number, number + 1, ())
+        if at or action == "deleted":
             return index
         bullets = _BULLET.findall("".join(index.lines))
         line = entry(document.title, posixpath.relpath(place.path, posixpath.dirname(home) or "."), about)
@@ -118,9 +121,12 @@ def _follow(hub: Hub, place: Location, action: str, text: Text | None) -> Iterat
         return append(home, index, line, None).text
 
     def recorded(_: str, log: Text) -> Text:
+        if action == "deleted":  # what it says of the page stays, without the link
+            former = re.compile(rf"\[((?:\\.|[^\[\]\\])*)\]\({re.escape(as_destination(f'/{place.path}'))}\)")
+            log = replace(log, lines=tuple(former.sub(r"\1", line) for line in log.lines))
         return logged(log, day, f"* **{word}**: {verb} {what}.")
 
-    for name, change in ((LOG, recorded), *([(INDEX, listed)] if action == "created" else [])):
+    for name, change in ((LOG, recorded), *([(INDEX, listed)] if action in _VERBS else [])):
         if home := _nearest(hub, place, name):
             try:
                 change_document(hub, home, partial(_applied, change, home.path))
