@@ -270,6 +270,27 @@ def test_a_page_of_a_documentation_site_is_no_orphan(audited):
     assert audited(files, checks=["orphans"]).findings == ()
 
 
+def test_what_the_build_of_a_site_knows_is_no_finding(audited):
+    """Folders of pages with any name, pages and headings that the build writes, files beside the pages."""
+    text = (
+        "# Start\n\n[a](/guide/install/) [b](../cli.md#run) [c](/gone/) [d](../api.md#shop.run) [e](install.md#all)\n\n"
+        '=== "Tab"\n\n    ```toml\n    [[tool.shop.matrix]]\n    ```\n\n![f](/img/f.png) [g](/guide/8-0) [h](new)\n'
+    )
+    files = {
+        "mkdocs.yml": "docs_dir: handbook/pages\nnav:\n  - Commands: cli.md\n",
+        "handbook/pages/guide/start.md": text,
+        "handbook/pages/guide/install.md": "---\ntitle: Install\n---\n--8<-- 'INSTALL.md'\n",
+        "handbook/pages/guide/7-0.md": "# Seven\n",
+        "handbook/pages/guide/8-0.md": "# Eight\n",
+        "handbook/pages/guide/new.md": "# New\n",
+        "handbook/pages/api.md": "# API\n\n::: shop.run\n",
+        "static/img/f.png": "x",
+    }
+    report = audited(files, checks=["links", "headings", "titles", "spelling"])
+
+    assert [one.message for one in report.findings] == ["The link to '/gone/' is broken: no such document or file."]
+
+
 def test_tags_that_differ_by_case_or_plural_are_told_the_usual_form(audited):
     """What most documents write is right; words that only look like a plural are let be."""
     files = {f"{name}.md": "---\ntags: [runbook, https]\n---\n# X\n" for name in "abc"}

@@ -32,7 +32,7 @@ MAX_NESTED_MARKERS = 16
 """List and quote markers read on one line; real documents have fewer, and more would make long lines slow."""
 MAX_UNDERLINE_DISTANCE = MAX_SETEXT_LINES + 1
 
-_STARTERS = frozenset("#`~<>=-_*+|:0123456789")
+_STARTERS = frozenset("#`~<>=-_*+|:!?0123456789")
 _ATX = re.compile(r"(#{1,6})(?:[ \t]|$)")
 # Headings of Markdown and AsciiDoc, and of Org.
 _ONE_LINE = re.compile(r" *(?:#{1,6}|={1,6})(?:[ \t]|$)|\*+[ \t]")
@@ -42,6 +42,8 @@ _FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 _FENCE_END = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*$")
 _RULE = re.compile(r"(?:(?:-[ \t]*+){3,}|(?:\*[ \t]*+){3,}|(?:_[ \t]*+){3,})$")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
+_INDENTING = re.compile(r"(?:!!!|\?\?\?\+?) +[\w-]+[\w -]*(?:\"[^\"]*\")? *$|===[!+]? +\"[^\"]+\" *$")
+"""First line of an admonition or a tab of MkDocs, whose contents are indented."""
 LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
 _RAW = re.compile(r"<(?:(!--)|(pre|script|style|textarea)(?=[\s>]|$))", re.IGNORECASE)
 # Lines that cannot be part of a setext heading: quotes, lists, tables, ATX headings, HTML and link definitions.
@@ -138,7 +140,7 @@ class _Scanner:
         self.floor = start
         """Index of the first line that can belong to the current paragraph."""
         self.columns: list[int] = []
-        """Content columns of the open list items, outermost first."""
+        """Content columns of the open list items, admonitions and tabs, outermost first."""
         self.blocks = Blocks()
         self.after_code = -1
         """Index of the line below the last one of indented code."""
@@ -159,6 +161,10 @@ class _Scanner:
         if is_deep or not starts:
             return index + 1
         mark = content[0]
+        if mark in "!?=" and _INDENTING.match(content):
+            columns.append(indent + CODE_INDENT)
+            self.floor = index + 1
+            return index + 1
         if mark in "`~":
             return self._opaque(index, content, quoted=False)
         if mark == "#":

@@ -34,6 +34,13 @@ _CLOSED = re.compile(r"</([A-Z][\w.]*)[ \t]*>")
 _CHARACTERS = re.compile(r"\^?(?:.-.)+\W*")
 """A set of characters in an expression, such as `a-z`."""
 
+GENERATING = re.compile(
+    r"^[ \t]*(?:::: [\w-]+(?:\.\w+|\n[ \t]+:?[\w-]+:)|-{2,}8<-|\{!|\{%-? *include"
+    r"|import \w+ from ['\"][^'\"\n]+\.mdx?['\"])",
+    re.MULTILINE,
+)
+"""A line that the build of a site replaces with text from elsewhere, which may have headings."""
+
 TAB = "\ue000"
 """Begins the heading of a tab; no document's text is shown with it."""
 

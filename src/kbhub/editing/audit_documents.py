@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.documents.secrets import find_secrets
+from kbhub.documents.site_markdown import GENERATING
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.checks import tag_form
 from kbhub.editing.findings import (
@@ -34,7 +35,7 @@ from kbhub.index.references import (
 )
 from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
-from kbhub.reading.links import folded, stem
+from kbhub.reading.links import folded, site_settings, stem
 from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 
@@ -132,7 +133,9 @@ def missing_titles(_: AuditRun, material: Material) -> Iterator[Found]:
 
 
 def _has_heading(path: str, text: str) -> bool:
-    return any(heading.text for heading in parse_text(path, text.encode("utf-8", "replace")).headings)
+    return GENERATING.search(text) is not None or any(
+        heading.text for heading in parse_text(path, text.encode("utf-8", "replace")).headings
+    )
 
 
 @check("secrets", severity="error")
@@ -200,15 +203,11 @@ def outdated_memories(run: AuditRun) -> Iterator[Found]:
             yield Found(*by_ref[change.ref], what, remedy)
 
 
-SITES = ("docusaurus.config.js", "docusaurus.config.ts", "mkdocs.yml", "zensical.toml")
-"""Settings of a documentation site, in or above its pages, all of which its navigation shows."""
-
-
 @check("orphans", severity="info")
 def orphans(run: AuditRun, material: Material) -> Iterator[Found]:
     """Find documents without links (including `related`) in or out, and without tags; not in a documentation site."""
-    base_id, folder = material.base.id, material.base.path
-    if any((top / name).is_file() for top in (folder, folder.parent) for name in SITES):
+    base_id = material.base.id
+    if site_settings(material.base):  # its navigation shows them all
         return
     linked = {link.path for link in material.links if link.by != "itself"}
     linked |= {

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from kbhub.documents.markdown import images_of, parse_document
+from kbhub.documents.site_markdown import GENERATING
 from kbhub.editing.checks import plain_entry
 from kbhub.editing.findings import AuditRun, Fix, Found, Material, Severity, check
 from kbhub.editing.renames import spelling
@@ -17,7 +18,7 @@ from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
 from kbhub.reading.faults import Faults, ResolvedLink
 from kbhub.reading.graph import Edge, WrittenLink, graph_of
-from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, squashed, stem
+from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, site_settings, squashed, stem
 from kbhub.workspace.formats import is_markdown
 
 NEAR_ENOUGH = 0.7
@@ -47,6 +48,7 @@ SHOWN = 5
 
 _REMEDY = "Fix the link, write the document, or remove the link."
 
+_BARE = "its suffix is missing, so it is broken on GitHub and in editors"
 _ELSEWHERE = "it resolves only by name or from the base's folder, so it is broken on GitHub and in editors"
 
 
@@ -63,6 +65,7 @@ class Anchors:
             self._headings.update(filter(None, _anchor_forms(heading)))
         ids = (next(group for group in match.groups() if group) for match in _ID.finditer(text))
         self._named = {*ids, *_BRACES.findall(text)}
+        self._generates = GENERATING.search(text) is not None
         self._blocks = {match[1] for line in self._document.lines if (match := _BLOCK.search(line))}
 
     def has(self, fragment: str) -> bool:
@@ -73,7 +76,7 @@ class Anchors:
         key = squashed(name)
         if not key or _OTHER_MEANING.fullmatch(name) or key in self._headings or name in self._named:
             return True
-        if key in map(squashed, self._named):
+        if key in map(squashed, self._named) or self._generates:
             return True
         repeated = _NUMBERED.fullmatch(name)
         return repeated is not None and self._headings[squashed(repeated[1])] > int(repeated[2][:3])
@@ -143,6 +146,8 @@ class _Targets:
 
     def __init__(self, material: Material) -> None:
         paths = material.documents
+        self.on_site = site_settings(material.base) is not None
+        """Whether the addresses of pages have no suffix."""
         self.table = PathTable(paths)
         self._folded: dict[str, int] = defaultdict(int)
         self._by_stem: dict[str, list[str]] = defaultdict(list)
@@ -226,7 +231,7 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
         severity, fault = "info", _entry_fault(link, goal)
     else:
         return  # wikilinks ignore case, folder and suffix
-    if not fault:
+    if not fault or (fault is _BARE and targets.on_site):
         return
     fix = _fix(link, goal) if link.by == "path" and fault is not _ELSEWHERE and targets.is_alone(goal) else None
     better = fix.after if fix else spelling(_with_ending(link, goal), link.kind, link.path, goal)[-1]
@@ -252,7 +257,7 @@ def _path_fault(link: ResolvedLink, goal: str) -> tuple[Severity, str]:
     if folded(place) in (folded(goal), folded(folder)):
         return "warning", "its case differs, which matters on most servers"
     if place == stem(goal):
-        return "info", "its suffix is missing, so it is broken on GitHub and in editors"
+        return "info", _BARE
     if folded(place) == folded(stem(goal)):
         return "warning", "its case differs, and its suffix is missing"
     return "info", _ELSEWHERE

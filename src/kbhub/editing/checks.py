@@ -16,7 +16,7 @@ from kbhub.index.references import ref_of
 from kbhub.reading.code_references import Sources
 from kbhub.reading.faults import exists_below
 from kbhub.reading.graph import RELATED, WrittenLink, entries, places_on_disk, related_in
-from kbhub.reading.links import LinkKind, PathTable, folded
+from kbhub.reading.links import LinkKind, PathTable, folded, site_settings
 from kbhub.types import Base, Document
 from kbhub.workspace.project import PROJECT_ID
 
@@ -65,7 +65,8 @@ class _Known:
             with suppress(IndexUnavailable), index.snapshot():
                 names, paths, slugs = list(document_names(index)), index.paths(), document_slugs(index)
                 self.tags += tag_counts_without(index, without=path if other.id == base.id else "")
-                self.targets[other.id] = PathTable(paths, names, slugs)
+                site = site_settings(other)
+                self.targets[other.id] = PathTable(paths, names, slugs, site.roots if site else ())
                 for other_path, name in names:
                     if other.id != base.id or other_path != path:
                         self.titles.setdefault(name, []).append(ref_of(other, other_path, self.bases))

@@ -12,7 +12,7 @@ from typing import Literal
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.reading.graph import Edge, Graph, Node, WrittenLink, graph_of, in_project, inside_of, places_on_disk
-from kbhub.reading.links import PATH_KINDS, files_below, folded
+from kbhub.reading.links import PATH_KINDS, SiteSettings, files_below, folded, places, site_settings
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import is_markdown
@@ -68,6 +68,7 @@ class Faults:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._sites: dict[str, SiteSettings | None] = {}
         self._attachments: dict[str, dict[str, list[str]]] = {}
         """Base → folded file name → folded paths."""
 
@@ -107,9 +108,16 @@ class Faults:
             return "outside", "it leads out of all bases"
         if edge.link.target.startswith("/") and (file := _existing(home, f"{ASSETS}{edge.link.target}")):
             return "file", file
+        if (site := self._site(home)) and (found := _of_site(site, home, edge.link)):
+            return found
         if edge.link.kind not in PATH_KINDS and (attached := self._attachment(home, edge.link.target)):
             return "file", attached
         return "broken", "no such document or file"
+
+    def _site(self, base: Base) -> SiteSettings | None:
+        if base.id not in self._sites:
+            self._sites[base.id] = site_settings(base)
+        return self._sites[base.id]
 
     def _attachment(self, base: Base, target: str) -> str | None:
         """Find a file by the end of its path."""
@@ -130,6 +138,17 @@ def _existing(base: Base, path: str) -> str | None:
     if base.engine:  # it holds documents only, so that nobody can tell whether another file is there
         return None if is_markdown(path) else path
     return path if exists_below(base.path, f"{base.path.as_posix()}/{path}") else None
+
+
+def _of_site(site: SiteSettings, home: Base, link: WrittenLink) -> tuple[Status, str] | None:
+    """Return the verdict on a file beside the pages of a site, and on a page that only its build writes."""
+    if link.target.startswith("/") and exists_below(site.folder, f"{site.folder}/{ASSETS}{link.target}"):
+        return "file", f"{os.path.relpath(site.folder, home.path)}/{ASSETS}{link.target}".replace(os.sep, "/")
+    starts = ("", *(f"{root}/" for root in ("docs", *site.roots)))
+    for place in places(link.path, link.target, link.kind):
+        if any(place.removeprefix(start) in site.pages for start in starts):
+            return "outside", "the build of the site writes it"
+    return None
 
 
 def exists_below(root: Path, place: str) -> bool:

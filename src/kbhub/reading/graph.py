@@ -23,7 +23,7 @@ from kbhub.index.catalogue import LinkedDocument, document_slugs, front_matter_o
 from kbhub.index.engine import Index
 from kbhub.index.query.parser import fold
 from kbhub.index.references import ref_of
-from kbhub.reading.links import LinkKind, PathTable, Resolution, folded
+from kbhub.reading.links import LinkKind, PathTable, Resolution, folded, site_settings
 from kbhub.reading.lists import short_docids
 from kbhub.reading.resolver import resolver_of
 from kbhub.sync.freshness import first_indexes
@@ -292,7 +292,8 @@ def _links_of(base: Base, index: Index, cached: BaseLinks | None) -> BaseLinks:
             return cached
         rows = linked_documents(index)
         names = ((row.path, name) for row in rows.values() for name in (row.title, *row.aliases))
-        table = PathTable(rows, names, document_slugs(index))
+        site = site_settings(base)
+        table = PathTable(rows, names, document_slugs(index), site.roots if site else ())
         written = written_links(index)
     links = [(link, table.resolve(link.path, link.target, link.kind)) for link in written]
     return BaseLinks(base, generation, table, rows, links)

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown, markdown_paths
 
@@ -33,7 +34,7 @@ named `index.md`, and thousands of links to that name."""
 SITE_ROOTS = frozenset({"content", "doc", "docs", "documentation", "pages", "site", "website"})
 """Folders, case-folded, that are not part of the addresses of a documentation site's pages."""
 
-_NUMBER = re.compile(r"(?:(?<=/)|^)\d+[ _.-]+(?=[^/])")
+_NUMBER = re.compile(r"(?:(?<=/)|^)\d+[ _.-]+(?=[^/\d])")
 """Number in front of a file's or folder's name, which Docusaurus leaves out of addresses."""
 
 MOST_OTHERS = 9
@@ -55,14 +56,18 @@ class PathTable:
     """The documents of a base by everything a link may call them.
 
     Paths are written with `/`; `names` are (path, name) of titles and aliases, `slugs` of `slug` and `id` in front
-    matter.
+    matter, `roots` the folders of a site's pages.
     """
 
     def __init__(
-        self, paths: Iterable[str], names: Iterable[tuple[str, str]] = (), slugs: Iterable[tuple[str, str]] = ()
+        self,
+        paths: Iterable[str],
+        names: Iterable[tuple[str, str]] = (),
+        slugs: Iterable[tuple[str, str]] = (),
+        roots: Iterable[str] = (),
     ) -> None:
         self.paths = frozenset(paths)
-        self._names, self._slugs = tuple(names), tuple(slugs)
+        self._names, self._slugs, self._roots = tuple(names), tuple(slugs), tuple(f"{_address(at)}/" for at in roots)
 
     @cached_property
     def _folded(self) -> dict[str, str]:
@@ -95,6 +100,8 @@ class PathTable:
         for path, name in sorted([*given, *((path, path) for path in self.paths)], key=lambda pair: _length(pair[0])):
             address = _address(name)
             addresses.setdefault(address, path)
+            for root in self._roots:
+                addresses.setdefault(address.removeprefix(root), path)
             while address.partition("/")[0] in SITE_ROOTS:
                 address = address.partition("/")[2]
                 addresses.setdefault(address, path)
@@ -105,7 +112,7 @@ class PathTable:
         if target.startswith("/"):
             top, _, rest = target.strip("/").partition("/")
             has_top = any(path.startswith(f"{top}/") for path in self.paths)
-            places = [target.strip("/"), *([] if has_top else [rest])]
+            places = [target.strip("/"), *([] if has_top or not rest else [rest])]
         else:
             # Without suffix, it is relative to the page's own address.
             folders = [posixpath.dirname(source), *([] if is_markdown(target) else [stem(source)])]
@@ -190,6 +197,40 @@ def places(source: str, target: str, kind: LinkKind) -> Iterator[str]:
         if place != ".." and not place.startswith("../"):
             inside = "" if place == "." else place
             yield f"{inside}/" if inside and target.endswith("/") else inside
+
+
+SITE_SETTINGS = ("docusaurus.config.js", "docusaurus.config.ts", "mkdocs.yml", "zensical.toml")
+"""Files with the settings of a documentation site."""
+
+SETTINGS_BYTES = 200_000
+
+_SITE_ROOT = re.compile(r"^[ \t{]*(?:docs_dir|docsDir|path)[ \t]*[:=][ \t]*[\"']?([\w./-]+)", re.MULTILINE)
+_SITE_PAGE = re.compile(r"[\w./-]+\.mdx?\b")
+
+
+@struct
+class SiteSettings:
+    """What the settings of the site in or above a base say."""
+
+    folder: Path
+    roots: tuple[str, ...]
+    """Folders of pages, relative to `folder`; they are not part of the addresses."""
+    pages: frozenset[str]
+    """Paths of pages, relative to a root."""
+
+
+def site_settings(base: Base) -> SiteSettings | None:
+    """Return the settings of the site that a base is, or is the pages of; None if it is no site."""
+    places = (
+        () if base.engine else [folder / name for folder in (base.path, base.path.parent) for name in SITE_SETTINGS]
+    )
+    for place in places:
+        if place.is_file() and not place.is_symlink():
+            with place.open(encoding="utf-8", errors="replace") as file:
+                text = file.read(SETTINGS_BYTES)
+            roots = (posixpath.normpath(root) for root in _SITE_ROOT.findall(text))
+            return SiteSettings(place.parent, tuple(dict.fromkeys(roots)), frozenset(_SITE_PAGE.findall(text)))
+    return None
 
 
 def folded(text: str) -> str:
