@@ -20,6 +20,9 @@ from jsonschema import Draft202012Validator
 import faults
 from kbhub.__main__ import main
 from kbhub.api import Hub
+from kbhub.documents.plain_data import unpacked
+from kbhub.documents.sources import parser_process
+from kbhub.documents.sources.source import IsolatedParser
 from kbhub.hub import HubOptions
 from kbhub.models import embedding
 from kbhub.models.embedding import PACKAGED_MODEL
@@ -256,6 +259,16 @@ def always_fresh(no_pause, monkeypatch):
     """And waits for what it finds."""
     monkeypatch.setattr("kbhub.sync.freshness.QUICK_SECONDS", 60.0)
     monkeypatch.setattr("kbhub.sync.freshness.WATCHED_SECONDS", 0.0)
+
+
+@pytest.fixture
+def parsed_here(monkeypatch):
+    """Files that must be converted are so in this process, where it is not the point that they are in another."""
+
+    def parse(_, path: str, kind: str, data: bytes):
+        return unpacked(path, kind, json.loads(parser_process._encoded(parser_process.parsed(path, data))))
+
+    monkeypatch.setattr(IsolatedParser, "_tried", parse)
 
 
 class Clock:

@@ -210,7 +210,7 @@ def test_several_documents_have_headers(shop):
     )
 
 
-def test_a_mail_is_read_with_its_subject(shop, environment):
+def test_a_mail_is_read_with_its_subject(shop, environment, parsed_here):
     """The subject is its title, not a line of its text, so it is in a header; parts and other documents have none."""
     mail = "Subject: Lost crate\nFrom: Ann <ann@example.org>\nDate: Mon, 2 Mar 2026 10:00:00 +0000\n\nWhere is it?\n"
     environment.write("knowledge/lost.eml", mail)

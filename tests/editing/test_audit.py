@@ -202,7 +202,7 @@ def test_front_matter_and_bytes_that_cannot_be_read_are_errors_at_their_lines(au
     assert {(one.ref, one.check) for one in both} == {("c.md", "encoding"), ("c.md", "front-matter")}
 
 
-def test_a_converted_file_that_cannot_be_read_is_not_to_be_saved_as_text(audited):
+def test_a_converted_file_that_cannot_be_read_is_not_to_be_saved_as_text(audited, parsed_here):
     found = only(audited({"a.docx": b"PK"}, checks=["encoding"]))
 
     assert found.message == "It cannot be read (it is no such file, or broken); left out."

@@ -61,9 +61,9 @@ def run_agents(environment, processes, count):
     assert [path.name for path in folder.rglob("*") if path.name.endswith((".tmp", ".new"))] == []
 
 
-def test_four_agents_at_once_lose_nothing(environment):
+def test_three_agents_at_once_lose_nothing(environment):
     """10 memories each, one that all write, one that all confirm: every file, tag and use is there."""
-    run_agents(environment, 4, 10)
+    run_agents(environment, 3, 10)
 
 
 KILLED = """

@@ -144,7 +144,7 @@ def test_what_is_kept_is_text_for_its_owner_alone(place):
     assert modes == ({0o600, 0o700} if os.name != "nt" else modes)
 
 
-def test_markdown_and_pdf_are_kept_too(environment):
+def test_markdown_and_pdf_are_kept_too(environment, parsed_here):
     environment.write(
         environment.home / ".kbhub.json",
         '{"bases": {"n": {"knowledge": "~/n", "keepDeleted": ["*"]}}, "repos": {"*": "n"}}',

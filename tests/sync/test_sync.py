@@ -110,7 +110,7 @@ def test_only_what_is_new_or_changed_is_read(folder):
     assert counts(folder.sync()) == (1, 1, 1, 3)
 
 
-def test_a_file_of_which_nothing_can_be_read_counts_as_failed(folder):
+def test_a_file_of_which_nothing_can_be_read_counts_as_failed(folder, parsed_here):
     """First, unchanged, read again, changed and mended: it is in one count, and the report always says why."""
     folder.write("broken.odt", b"no archive")
     folder.write("notes.eml", "Subject: A\n\nabout deployment\n")

@@ -10,6 +10,8 @@ from conftest import make_environment, synced
 from kbhub.types import Query
 from pdfs import a_pdf, encrypted
 
+pytestmark = pytest.mark.usefixtures("parsed_here")
+
 MANUAL = a_pdf(
     "The intake pump\nprimes itself.",
     "Valve torque is 12 Nm.",

@@ -19,6 +19,8 @@ from kbhub.extensions.formats.mail import read_mailbox
 from kbhub.setup.instructions import SKILLS
 from pdfs import a_pdf
 
+pytestmark = pytest.mark.usefixtures("parsed_here")
+
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cD3fG6"
 FACTS = {7: "The intake pump must be primed before the first start.", 21: "Never run the pump without water in it."}
 PAGES = [
