@@ -231,12 +231,27 @@ def test_hits_are_read_one_after_the_other_and_lead_back(shared_tab):
 def test_documents_have_a_tree_of_folders(project, tab):
     project.write("knowledge/people/away/leave.md", "---\ndate: 2024-05-01\n---\n# On leave\n\nGone.\n")
     project.hub().sync()
-    page = tab.go("/documents?base=project")
+    page = tab.go("/documents?base=project&folder=people")
     expect(page.locator(".tree li")).to_have_text([re.compile("people *3"), re.compile("away *1")])
     page.locator(".tree").get_by_role("link", name="away").click()
     expect(page.locator(".tree [aria-current]")).to_have_text("away")
     expect(page.locator(".list li")).to_contain_text("On leave")
     expect(page.locator(".list time")).to_have_text("2024-05-01")
+
+
+@pytest.mark.slow
+def test_many_documents_are_listed_in_pages(project, tab):
+    for number in range(250):
+        project.write(f"knowledge/many/{number:03}.md", f"# Many {number:03}\n")
+    project.hub().sync()
+    page = tab.go("/documents?base=project&folder=many")
+    expect(page.locator(".list li")).to_have_count(200)
+    expect(page.get_by_text("1–200 of 250")).to_be_visible()
+    page.get_by_role("link", name="Next").click()
+    expect(page.locator(".list li > a").first).to_have_text("Many 200")
+    expect(page.locator(".list li")).to_have_count(50)
+    page.get_by_role("link", name="Previous").click()
+    expect(page.locator(".list li > a").first).to_have_text("Many 000")
 
 
 @pytest.mark.slow

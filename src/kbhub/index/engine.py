@@ -420,7 +420,11 @@ class Index(ABC):
 
     def document(self, path: str) -> DocumentRow | None:
         """Return the document at a path, or None if there is none."""
-        return next(iter(self._documents("path IN @texts", [path])), None)
+        return next(iter(self.documents_at([path])), None)
+
+    def documents_at(self, paths: Sequence[str]) -> list[DocumentRow]:
+        """Return the documents at paths."""
+        return self._documents("path IN @texts", list(paths))
 
     def documents_by_docid(self, prefix: str) -> list[DocumentRow]:
         """Return the documents whose docid has a prefix."""

@@ -18,12 +18,13 @@ from starlette.responses import HTMLResponse, Response
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.hub import Hub
-from kbhub.index.references import STALE_DAYS
+from kbhub.index.engine import DocumentRow
+from kbhub.index.references import STALE_DAYS, ref_of
 from kbhub.memory.catalog import all_known, described
 from kbhub.memory.results import Memory
 from kbhub.reading.faults import Faults
 from kbhub.reading.graph import graph_of
-from kbhub.reading.lists import Listed, list_documents
+from kbhub.reading.lists import date_of
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole
 from kbhub.reading.reports import Neighbour, Related
@@ -31,10 +32,14 @@ from kbhub.render.html import STATIC, Addresses, LineRange, document_html, part_
 from kbhub.ui.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct
+from kbhub.workspace.discovery import covers
 from kbhub.workspace.settings import Editor
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+    from kbhub.index.engine import Index
+    from kbhub.types import Base
 
 EDITORS: Mapping[Editor, str] = {
     "vscode": "vscode://file{path}:{line}",
@@ -90,8 +95,8 @@ KINDS = (("link", "Links to"), ("backlink", "Linked from"), ("related", "Related
 PLACES = 12
 """Documents to go to that are listed."""
 
-LISTED = 500
-"""Documents of one page of the list."""
+LISTED = 200
+"""Folders and documents of one page of the list."""
 
 
 @struct
@@ -102,7 +107,8 @@ class Entry:
     address: str
     count: int = 0
     """Documents below a folder."""
-    listed: Listed | None = None
+    row: DocumentRow | None = None
+    date: str | None = None
 
 
 def documents_page(request: Request) -> Response:
@@ -122,10 +128,10 @@ def documents_page(request: Request) -> Response:
             entries=(),
         )
     (base,) = site.hub.select([name])
-    prefix = f"{folder}/" if folder else ""
-    listed = list_documents(site.hub, base.id).documents
-    below = [one for one in listed if one.path.startswith(prefix)]
-    entries = _entries(base.id, prefix, below)
+    first = max(1, number_of(request.query_params.get("from", ""), 1))
+    tree, total, entries = next(
+        site.each(lambda base, index: _content(site, base, index, folder, first), {base.id}), ([], 0, [])
+    )
     if not entries:
         raise DocumentNotFound(f"{base.id}@{folder}", "it has no documents")
     return site.page(
@@ -134,9 +140,11 @@ def documents_page(request: Request) -> Response:
         title=base.id,
         base=base,
         trail=_trail(base.id, folder),
-        tree=_tree(base.id, listed),
-        entries=entries[:LISTED],
-        left=max(0, len(entries) - LISTED),
+        tree=tree,
+        entries=entries,
+        first=first,
+        step=LISTED,
+        total=total,
     )
 
 
@@ -237,33 +245,34 @@ def places(request: Request) -> Response:
     return site.page(request, "places.html", q=text, places=found)
 
 
-def _entries(base: str, prefix: str, below: Sequence[Listed]) -> list[Entry]:
-    folders: dict[str, int] = {}
-    documents = []
-    for one in below:
-        name, slash, _ = one.path[len(prefix) :].partition("/")
-        if slash:
-            folders[name] = folders.get(name, 0) + 1
-        else:
-            documents.append(Entry(name, read_address(one.ref), listed=one))
-    return [
-        *(
-            Entry(name, f"/documents?{urlencode({'base': base, 'folder': prefix + name})}", count)
-            for name, count in sorted(folders.items())
-        ),
-        *documents,
-    ]
-
-
-def _tree(base: str, listed: Sequence[Listed]) -> list[tuple[int, Entry]]:
-    """Return the folders of a base with their depth, each above those in it."""
+def _content(
+    site: Site, base: Base, index: Index, folder: str, first: int
+) -> tuple[list[tuple[int, Entry]], int, list[Entry]]:
+    """Return the tree of folders, the number of entries of a folder, and those from the `first` on."""
+    bases, paths = site.bases(), index.paths()
     counts = Counter(
-        "/".join(one.path.split("/")[:depth]) for one in listed for depth in range(1, one.path.count("/") + 1)
+        "/".join(parts[:depth]) for parts in (path.split("/") for path in paths) for depth in range(1, len(parts))
     )
-    return [
-        (folder.count("/") + 1, replace(_trail(base, folder)[-1], count=counts[folder]))
-        for folder in sorted(counts, key=lambda folder: folder.split("/"))[:LISTED]
-    ]
+
+    def of(name: str) -> Entry:
+        return replace(_trail(base.id, name)[-1], count=counts[name])
+
+    # Only what is in the folder, and beside those above it.
+    tree = [
+        (name.count("/") + 1, of(name))
+        for name in sorted(counts, key=lambda name: name.split("/"))
+        if covers(posixpath.dirname(name), folder)
+    ][:LISTED]
+    folders = sorted(name for name in counts if posixpath.dirname(name) == folder)
+    documents = [path for path in paths if posixpath.dirname(path) == folder]
+    shown = [*folders, *documents][first - 1 : first - 1 + LISTED]
+    entries = {
+        row.path: Entry(
+            posixpath.basename(row.path), read_address(ref_of(base, row.path, bases)), row=row, date=date_of(row)
+        )
+        for row in index.documents_at(shown)
+    }
+    return tree, len(folders) + len(documents), [entries.get(path) or of(path) for path in shown]
 
 
 def _trail(base: str, folder: str) -> list[Entry]:
