@@ -1,6 +1,7 @@
 """A small base for questions: runbooks that link to decisions, a copy, and things that nobody asks about."""
 
-from kbhub.answers.answer import AskOptions, Passage, Prepared, Weight
+from kbhub.answers.answer import AskOptions, Passage, Prepared
+from kbhub.search.plan import WeightedTerm
 
 QUESTION = "how do we roll back a release"
 
@@ -40,7 +41,7 @@ def passage(number=1, text=ROLL_BACK, **fields):
 
 
 def prepared(*passages, question="how do we roll back", options=None, words=("roll", "back")):
-    weights = tuple(Weight(text=word, stems=(word,), weight=1.0) for word in words)
+    weights = tuple(WeightedTerm(word, (word,), 1.0) for word in words)
     numbers = tuple(one.number for one in passages)
     return Prepared(
         question=question, options=options or AskOptions(), passages=passages, sent=numbers, weights=weights

@@ -14,7 +14,7 @@ from kbhub.memory.exchange import exchange
 from kbhub.memory.files import FolderFiles, new_file, parse_memory
 from kbhub.memory.git_ref import Done, MemoryIndex, RemoteRef, Tree
 from kbhub.memory.lists import memories, restore, trashed
-from kbhub.memory.versions import Gone, Version, merged, same
+from kbhub.memory.versions import Gone, merged, same
 from repositories import add_remote, commit, write_object
 
 REF = "refs/kbhub/memories"
@@ -556,7 +556,7 @@ def version(chance, number):
         return Gone(number)
     lists = {key: chance.sample("abcde", chance.randrange(4)) for key in ("tags", "supersedes", "superseded_by")}
     text = new_file({"id": "x", **lists, "namespace": chance.choice("abc")}, chance.choice(("One.", "Two.", "Three.")))
-    return Version(parse_memory(None, chance.choice(("a-x.md", "b-x.md")), text.encode(), 0), number)
+    return parse_memory(None, chance.choice(("a-x.md", "b-x.md")), text.encode(), number)
 
 
 def test_merging_is_the_same_from_both_sides_and_twice():

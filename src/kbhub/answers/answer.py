@@ -10,6 +10,7 @@ from pydantic import AliasChoices, ConfigDict, Field
 
 from kbhub.frozen import Model
 from kbhub.search.judge import STRONG, WEAK
+from kbhub.search.plan import WeightedTerm
 from kbhub.types import Skipped, Verdict
 
 WORD_LETTERS = 5
@@ -199,14 +200,6 @@ class Answer(Model):
     notes: tuple[str, ...] = Field((), description="Limits of this answer, as sentences.")
 
 
-class Weight(Model):
-    """A word of the question with what it says about a text that has it."""
-
-    text: str = Field(description="As it was written.")
-    stems: tuple[str, ...] = Field(description="Its stems.")
-    weight: float = Field(description="Inverse document frequency over the bases.")
-
-
 class Prepared(Model):
     """A question with the passages chosen for it: all that is needed to have it answered, now or a round trip later."""
 
@@ -215,7 +208,7 @@ class Prepared(Model):
     outcome: Outcome | None = Field(None, description="The outcome, if there is nothing to write.")
     passages: tuple[Passage, ...] = Field((), description="Best first.")
     sent: tuple[int, ...] = Field((), description="Numbers of those that a model gets.")
-    weights: tuple[Weight, ...] = Field((), description="Words of the question.")
+    weights: tuple[WeightedTerm, ...] = Field((), description="Words of the question.")
     unmatched: tuple[str, ...] = Field((), description="Those that occur nowhere in the bases.")
     verdict: Verdict | None = Field(None, description="That of the search.")
     searched: tuple[str, ...] = Field((), description="Bases that were searched.")

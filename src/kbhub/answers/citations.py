@@ -290,9 +290,9 @@ class Checked:
 
     text: str
     support: tuple[Support, ...]
-    removed: int
+    removed: int = 0
     """Number of citations that named no passage."""
-    dropped: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
     """Sentences without a citation, or beyond the length asked for."""
 
 

@@ -9,14 +9,15 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
-from kbhub.answers.answer import Passage, Prepared, Support, Weight, estimated_tokens
-from kbhub.answers.citations import composed
+from kbhub.answers.answer import Passage, Prepared, Support, estimated_tokens
+from kbhub.answers.citations import Checked, composed
 from kbhub.answers.sentences import Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
 from kbhub.documents.safe_text import REJECTED
 from kbhub.errors import EmbedderError
 from kbhub.index.query.parser import searchable, stems
 from kbhub.models.embedding import Embedder
+from kbhub.search.plan import WeightedTerm
 from kbhub.values import struct
 
 MOST_FILLED, FILLED_TOKENS = 2, 60
@@ -225,15 +226,7 @@ def _marked(choice: Choice, before: Choice | None) -> str:
     return f"{SKIPPED} {text}" if skips and choice.unit.kind == "sentence" else f"{mark}{text}"
 
 
-@struct
-class Draft:
-    """An answer and its support."""
-
-    text: str
-    support: tuple[Support, ...]
-
-
-def extract(prepared: Prepared, embedder: Embedder | None) -> Draft | None:
+def extract(prepared: Prepared, embedder: Embedder | None) -> Checked | None:
     """Compose an answer from sentences of the passages, within the requested tokens, or None if there is no sentence.
 
     Without an embedder, only words are compared.
@@ -250,7 +243,7 @@ def extract(prepared: Prepared, embedder: Embedder | None) -> Draft | None:
         )
         for part in chosen
     )
-    return Draft(told(chosen), support)
+    return Checked(told(chosen), support)
 
 
 def best_line(prepared: Prepared, embedder: Embedder | None) -> int | None:
@@ -331,7 +324,7 @@ def nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) 
     return cosines
 
 
-def _chosen(choices: Sequence[Choice], weights: Sequence[Weight], room: int) -> tuple[list[Choice], int]:
+def _chosen(choices: Sequence[Choice], weights: Sequence[WeightedTerm], room: int) -> tuple[list[Choice], int]:
     """Pick greedily the choice that adds most to those before it; return the room left, too."""
     left, chosen = list(choices), list[Choice]()
     covered: set[str] = set()
@@ -352,14 +345,14 @@ def _chosen(choices: Sequence[Choice], weights: Sequence[Weight], room: int) -> 
     return chosen, room
 
 
-def _worth(choice: Choice, weights: Sequence[Weight], covered: set[str]) -> float:
+def _worth(choice: Choice, weights: Sequence[WeightedTerm], covered: set[str]) -> float:
     total = sum(weight.weight for weight in weights) or 1.0
     coverage = sum(weight.weight * _share(weight, choice, covered) for weight in weights) / total
     worth = COVERAGE * coverage + NEARNESS * choice.near + RANK * (choice.passage.score or 0.0)
     return worth * OUTDATED if choice.passage.outdated else worth
 
 
-def _share(weight: Weight, choice: Choice, covered: set[str]) -> float:
+def _share(weight: WeightedTerm, choice: Choice, covered: set[str]) -> float:
     """Return a sentence's share of a word of the question; less if it was covered before."""
     share = sum(
         (AGAIN_SHARE if stem in covered else 1.0) if stem in choice.own else HEADING_SHARE * (stem in choice.above)

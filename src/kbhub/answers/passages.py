@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import AskOptions, Passage, Tier, estimated_tokens
@@ -11,17 +12,14 @@ from kbhub.documents.markdown import section
 from kbhub.documents.site_markdown import readable
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
-from kbhub.index.references import REJECTED, outdated, trust, with_status
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import Neighbour
 from kbhub.search.evidence import QueryTerms, same_text
-from kbhub.search.plan import Evidence
-from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
+from kbhub.search.plan import Evidence, OpenBase, Standing, standings_of
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
 from kbhub.workspace.formats import is_markdown
-from kbhub.workspace.memory_folders import is_memory
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -48,6 +46,10 @@ class PassageSpan:
     """Header of the table in which it starts."""
 
 
+Part = PassageSpan | Passage
+"""Lines of a document, as they are shown."""
+
+
 class Texts:
     """A cache of documents by docid, as they are on disk now."""
 
@@ -66,7 +68,7 @@ class Texts:
             self._documents[docid] = None if text is None else parse_text(path, text.encode("utf-8", "replace"))
         return self._documents[docid]
 
-    def part(self, hit: Hit) -> PassageSpan:
+    def part(self, hit: Hit) -> Part:
         """Return the lines of a hit, or its excerpt if the document is gone or is one overlong line."""
         document = self.document(hit.docid, hit.path)
         part = lines_of(document, hit.start_line, hit.end_line) if document else None
@@ -74,7 +76,7 @@ class Texts:
             return PassageSpan(hit.excerpt_line, hit.excerpt_line + hit.excerpt.count("\n"), hit.excerpt)
         return shortened(part, hit.excerpt_line, document)
 
-    def opening(self, docid: str, path: str, heading: tuple[int, int] | None) -> PassageSpan | None:
+    def opening(self, docid: str, path: str, heading: tuple[int, int] | None) -> Part | None:
         """Return the beginning of a document or of a section, or None if it is gone or empty."""
         document = self.document(docid, path)
         if document is None:
@@ -113,7 +115,7 @@ def _within(document: Document | None, line: int) -> bool:
     return document is not None and any(first < line <= last for first, last in document.fences)
 
 
-def shortened(part: PassageSpan, line: int, document: Document | None, room: int = PASSAGE_TOKENS) -> PassageSpan:
+def shortened(part: Part, line: int, document: Document | None, room: int = PASSAGE_TOKENS) -> Part:
     """Cut a part to whole lines that fit, starting at a given line if it does not fit whole.
 
     `room` is in estimated tokens; `document` is None if it is gone.
@@ -141,25 +143,21 @@ class ChosenSpans:
         self._spans: dict[str, list[tuple[int, int]]] = {}
         self._texts: list[tuple[Evidence, str]] = []
 
-    def takes(self, docid: str, part: PassageSpan, headings: Sequence[str], title: str) -> bool:
-        """Record a part and return True, unless its lines or its text are recorded already."""
-        spans = self._spans.setdefault(docid, [])
-        if any(start <= part.end_line and part.start_line <= end for start, end in spans):
+    def takes(self, passage: Passage) -> bool:
+        """Record a passage and return True, unless its lines or its text are recorded already."""
+        spans = self._spans.setdefault(passage.docid, [])
+        if any(start <= passage.end_line and passage.start_line <= end for start, end in spans):
             return False
-        seen = QueryTerms().examine(part.text, headings, title)
-        if any(same_text(seen, other) or folded(part.text) == text for other, text in self._texts):
+        seen = QueryTerms().examine(passage.text, passage.headings, passage.title)
+        folded = " ".join(passage.text.casefold().split())
+        if any(same_text(seen, other) or folded == text for other, text in self._texts):
             return False
-        spans.append((part.start_line, part.end_line))
-        self._texts.append((seen, folded(part.text)))
+        spans.append((passage.start_line, passage.end_line))
+        self._texts.append((seen, folded))
         return True
 
 
-def folded(text: str) -> str:
-    """Fold case and white space."""
-    return " ".join(text.casefold().split())
-
-
-def passage_of(hit: Hit, part: PassageSpan, tier: Tier, reason: str, number: int = 0) -> Passage:
+def passage_of(hit: Hit, part: Part, tier: Tier, reason: str, number: int = 0) -> Passage:
     """Build a passage from a part of a hit's document."""
     return Passage(
         number=number,
@@ -231,9 +229,9 @@ def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage
         for hit in hits:
             if len(passages) == room:
                 break
-            part = texts.part(hit)
-            if kept.takes(hit.docid, part, hit.headings, hit.title):
-                passages.append(_passage(hit, part, options))
+            passage = _passage(hit, texts.part(hit), options)
+            if kept.takes(passage):
+                passages.append(passage)
         return passages
 
     direct = choose(strong, HITS)
@@ -263,13 +261,12 @@ def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int
     short = []
     for passage, hit in zip(found[:1], result.hits, strict=False):
         document = texts.document(hit.docid, hit.path)
-        whole = PassageSpan(passage.start_line, passage.end_line, passage.text, passage.in_code, passage.table_header)
-        part = shortened(whole, line or hit.excerpt_line, document, NEAREST_TOKENS)
+        part = shortened(passage, line or hit.excerpt_line, document, NEAREST_TOKENS)
         short.append(passage_of(hit, part, passage.tier, passage.reason, passage.number))
     return (*short, *found[1:])
 
 
-def _passage(hit: Hit, part: PassageSpan, options: AskOptions) -> Passage:
+def _passage(hit: Hit, part: Part, options: AskOptions) -> Passage:
     if hit.score >= options.direct_threshold:
         return passage_of(hit, part, "direct", f"score {hit.score:.2f} ≥ {options.direct_threshold:g}")
     return passage_of(hit, part, "summarized", f"score {hit.score:.2f}, from {options.threshold:g}")
@@ -297,10 +294,7 @@ def neighbours(
         if count == NEIGHBOURS:
             return
         linked = _neighbour(hub, texts, passage, neighbour, best.get(neighbour.docid))
-        if linked is None:
-            continue
-        part = PassageSpan(linked.start_line, linked.end_line, linked.text)
-        if kept.takes(linked.docid, part, linked.headings, linked.title):
+        if linked and kept.takes(linked):
             count += 1
             yield linked
 
@@ -324,7 +318,7 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
     part = texts.opening(neighbour.docid, path, lines)
     if part is None:
         return None
-    reason_against, not_taken, trusted = _standing(hub, neighbour.base, path)
+    standing = _standing(hub, neighbour.base, path)
     return Passage(
         number=0,
         ref=neighbour.ref,
@@ -335,34 +329,22 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
         score=None,
         tier="related",
         reason=reason,
-        outdated=reason_against,
-        rejected=not_taken,
-        trust=trusted,
+        outdated=standing and standing.outdated,
+        rejected=standing is not None and standing.rejected,
+        trust=standing and standing.trust,
         in_code=part.in_code,
         table_header=part.table_header,
         text=part.text,
     )
 
 
-def _standing(hub: Hub, base: str, path: str) -> tuple[str | None, bool, str | None]:
-    """Return why a document may no longer hold, whether it is a rejected way, and who stands behind it."""
-    chosen = hub.select([base])[0]
-    index = hub.index(chosen)
-    try:
-        with index.snapshot():
-            row = index.document(path)
-            if row is None:
-                return None, False, None
-            reason = outdated(index, [row], hub.options.clock())[0].get(row.id)
-            memory = is_memory(hub.config().settings, chosen, path)
-            not_taken = memory and row.id in with_status(index, [row], REJECTED)
-            trusted = trust(index, [row]).get(row.id)
-            if row.size >= 0:
-                return reason, not_taken, trusted
-            gone = deleted_words(DeletedTexts(hub.limits().kept, chosen).gone_since(path))
-            return f"{reason}; {gone}" if reason else gone, not_taken, trusted
-    except IndexUnavailable:
-        return None, False, None
+def _standing(hub: Hub, name: str, path: str) -> Standing | None:
+    base = hub.select([name])[0]
+    index = hub.index(base)
+    with suppress(IndexUnavailable), index.snapshot():
+        if row := index.document(path):
+            return standings_of(hub, OpenBase(base, index, comparable=False), [row], hub.options.clock())[row.id]
+    return None
 
 
 def frame_tokens(one: Passage | Hit) -> int:
@@ -411,26 +393,25 @@ class _Packing:
         """Add a hit: its section, its chunk, or the lines that fit."""
         free = self._room - frame_tokens(hit)
         document = self.texts.document(hit.docid, hit.path)
-        part = _whole(document, hit, free) if document else None
-        part = part or self.texts.part(hit)
+        part = (_whole(document, hit, free) if document else None) or self.texts.part(hit)
         if (size := _size(part)) > free:
             part = shortened(part, hit.excerpt_line, document, free)
             if (size := _size(part)) > free or size < LEAST_PART:
                 return
-        if self._kept.takes(hit.docid, part, hit.headings, hit.title):
-            self.passages.append(passage_of(hit, part, tier, f"score {hit.score:.2f}"))
+        passage = passage_of(hit, part, tier, f"score {hit.score:.2f}")
+        if self._kept.takes(passage):
+            self.passages.append(passage)
             self._room = free - size
 
     def add_neighbour(self, passage: Passage) -> None:
         """Add a neighbour if it fits."""
-        part = PassageSpan(passage.start_line, passage.end_line, passage.text, passage.in_code, passage.table_header)
-        free = self._room - frame_tokens(passage) - _size(part)
-        if free >= 0 and self._kept.takes(passage.docid, part, passage.headings, passage.title):
+        free = self._room - frame_tokens(passage) - _size(passage)
+        if free >= 0 and self._kept.takes(passage):
             self.passages.append(passage)
             self._room = free
 
 
-def _size(part: PassageSpan) -> int:
+def _size(part: Part) -> int:
     return estimated_tokens(part.text) + estimated_tokens(part.table_header)
 
 

@@ -14,7 +14,6 @@ from kbhub.answers.answer import (
     Prepared,
     Reference,
     Source,
-    Weight,
     Writer,
     estimated_tokens,
 )
@@ -123,8 +122,7 @@ def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequenc
     if draft is None:
         return finish_unwritten(prepared, (*why, "The passages have no sentence to quote."))
     text = f"{NEAREST_TEXT}\n\n{draft.text}" if uncertain else draft.text
-    checked = Checked(text, draft.support, 0, ())
-    return _answer(prepared, "written", text, "extractive", why, checked=checked, sent=False)
+    return _answer(prepared, "written", text, "extractive", why, checked=draft, sent=False)
 
 
 def _answer(
@@ -260,7 +258,7 @@ def prepare(
         unmatched=result.unmatched,
         notes=tuple(note for note in result.notes if note not in LEADING_NOTES),
     )
-    weighed = tuple(Weight(text=term.text, stems=term.stems, weight=term.weight) for term in weights.terms)
+    weighed = tuple(weights.terms)
     covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
     if not covered:
         candidates = nearest(hub, result)

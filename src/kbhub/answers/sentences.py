@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kbhub.answers.answer import Weight, estimated_tokens
+from kbhub.answers.answer import estimated_tokens
 from kbhub.documents.markdown import LINK_DEFINITION, Blocks, heading_end, is_item, is_rule, scan_blocks
 from kbhub.index.query.parser import STOP_WORDS, searchable, stems
+from kbhub.search.plan import WeightedTerm
 from kbhub.values import struct
 
 LIST_TOKENS = 150
@@ -207,7 +208,7 @@ def is_table(text: str) -> bool:
 
 def answering(
     text: str,
-    weights: Sequence[Weight],
+    weights: Sequence[WeightedTerm],
     above: Collection[str],
     room: int,
     near: Callable[[Sequence[str]], Sequence[float]] | None = None,
@@ -239,7 +240,7 @@ def answering(
 
 def _kept(
     rows: Sequence[str],
-    weights: Sequence[Weight],
+    weights: Sequence[WeightedTerm],
     above: Collection[str],
     near: Callable[[Sequence[str]], Sequence[float]] | None,
 ) -> list[int]:
@@ -260,7 +261,7 @@ def _kept(
     return sorted(every, key=lambda at: -cosines[at])[:NEAREST_ROWS] if cosines else every
 
 
-def _worth(row: frozenset[str], weights: Sequence[Weight]) -> float:
+def _worth(row: frozenset[str], weights: Sequence[WeightedTerm]) -> float:
     return sum(
         weight.weight * len(row.intersection(weight.stems)) / len(weight.stems) for weight in weights if weight.stems
     )

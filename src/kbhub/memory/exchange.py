@@ -35,7 +35,7 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.git_ref import MemoryIndex, MemoryNote, RemoteRef, Tree, is_memory_name, remote_ref
 from kbhub.memory.transfer import MOST_PROBLEMS, MOST_USES
-from kbhub.memory.versions import Gone, State, Version, joined_use, linked, merged, only_linked, same
+from kbhub.memory.versions import Gone, State, joined_use, linked, merged, only_linked, same
 from kbhub.search.memory_boost import uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Problem
@@ -93,13 +93,13 @@ class Side:
     """Names of files that are left as they are."""
     problems: list[Problem] = field(default_factory=list)
 
-    def versions(self) -> dict[str, Version]:
+    def versions(self) -> dict[str, MemoryFile]:
         """Return the memories that are there."""
-        return {name: state for name, state in self.states.items() if isinstance(state, Version)}
+        return {name: state for name, state in self.states.items() if isinstance(state, MemoryFile)}
 
     def use(self, key: str) -> Use | None:
         """Return the uses of a memory, or None if it is not there."""
-        return self.uses.get(key, Use(0, 0)) if isinstance(self.states.get(key), Version) else None
+        return self.uses.get(key, Use(0, 0)) if isinstance(self.states.get(key), MemoryFile) else None
 
     def refusal(self, key: str) -> str:
         """Return why a file with an id is not taken, or nothing."""
@@ -207,7 +207,7 @@ class Exchange:
         whole = Side(
             {**after.states, **kept}, {**uses, **{name: there.uses[name] for name in kept if name in there.uses}}
         )
-        files, index = {one.memory.path: one.memory.data for one in whole.versions().values()}, _index(whole)
+        files, index = {one.path: one.data for one in whole.versions().values()}, _index(whole)
         if self.dry_run or ((files, index) == (tree.files, tree.index) and not tree.foreign):
             return done, None
         return done, self.ref.committed(files, index, commit, tree)
@@ -247,19 +247,18 @@ class Exchange:
             else:
                 old = base.states.get(key)
                 time = max(_said(memory), memory.written) if known and old else _said(memory) or memory.written
-                one = Version(memory, self._moment(time))
-                is_old = isinstance(old, Version) and only_linked(old, one)
-                side.states[key] = replace(one, time=old.time) if is_old and old else one
+                is_old = isinstance(old, MemoryFile) and only_linked(old, memory)
+                side.states[key] = replace(memory, written=old.written if old and is_old else self._moment(time))
         forgotten = self._forgotten()
         for key, state in base.states.items():
             if key in side.states or state is None:
                 continue
             if isinstance(state, Gone):
                 side.states[key] = state
-            elif state.memory.path in side.names:
+            elif state.path in side.names:
                 side.held.add(key)
             else:  # of what was deleted by hand, only the earliest moment is known
-                side.states[key] = Gone(max(forgotten.get(state.memory.path, 0), state.time + 1))
+                side.states[key] = Gone(max(forgotten.get(state.path, 0), state.written + 1))
         return side
 
     def _forgotten(self) -> dict[str, int]:
@@ -282,7 +281,8 @@ class Exchange:
                 side.problems.append(Problem(subject=name, message=reason))
                 continue
             note = notes.get(key)
-            side.states[key] = Version(memory, self._moment(note.time if note and note.time else _said(memory)))
+            time = note.time if note and note.time else _said(memory)
+            side.states[key] = replace(memory, written=self._moment(time))
         for key, time in tree.index.gone.items():
             if _ID.fullmatch(key):
                 side.states.setdefault(key, Gone(self._moment(time)))
@@ -295,9 +295,8 @@ class Exchange:
 
     def _check(self, side: Side, other: Side) -> None:
         """Hold what is new on one side, and cannot be synced or seems to hold a credential."""
-        for key, version in side.versions().items():
-            memory = version.memory
-            if same(version, other.states.get(key)):
+        for key, memory in side.versions().items():
+            if same(memory, other.states.get(key)):
                 continue
             try:
                 if not is_memory_name(memory.path):
@@ -314,27 +313,27 @@ class Exchange:
     def _apply(self, base: Side, here: Side, after: Side, uses: Mapping[str, Use]) -> None:
         """Write to the folder what is new; what was changed here alone goes to the trash."""
         data, now, files = self.hub.data, self.hub.options.clock(), files_of(self.shelf)
-        gone, occupied = [], {one.memory.path for one in here.versions().values()}
+        gone, occupied = [], {one.path for one in here.versions().values()}
         for name, state in after.states.items():
             old = here.states.get(name)
             if state is None or same(old, state):
                 continue
-            if isinstance(state, Version):
-                path = state.memory.path
-                if not isinstance(old, Version) or old.memory.path != path:
+            if isinstance(state, MemoryFile):
+                path = state.path
+                if not isinstance(old, MemoryFile) or old.path != path:
                     # Of files that swap names, each first gets its id for one; the next run tells the other machine.
-                    files.create(f"{name}{MARKDOWN_SUFFIX}" if path in occupied else path, state.memory.data)
+                    files.create(f"{name}{MARKDOWN_SUFFIX}" if path in occupied else path, state.data)
                 else:
-                    if (stored := files.read(path, -1)) is None or stored[0] != old.memory.data:
+                    if (stored := files.read(path, -1)) is None or stored[0] != old.data:
                         raise OSError(errno.EAGAIN, "another program has just changed it", path)
                     if not same(old, base.states.get(name)):
-                        Trash(data).keep_memory(label_of(self.shelf), PurePath(path), old.memory.data, now)
-                    files.replace(path, state.memory.data)
+                        Trash(data).keep_memory(label_of(self.shelf), PurePath(path), old.data, now)
+                    files.replace(path, state.data)
                     continue
             else:
                 gone.append(name)
-            if isinstance(old, Version):
-                discard(old.memory, data, now)
+            if isinstance(old, MemoryFile):
+                discard(old, data, now)
         counts = uses_of(self.hub)
         counts.put(self.shelf.place, {name: use for name, use in uses.items() if use != here.uses.get(name)})
         counts.forget(self.shelf.place, gone)
@@ -346,13 +345,13 @@ def _said(memory: MemoryFile) -> float:
     return memory.facts.updated or memory.facts.created or 0
 
 
-def _named(versions: Mapping[str, Version], taken: set[str]) -> dict[str, Version]:
+def _named(versions: Mapping[str, MemoryFile], taken: set[str]) -> dict[str, MemoryFile]:
     """Return memories by id; of two with one name, the second has its id for a name."""
-    names, named = {name.casefold() for name in taken}, dict[str, Version]()
-    for key, version in versions.items():
-        path = version.memory.path if version.memory.path.casefold() not in names else f"{key}{MARKDOWN_SUFFIX}"
+    names, named = {name.casefold() for name in taken}, dict[str, MemoryFile]()
+    for key, memory in versions.items():
+        path = memory.path if memory.path.casefold() not in names else f"{key}{MARKDOWN_SUFFIX}"
         names.add(path.casefold())
-        named[key] = replace(version, memory=replace(version.memory, path=path))
+        named[key] = replace(memory, path=path)
     return named
 
 
@@ -360,9 +359,9 @@ def _index(side: Side) -> MemoryIndex:
     notes, gone = {}, {}
     for key, state in sorted(side.states.items()):
         if isinstance(state, Gone):
-            gone[key] = state.time
+            gone[key] = int(state.written)
         elif state:
-            use, time = side.uses.get(key), state.time if state.time != int(_said(state.memory)) else 0
+            use, time = side.uses.get(key), int(state.written) if state.written != int(_said(state)) else 0
             if use or time:
                 uses, last = (min(use.uses, MOST_USES), int(max(use.last, 0))) if use else (0, 0)
                 notes[key] = MemoryNote(time=time, uses=uses, last=last)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from kbhub.documents.edits import front_matter_of, text_of
@@ -26,35 +25,21 @@ LISTS = (*LINKS, "tags", "about")
 
 
 @struct
-class Version:
-    """A memory as one machine has it."""
-
-    memory: MemoryFile
-    time: int
-    """When it became so; seconds since the epoch."""
-
-    @property
-    def rank(self) -> tuple[int, bytes, str]:
-        """What puts the later of two versions behind the earlier, alike on every machine."""
-        return self.time, hashlib.sha256(self.memory.data).digest(), self.memory.path
-
-
-@struct
 class Gone:
     """A memory that was there."""
 
-    time: int
-    """When it was deleted; seconds since the epoch."""
+    written: float
+    """When it was deleted; seconds since the epoch, as `MemoryFile.written` is when a memory became what it is."""
 
 
-State = Version | Gone | None
+State = MemoryFile | Gone | None
 """None: never heard of. What is deleted leaves a mark, so only a mark deletes."""
 
 
 def same(one: State, other: State) -> bool:
     """Return whether two states are the same, whenever they came about."""
-    if isinstance(one, Version) and isinstance(other, Version):
-        return (one.memory.path, one.memory.data) == (other.memory.path, other.memory.data)
+    if isinstance(one, MemoryFile) and isinstance(other, MemoryFile):
+        return (one.path, one.data) == (other.path, other.data)
     return type(one) is type(other)
 
 
@@ -63,16 +48,17 @@ def merged(base: State, one: State, other: State) -> State:
     if one is None or other is None:
         return one or other
     if same(one, other):
-        return max(one, other, key=lambda state: state.time)
+        return max(one, other, key=lambda state: state.written)
     if same(one, base) or same(other, base):
         return other if same(one, base) else one
-    if isinstance(one, Version) and isinstance(other, Version):
-        loser, winner = sorted((one, other), key=lambda version: version.rank)
-        return _joined(base if isinstance(base, Version) else None, winner, loser)
-    return max(one, other, key=lambda state: (state.time, isinstance(state, Version)))
+    if isinstance(one, MemoryFile) and isinstance(other, MemoryFile):
+        # Alike on every machine.
+        loser, winner = sorted((one, other), key=lambda it: (it.written, hashlib.sha256(it.data).digest(), it.path))
+        return _joined(base if isinstance(base, MemoryFile) else None, winner, loser)
+    return max(one, other, key=lambda state: (state.written, isinstance(state, MemoryFile)))
 
 
-def _joined(base: Version | None, winner: Version, loser: Version) -> Version:
+def _joined(base: MemoryFile | None, winner: MemoryFile, loser: MemoryFile) -> MemoryFile:
     """Return the later version with what only the other changed."""
     old, kept, other = (_values(version) for version in (base, winner, loser))
     changes: dict[str, Any] = {}
@@ -86,26 +72,26 @@ def _joined(base: Version | None, winner: Version, loser: Version) -> Version:
             value = other.get(key)
         if value != kept.get(key):
             changes[key] = value
-    body = loser.memory.body if base and winner.memory.body == base.memory.body else winner.memory.body
-    return _changed(winner, changes, body if body != winner.memory.body else None)
+    body = loser.body if base and winner.body == base.body else winner.body
+    return _changed(winner, changes, body if body != winner.body else None)
 
 
-def linked(versions: Mapping[str, Version]) -> dict[str, Version]:
+def linked(versions: Mapping[str, MemoryFile]) -> dict[str, MemoryFile]:
     """Return memories by id, each marked as superseded by those that say so."""
     marked = dict(versions)
     for name, successor in sorted(versions.items()):
-        for older in successor.memory.facts.supersedes:
-            if older != name and (old := marked.get(older)) and name not in old.memory.facts.superseded_by:
-                marked[older] = _changed(old, {"superseded_by": [*old.memory.facts.superseded_by, name]})
+        for older in successor.facts.supersedes:
+            if older != name and (old := marked.get(older)) and name not in old.facts.superseded_by:
+                marked[older] = _changed(old, {"superseded_by": [*old.facts.superseded_by, name]})
     return marked
 
 
-def only_linked(one: Version, other: Version) -> bool:
+def only_linked(one: MemoryFile, other: MemoryFile) -> bool:
     """Return whether two versions differ in nothing but `LINKS`."""
-    if one.memory.data == other.memory.data:
+    if one.data == other.data:
         return True
     plain = [{key: value for key, value in _values(each).items() if key not in LINKS} for each in (one, other)]
-    return plain[0] == plain[1] and one.memory.body == other.memory.body
+    return plain[0] == plain[1] and one.body == other.body
 
 
 def joined_use(base: Use | None, one: Use | None, other: Use | None) -> Use | None:
@@ -118,21 +104,20 @@ def joined_use(base: Use | None, one: Use | None, other: Use | None) -> Use | No
     return Use(max(most, whole), max(use.last for use in counted))
 
 
-def _changed(version: Version, changes: Mapping[str, Any], body: str | None = None) -> Version:
-    memory = version.memory
+def _changed(memory: MemoryFile, changes: Mapping[str, Any], body: str | None = None) -> MemoryFile:
     with suppress(WriteRefused):  # it cannot be edited safely, and counts as it is
         data = changed_file(memory.path, memory, changes, body)
         changed = parse_memory(memory.shelf, memory.path, data, memory.written)
         if len(data) <= MAX_FILE_BYTES and not changed.problem:
-            return replace(version, memory=changed)
-    return version
+            return changed
+    return memory
 
 
-def _values(version: Version | None) -> Mapping[str, Any]:
-    if version is None:
+def _values(memory: MemoryFile | None) -> Mapping[str, Any]:
+    if memory is None:
         return {}
     try:
-        return front_matter_of(text_of(version.memory.path, version.memory.data)).values
+        return front_matter_of(text_of(memory.path, memory.data)).values
     except KbhubError:  # bytes that are no text
         return {}
 

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.documents.site_markdown import readable
-from kbhub.index.engine import ChunkRow, DocumentRow, Key
+from kbhub.index.engine import ChunkRow, Key
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each
 from kbhub.index.query.excerpts import density, excerpt, spans
 from kbhub.index.query.parser import Term
-from kbhub.index.references import REJECTED, STALE_DAYS, age_days, outdated, ref_of, short_docids, trust, with_status
+from kbhub.index.references import STALE_DAYS, age_days, ref_of, short_docids
 from kbhub.search.evidence import same_text
 from kbhub.search.memory_boost import uneven, weigh
-from kbhub.search.plan import Candidate, OpenBases, Plan, SignalPart
+from kbhub.search.plan import Candidate, OpenBases, Plan, SignalPart, by_base, standings_of
 from kbhub.search.retrieval import Matches, places_in
-from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Hit, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.formats import is_markdown
-from kbhub.workspace.memory_folders import is_memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,7 +161,13 @@ def described(
     documents = bases.documents([hit.document_key for best in page for hit in (best, *best.same)])
     chunks = bases.chunks([hit.key for best in page for hit in (best, *best.more[:also])])  # all in one go
     active, settings = bases.hub.discovery().bases, bases.hub.config().settings
-    ended, decided, not_taken, trusted = _standing(bases, documents)
+    standings = {
+        (number, row): standing
+        for number, ids in by_base(documents).items()
+        for row, standing in standings_of(
+            bases.hub, bases.open[number], [documents[number, row] for row in ids], bases.now
+        ).items()
+    }
     docids = short_docids([documents[best.document_key].docid for best in page], bases.indexes)
 
     def place(key: Key) -> str:
@@ -181,7 +185,8 @@ def described(
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         text, offset = _excerpt(chunk, words, EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0), weights)
         more = {second.id: _excerpt(second, words, SECOND_CHARACTERS, weights)[0]} if second else {}
-        age, outdated_by = age_days(document, bases.now), ended.get(best.document_key)
+        standing, age = standings[best.document_key], age_days(document, bases.now)
+        outdated_by = standing.outdated
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         others = sorted([chunks[other.key] for other in best.more[:also]], key=attrgetter("start_line"))
         if not outdated_by and best.replaced_by:
@@ -202,12 +207,12 @@ def described(
                 score=round(min(1.0, best.score * scale), SCORE_DIGITS),
                 kind=document.kind,
                 age_days=age,
-                stale=best.document_key in ended or (age > STALE_DAYS and best.document_key not in decided),
-                outdated=outdated_by or None,
+                stale=standing.outdated is not None or (age > STALE_DAYS and not standing.decided),
+                outdated=outdated_by,
                 replaces=tuple([place(key) for key in best.replaces]),
                 kept=document.size < 0,
-                rejected=best.document_key in not_taken,
-                trust=trusted.get(best.document_key),
+                rejected=standing.rejected,
+                trust=standing.trust,
                 whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
                 contexts=matching(home.contexts, settings.contexts, document.path),
                 also=tuple(
@@ -223,31 +228,6 @@ def described(
             )
         )
     return tuple(hits)
-
-
-def _standing(
-    bases: OpenBases, documents: Mapping[Key, DocumentRow]
-) -> tuple[dict[Key, str], set[Key], set[Key], dict[Key, str]]:
-    """Return why documents may no longer hold, which do not age, the rejected ways, and who stands behind which."""
-    settings = bases.hub.config().settings
-    ended: dict[Key, str] = {}
-    decided, not_taken, trusted = set[Key](), set[Key](), dict[Key, str]()
-    for number, base in enumerate(bases.open):
-        if mine := [row for key, row in documents.items() if key[0] == number]:
-            reasons, accepted = outdated(base.index, mine, bases.now)
-            trusted |= {(number, row): word for row, word in trust(base.index, mine).items()}
-            memories = [row for row in mine if is_memory(settings, base.base, row.path)]
-            not_taken |= {(number, row) for row in (with_status(base.index, memories, REJECTED) if memories else ())}
-            for row in mine:
-                why = reasons.get(row.id, "")
-                if row.size < 0:
-                    gone = deleted_words(DeletedTexts(bases.hub.limits().kept, base.base).gone_since(row.path))
-                    why = f"{why}; {gone}" if why else gone
-                if why or row.id in reasons:
-                    ended[number, row.id] = why
-                if row.id in accepted:
-                    decided.add((number, row.id))
-    return ended, decided, not_taken, trusted
 
 
 def _shown(chunk: ChunkRow) -> ChunkRow:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, fold
-from kbhub.search.plan import EXAMINED, RANKED, Candidate, OpenBases, Plan
+from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.types import Hit, SearchResult, Verdict
 from kbhub.values import struct
 
@@ -65,50 +65,35 @@ MODELS: Mapping[str, Weights] = MappingProxyType(
 answer, of the same base without it, and of an unrelated base (`kbhub dev eval --without-answers`)."""
 
 
-@struct
-class ChunkSupport:
-    """How well one chunk matches the query; shares from 0 to 1."""
-
-    coverage: float
-    """Share of the query's terms, weighted by rarity, that a reader of the chunk sees."""
-    together: float
-    """The same, for terms close to each other."""
-    phrase: float
-    """Share of the query's adjacent word pairs that are adjacent here."""
-    names: float
-    """Share of the query's terms, weighted by rarity, that are names and occur here verbatim."""
-    similarity: float | None
-    """Cosine to the query; None without a calibrated model."""
-    size: int
-    """Number of chunks in its base."""
-
-
 def confidence(
-    supports: Iterable[ChunkSupport], terms: int, cohesion: float, model: str | None, absent: float = USUALLY_ABSENT
+    evidence: Evidence,
+    similarity: float | None,
+    size: int,
+    terms: int,
+    cohesion: float,
+    model: str | None,
+    absent: float = USUALLY_ABSENT,
 ) -> float:
-    """Return the probability that a query has an answer, which is that of its best-supporting chunk.
+    """Return the probability that a chunk belongs to an answer.
 
-    The other values belong to one chunk, its base and the query, so a further base takes nothing from it. `cohesion` is
-    that of the query's words, and `absent` the share of them, by rarity, that occur in no base. A model without weights
-    of its own, or None, gets the keyword weights.
+    `similarity` is its cosine to the query, None without a calibrated model; `size` the number of chunks in its base;
+    `cohesion` that of the query's words; and `absent` the share of them, by rarity, that occur in no base. A model
+    without weights of its own, or None, gets the keyword weights.
     """
-    best = 0.0
-    for support in supports:
-        weights = WORDS if support.similarity is None else MODELS.get(model or "", WORDS)
-        value = (
-            weights.similarity * (support.similarity or 0.0)
-            + weights.coverage * support.coverage
-            + weights.together * support.together
-            + weights.phrase * support.phrase
-            + weights.names * support.names
-            + weights.terms * min(terms, MOST_TERMS)
-            + weights.cohesion * cohesion
-            + weights.size * math.log10(min(max(support.size, FEWEST_CHUNKS), MOST_CHUNKS))
-            + ABSENT_WORDS * (USUALLY_ABSENT - absent)
-            + weights.constant
-        )
-        best = max(best, 1 / (1 + math.exp(-value)))
-    return best
+    weights = WORDS if similarity is None else MODELS.get(model or "", WORDS)
+    value = (
+        weights.similarity * (similarity or 0.0)
+        + weights.coverage * evidence.coverage
+        + weights.together * evidence.together
+        + weights.phrase * evidence.phrase
+        + weights.names * evidence.names
+        + weights.terms * min(terms, MOST_TERMS)
+        + weights.cohesion * cohesion
+        + weights.size * math.log10(min(max(size, FEWEST_CHUNKS), MOST_CHUNKS))
+        + ABSENT_WORDS * (USUALLY_ABSENT - absent)
+        + weights.constant
+    )
+    return 1 / (1 + math.exp(-value))
 
 
 def judge(
@@ -120,24 +105,20 @@ def judge(
     absent: float,
     literal: float,
 ) -> float:
-    """Return the probability that the bases answer a query with so many terms, from the examined ones of its best hits.
+    """Return the probability that the bases answer a query with so many terms: that of the best of the examined hits.
 
-    A model of None means that the cosines are not calibrated. `literal` is the least if one chunk has all terms, names
-    as they were typed.
+    So a further base takes nothing from it. A model of None means that the cosines are not calibrated. `literal` is the
+    least if one chunk has all terms, names as they were typed.
     """
-    sizes = [index.size()[0] for index in bases.indexes]
-    supports = []
+    sizes, best = [index.size()[0] for index in bases.indexes], 0.0
     for hit in hits[:EXAMINED]:
-        if (evidence := hit.evidence) is not None:
+        if hit.evidence is not None:
             meant = [part.value for part in hit.parts if part.signal == "semantic"] if model else []
             similarity, size = meant[0] if meant else None, sizes[hit.key[0]]
-            supports.append(
-                ChunkSupport(evidence.coverage, evidence.together, evidence.phrase, evidence.names, similarity, size)
-            )
-    value = confidence(supports, terms, cohesion, model, absent)
+            best = max(best, confidence(hit.evidence, similarity, size, terms, cohesion, model, absent))
     if terms and any(hit.evidence is not None and hit.evidence.literal for hit in hits):
-        return max(value, literal)  # a single name has low coverage values, and yet it occurs
-    return value
+        return max(best, literal)  # a single name has low coverage values, and yet it occurs
+    return best
 
 
 def verdict(confidence: float) -> Verdict:

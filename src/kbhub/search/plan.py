@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import ChunkRow, DocumentRow, Index, Key, Selection
 from kbhub.index.query.parser import ParsedQuery, Term
+from kbhub.index.references import REJECTED, outdated, trust, with_status
+from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Base, Query, Skipped
 from kbhub.values import DAY_SECONDS, struct
+from kbhub.workspace.memory_folders import is_memory
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -304,6 +307,36 @@ def by_base(keys: Iterable[Key]) -> dict[int, list[int]]:
     for number, row in dict.fromkeys(keys):
         grouped.setdefault(number, []).append(row)
     return grouped
+
+
+@struct
+class Standing:
+    """Whether a document may still be relied on."""
+
+    outdated: str | None
+    """Why it may no longer hold."""
+    decided: bool
+    """Whether it is a decision, which age alone does not make stale."""
+    rejected: bool
+    """Whether it is a memory of a way that was not taken."""
+    trust: str | None
+    """Who stands behind it: one of `references.TRUST`."""
+
+
+def standings_of(hub: Hub, base: OpenBase, documents: Sequence[DocumentRow], now: float) -> dict[int, Standing]:
+    """Return the standing of documents, by id; `now` is in seconds since the epoch."""
+    reasons, decided = outdated(base.index, documents, now)
+    settings, trusted = hub.config().settings, trust(base.index, documents)
+    memories = [row for row in documents if is_memory(settings, base.base, row.path)]
+    rejected = with_status(base.index, memories, REJECTED) if memories else ()
+    for row in documents:
+        if row.size < 0:
+            gone = deleted_words(DeletedTexts(hub.limits().kept, base.base).gone_since(row.path))
+            reasons[row.id] = f"{reasons[row.id]}; {gone}" if row.id in reasons else gone
+    return {
+        row.id: Standing(reasons.get(row.id), row.id in decided, row.id in rejected, trusted.get(row.id))
+        for row in documents
+    }
 
 
 @struct
