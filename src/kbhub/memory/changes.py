@@ -466,7 +466,27 @@ def forget(
     chosen = to_forget(
         hub, ids, tags=tags, namespace=namespace, scope=scope, older_than=older_than, everything=everything
     )
-    return _discarded(hub, chosen)
+    data, now = hub.data, hub.options.clock()
+    days = hub.config().settings.memory.trash_days
+    forgotten: list[Memory] = []
+    trash: Path | None = None
+    for memory in chosen:
+        with locked(data, memory.shelf.place):
+            stored = read(memory.shelf, memory.path, uses_of(hub).all(memory.shelf.place))
+            if stored is None:
+                continue  # another process was faster
+            forgotten.append(catalog.described(hub, stored, text=catalog.shortened(stored.body)))
+            trash = discard(stored, data, now)
+    unreleased = _release(hub, chosen)
+    shelves = {memory.shelf.place: memory.shelf for memory in chosen}
+    for place in shelves:
+        uses_of(hub).forget(place, [memory.facts.id for memory in chosen if memory.shelf.place == place])
+    Trash(data).expire_memories(days, now)
+    for shelf in shelves.values():
+        hub.rediscover()
+        sync_written(hub, shelf.base)
+    retention = (f"Kept for {days} days; to restore a memory, move its file back.",) if forgotten and days else ()
+    return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 
 
 def to_forget(
@@ -503,29 +523,6 @@ def to_forget(
             f"or confirm that you mean all of them ({_ALL})."
         )
     return chosen
-
-
-def _discarded(hub: Hub, chosen: Sequence[MemoryFile]) -> Forgotten:
-    data, now = hub.data, hub.options.clock()
-    days = hub.config().settings.memory.trash_days
-    forgotten: list[Memory] = []
-    trash: Path | None = None
-    for memory in chosen:
-        with locked(data, memory.shelf.place):
-            stored = read(memory.shelf, memory.path, uses_of(hub).all(memory.shelf.place))
-            if stored is None:
-                continue  # another process was faster
-            forgotten.append(catalog.described(hub, stored, text=catalog.shortened(stored.body)))
-            trash = discard(stored, data, now)
-    unreleased = _release(hub, chosen)
-    for place in {memory.shelf.place for memory in chosen}:
-        uses_of(hub).forget(place, [memory.facts.id for memory in chosen if memory.shelf.place == place])
-    Trash(data).expire_memories(days, now)
-    for shelf in {memory.shelf.place: memory.shelf for memory in chosen}.values():
-        hub.rediscover()
-        sync_written(hub, shelf.base)
-    retention = (f"Kept for {days} days; to restore a memory, move its file back.",) if forgotten and days else ()
-    return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 
 
 def _release(hub: Hub, forgotten: Iterable[MemoryFile]) -> list[str]:

@@ -360,12 +360,7 @@ def with_ids(shelf: MemoryFolder, ids: Collection[str]) -> Iterator[MemoryFile]:
 
 def with_id(shelf: MemoryFolder, name: str) -> MemoryFile | None:
     """Find a memory by the id in its file name, or return None if no file name has it."""
-    try:
-        names = sorted(file for file in files_of(shelf).names() if f"-{file}".endswith(f"-{name}.md"))
-    except OSError:
-        return None
-    files = (read(shelf, f"{shelf.prefix}{file_name}") for file_name in names)
-    return next((stored for stored in files if stored and stored.facts.id == name), None)
+    return next((stored for stored in with_ids(shelf, {_id_in(name)}) if stored.facts.id == name), None)
 
 
 def taken_ids(data: Path, shelves: Iterable[MemoryFolder] = ()) -> set[str]:

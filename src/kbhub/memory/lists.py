@@ -21,9 +21,10 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.results import Memory, MemoryList, Trashed
 from kbhub.search.memory_boost import timestamp, uses_of
-from kbhub.search.search import search
+from kbhub.search.search import every_hit
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base, Hit, Query
+from kbhub.workspace.files import numbered
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.memory_folders import (
     USER_ID,
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 
 LISTED = 20
 """Default number of memories in a list."""
-
-PAGE = 100
-"""Hits per search, as many as `Query` allows."""
 
 MOST_FOUND = 200
 """Limit of hits that are considered: each is read, and later ones barely match the query."""
@@ -116,24 +114,15 @@ def _matching_hits(
     shelves = catalog.active_shelves(hub, scope)
     for shelf in shelves:
         sync_written(hub, shelf.base, max_age=None)
+    bases = tuple(dict.fromkeys(shelf.base.id for shelf in shelves))
     return [
         (shelf, hit)
-        for hit in _hits(hub, query, tuple(dict.fromkeys(shelf.base.id for shelf in shelves)))
+        for hit in (every_hit(hub, Query(text=query, bases=bases), MOST_FOUND).hits if bases else ())
         for shelf in shelves
         if hit.base == shelf.base.id and hit.path.startswith(shelf.prefix)
         if not (tags or namespace is not None)
         or ((stored := read(shelf, hit.path)) and catalog.matching([stored], tags=tags, namespace=namespace))
     ]
-
-
-def _hits(hub: Hub, query: str, bases: tuple[str, ...]) -> list[Hit]:
-    hits: list[Hit] = []
-    while bases:
-        result = search(hub, Query(text=query, bases=bases, limit=PAGE, offset=len(hits)))
-        hits += result.hits
-        if not result.hits or len(hits) >= min(result.total, MOST_FOUND):
-            break
-    return hits
 
 
 def _described_hits(hub: Hub, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
@@ -182,21 +171,14 @@ def restore(hub: Hub, name: str) -> Memory:
     with locked(data, shelf.place):
         if with_id(shelf, chosen.id):
             raise UsageError(f"The memory {chosen.id} exists again. Forget it first to restore the older one.")
-        path = _created(shelf, file)
+        for path in numbered(f"{shelf.prefix}{former_stem(file)}{MARKDOWN_SUFFIX}"):
+            with suppress(FileExistsError):
+                files_of(shelf).create(path, file.read_bytes())
+                break
         file.unlink()
     hub.rediscover()
     sync_written(hub, shelf.base)
     return as_it_is(hub, shelf, path)
-
-
-def _created(shelf: MemoryFolder, file: Path) -> str:
-    stem = former_stem(file)
-    for number in range(1, 100):
-        path = f"{shelf.prefix}{stem}{f'-{number}' if number > 1 else ''}{MARKDOWN_SUFFIX}"
-        with suppress(FileExistsError):
-            files_of(shelf).create(path, file.read_bytes())
-            return path
-    raise FileExistsError(file.name)
 
 
 def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:

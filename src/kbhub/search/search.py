@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
-from kbhub.types import Query, SearchResult
+from kbhub.types import MOST_HITS, Query, SearchResult
 from kbhub.values import struct
 from kbhub.workspace.extensions import extensions, load
 
@@ -50,6 +51,18 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> 
     from kbhub.search import pipeline  # noqa: PLC0415
 
     return pipeline.search(hub, query, weights)
+
+
+def every_hit(hub: Hub, query: Query, most: int = sys.maxsize) -> SearchResult:
+    """Search page by page until there are no more hits, or at least `most`."""
+    query = query.model_copy(update={"limit": MOST_HITS, "offset": 0})
+    result = page = search(hub, query)
+    hits = list(result.hits)
+    while page.hits and len(hits) < min(page.total, most):
+        page = search(hub, query.model_copy(update={"offset": len(hits)}))
+        hits += page.hits
+    notes = tuple(dict.fromkeys((*result.notes, *page.notes)))
+    return result.model_copy(update={"hits": tuple(hits), "total": len(hits), "notes": notes})
 
 
 def search_assisted(

@@ -17,7 +17,6 @@ from kbhub.index.query.parser import normalise, parse_query
 from kbhub.index.references import parse_reference
 from kbhub.index.side_files import Asked, Opening, QueryLog
 from kbhub.types import Discovery, Query, SearchResult
-from kbhub.values import struct
 from kbhub.workspace.memory_folders import identify
 
 FOLDER = "queries"
@@ -75,15 +74,8 @@ TEXT_CHARACTERS = 2000
 _ENDS = "?!.,;: "
 
 
-@struct
-class _Note:
-    """A queued entry and its hub."""
-
-    hub: Hub
-    entry: Asked | Opening
-
-
-_waiting: deque[_Note] = deque(maxlen=MOST_WAITING)
+_waiting: deque[tuple[Hub, Asked | Opening]] = deque(maxlen=MOST_WAITING)
+"""Queued entries, each with its hub."""
 _starting = threading.Lock()
 _writing = threading.Lock()
 _writer: list[threading.Thread] = []
@@ -110,7 +102,7 @@ def record(
         hits=tuple(dict.fromkeys(hit.ref for hit in result.hits))[:TOP_HITS],  # several chunks may have one ref
         took=took,
     )
-    _put(_Note(hub, entry))
+    _put(hub, entry)
 
 
 def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) -> None:
@@ -118,23 +110,23 @@ def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) ->
     now = hub.options.clock()
     for ref in [refs] if isinstance(refs, str) else refs:
         meanings = tuple(dict.fromkeys(meaning.target for meaning in parse_reference(ref)))
-        _put(_Note(hub, Opening(now, meanings, client or USER)))
+        _put(hub, Opening(now, meanings, client or USER))
 
 
 def flush() -> None:
     """Write the queued entries; those that cannot be written stay queued."""
     with _writing:
-        batches: dict[Hub, list[_Note]] = {}
+        batches: dict[Hub, list[Asked | Opening]] = {}
         while _waiting:
-            note = _waiting.popleft()
-            batches.setdefault(note.hub, []).append(note)
+            hub, entry = _waiting.popleft()
+            batches.setdefault(hub, []).append(entry)
         for hub, batch in batches.items():
             try:
                 path = log_path(hub) if hub.config().settings.log.queries else None
             except KbhubError:  # unknown whether the user wants a log
                 continue
             if path and not _write(path, batch):
-                _waiting.extendleft(reversed(batch))
+                _waiting.extendleft((hub, entry) for entry in reversed(batch))
 
 
 def log_of(hub: Hub) -> QueryLog:
@@ -143,13 +135,8 @@ def log_of(hub: Hub) -> QueryLog:
     return QueryLog(log_path(hub))
 
 
-def key_of(subject: str) -> str:
-    """Return a key that ignores case, white space and punctuation at the ends of a question."""
-    return " ".join(normalise(subject).casefold().split()).strip(_ENDS)
-
-
-def _put(note: _Note) -> None:
-    _waiting.append(note)
+def _put(hub: Hub, entry: Asked | Opening) -> None:
+    _waiting.append((hub, entry))
     with _starting:
         if not _writer:
             # A daemon thread, as `flush` writes the rest of the queue at exit.
@@ -165,13 +152,14 @@ def _write_later() -> None:
     flush()
 
 
-def _write(path: Path, notes: Iterable[_Note]) -> bool:
+def _write(path: Path, queued: Iterable[Asked | Opening]) -> bool:
     entries = list[Asked | Opening]()
-    for note in notes:
-        entry = note.entry
+    for entry in queued:
         if isinstance(entry, Asked):
             subject = " ".join(parse_query(entry.text).text.split())
-            entry = replace(entry, subject=subject, key=key_of(subject))
+            # Ignores case, white space and punctuation at the ends of a question.
+            key = " ".join(normalise(subject).casefold().split()).strip(_ENDS)
+            entry = replace(entry, subject=subject, key=key)
         entries.append(entry)
     for _ in range(2):  # the first attempt sets a damaged file aside
         try:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 RACY_SECONDS = 2.0
@@ -206,6 +207,13 @@ def _user_folder(kind: str, env: Mapping[str, str]) -> Path:
 
     folder = platformdirs.user_data_dir if kind == "data" else platformdirs.user_cache_dir
     return Path(folder("kbhub", appauthor=False))
+
+
+def numbered(path: str) -> Iterator[str]:
+    """Yield a path, then the same with `-2`, `-3` … before its suffix, for who looks for a free name."""
+    stem, dot, suffix = path.rpartition(".")
+    yield path
+    yield from (f"{stem}-{number}{dot}{suffix}" for number in count(2))
 
 
 def is_directory(path: Path) -> bool:

@@ -23,7 +23,7 @@ from kbhub.errors import KbhubError
 from kbhub.frozen import Model
 from kbhub.values import DAY_SECONDS
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, sync_folder, write_atomically
-from kbhub.workspace.files import private_directory, read_regular
+from kbhub.workspace.files import numbered, private_directory, read_regular
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown
 
 MAX_ENTRY_BYTES = 64 * 1024
@@ -120,10 +120,8 @@ class Trash:
     def keep_memory(self, label: str, file: PurePath, data: bytes, now: float) -> Path:
         """Write a memory to the trash and return its folder there."""
         folder = private_directory(self._root / label)
-        target, number = folder / f"{file.stem}.{int(now)}{file.suffix}", 0
-        while target.exists():
-            number += 1
-            target = folder / f"{file.stem}.{int(now)}-{number}{file.suffix}"
+        names = numbered(f"{file.stem}.{int(now)}{file.suffix}")
+        target = next(folder / name for name in names if not (folder / name).exists())
         write_atomically(target, data)
         os.utime(target, (now, now))  # it expires from now on
         return folder

@@ -37,9 +37,8 @@ from kbhub.render.search import search_notes, search_report
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, verdict_words
 from kbhub.render.terminal import text as text_of
 from kbhub.search.judge import LEADING_NOTES
-from kbhub.search.search import LlmOptions, search_assisted
-from kbhub.search.search import search as search_bases
-from kbhub.types import MOST_HITS, Hit, Query, SearchResult
+from kbhub.search.search import LlmOptions, every_hit, search_assisted
+from kbhub.types import Hit, Query, SearchResult
 from kbhub.usage.log import flush, record
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.formats import converts, file_title
@@ -89,7 +88,8 @@ def search(
         The exit code: 1 if nothing could be searched.
     """
     form = common.format()
-    text = " ".join([*map(decoded, query), *([_standard_input()] if stdin else [])])
+    piped = sys.stdin.buffer.read(QUERY_BYTES).decode("utf-8", "replace") if stdin else ""
+    text = " ".join([*map(decoded, query), *([piped] if stdin else [])])
     if not text.strip():
         raise UsageError("No query given. Usage: kbhub search QUERY, or `-` to read it from standard input")
     if hits.all_ and (limit is not None or page > 1):
@@ -149,10 +149,6 @@ def _said_first(result: SearchResult, form: str) -> list[str]:
     return said
 
 
-def _standard_input() -> str:
-    return sys.stdin.buffer.read(QUERY_BYTES).decode("utf-8", "replace")
-
-
 MACHINE_LIMIT = 20
 """Hits in a format for programs, where neither the call nor the config says how many."""
 
@@ -175,7 +171,7 @@ def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
         rerank=options.rerank or None,
         expand_model=options.expand_model,
     )
-    result = _every_hit(hub, query) if options.all_ else search_assisted(hub, query, assistance)
+    result = every_hit(hub, query) if options.all_ else search_assisted(hub, query, assistance)
     if not (options.full or options.around is not None or options.line_numbers):
         return result
     terms = terms_of(result.terms)
@@ -249,18 +245,6 @@ def cut_reading(reading: Reading, first: int | None, count: int | None) -> Readi
     lines = reading.text.split("\n")[start - reading.start_line : end - reading.start_line + 1]
     rest = f"{reading.ref}:{end + 1}:{reading.end_line - end}" if end < reading.end_line else reading.rest
     return reading.model_copy(update={"start_line": start, "end_line": end, "text": "\n".join(lines), "rest": rest})
-
-
-def _every_hit(hub: Hub, query: Query) -> SearchResult:
-    """Search page by page until there are no more hits."""
-    query = query.model_copy(update={"limit": MOST_HITS, "offset": 0})
-    result = search_bases(hub, query)
-    hits, page = list(result.hits), result
-    while page.hits and len(hits) < page.total:
-        page = search_bases(hub, query.model_copy(update={"offset": len(hits)}))
-        hits += page.hits
-    notes = tuple(dict.fromkeys((*result.notes, *page.notes)))
-    return result.model_copy(update={"hits": tuple(hits), "total": len(hits), "notes": notes})
 
 
 def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Query, *, first: bool) -> Hit:

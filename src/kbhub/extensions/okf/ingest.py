@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -46,6 +45,7 @@ from kbhub.sync.sync import Progress
 from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import open_folder
+from kbhub.workspace.files import numbered
 from kbhub.workspace.formats import FORMATS, byte_limit, is_converted, is_markdown, kind_of, why_unreadable
 from kbhub.workspace.project import PROJECT_ID
 
@@ -280,9 +280,7 @@ class _Intake:
 
     def _free(self, path: str) -> str:
         """Return a path of which there is no file yet."""
-        stem, suffix = str(PurePosixPath(path).with_suffix("")), PurePosixPath(path).suffix
-        paths = (f"{stem}{f'-{number}' if number > 1 else ''}{suffix}" for number in count(1))
-        return next(one for one in paths if not (self.base.path / one).exists() and not one.endswith(RESERVED))
+        return next(one for one in numbered(path) if not (self.base.path / one).exists() and not one.endswith(RESERVED))
 
     def _refs(self, paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(ref_of(self.base, path, self.hub.discovery().bases) for path in paths)

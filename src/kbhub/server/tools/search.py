@@ -25,6 +25,12 @@ FULL_BYTES = 20_000
 """Most UTF-8 bytes of whole chunks in one answer; with their context still less than `read` returns."""
 
 
+def _bounded(name: str, description: str) -> Any:
+    """Return the field of an option that is a number of a query, with the default and the bounds that it has there."""
+    least, most = BOUNDS[name]
+    return Field(getattr(Query, name), ge=least, le=most, description=description, json_schema_extra=brief())
+
+
 class SearchOptions(Model):
     """Rarely needed."""
 
@@ -37,27 +43,9 @@ class SearchOptions(Model):
     granularity: Granularity = Field(
         "document", description="One hit per document, or one per chunk.", json_schema_extra=brief()
     )
-    recency: float = Field(
-        0.0,
-        ge=BOUNDS["recency"][0],
-        le=BOUNDS["recency"][1],
-        description="Prefer newer documents, from 0 (off) to 1 (half a year halves the score).",
-        json_schema_extra=brief(),
-    )
-    min_score: float = Field(
-        0.0,
-        ge=BOUNDS["min_score"][0],
-        le=BOUNDS["min_score"][1],
-        description="Skip hits with a lower score.",
-        json_schema_extra=brief(),
-    )
-    min_signals: int = Field(
-        1,
-        ge=BOUNDS["min_signals"][0],
-        le=BOUNDS["min_signals"][1],
-        description="Skip hits found by fewer signals, of keyword and semantic.",
-        json_schema_extra=brief(),
-    )
+    recency: float = _bounded("recency", "Prefer newer documents, from 0 (off) to 1 (half a year halves the score).")
+    min_score: float = _bounded("min_score", "Skip hits with a lower score.")
+    min_signals: int = _bounded("min_signals", "Skip hits found by fewer signals, of keyword and semantic.")
     hyde: str = Field(
         "",
         description="A hypothetical answer to the query, in the words of the documents; it is searched for, too.",
