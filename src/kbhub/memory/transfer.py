@@ -57,7 +57,6 @@ from kbhub.workspace.memory_folders import (
     path_identity,
     project_folder,
     project_folders,
-    shelf_for_writing,
 )
 from kbhub.workspace.settings import first_error
 
@@ -388,7 +387,7 @@ def move(hub: Hub, old: str) -> Moved:
     data = hub.data
     source = _folder_of(hub, old)
     with locked(data, "folders"):
-        target = shelf_for_writing(hub.discovery(), data, hub.config().settings, "project")
+        target = shelf_to_write(hub, "project")
     if source == target.folder:
         raise UsageError(f"{old} is this project. Name the place the memories come from.")
     base = target.base.model_copy(update={"path": source})

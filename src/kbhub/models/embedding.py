@@ -71,6 +71,10 @@ class Embedder(Protocol):
         ...
 
 
+FEW = 4
+"""Texts up to which the packaged model is asked without its tokenizer, which takes 0.1 s to load: a memory, a note."""
+
+
 class StaticEmbedder:
     """A model2vec model, loaded at first use; a text's vector is the mean of its tokens' vectors.
 
@@ -86,16 +90,18 @@ class StaticEmbedder:
     @property
     def dimensions(self) -> int:
         """Length of a vector."""
-        return self._load().dimensions
+        return (self.queries() if self.fingerprint == PACKAGED_SHA256 else self._load()).dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text; see `Embedder.embed`."""
+        if self.fingerprint == PACKAGED_SHA256 and len(texts) <= FEW:
+            plain = self.queries().embed_all(texts)
+            if plain is not None:
+                return plain
         return self._load().embed(texts)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
-        if self.fingerprint == PACKAGED_SHA256 and (plain := self.queries().embed(text)) is not None:
-            return plain
         vector: NDArray[np.float32] = self.embed([text])[0]
         return vector
 

@@ -456,12 +456,18 @@ class QueryVectors:
             self._matrix, self._lexicon = tensors[MATRIX], lexicon_of(tensors)
         except (OSError, KeyError, ValueError) as error:
             raise EmbedderError(f"Cannot load the embedding model {str(folder)!r}: {error}") from error
+        self.dimensions = int(self._matrix.shape[1])
         pieces = folder / PIECES
         self._pieces = pieces.read_bytes() if pieces.is_file() else None
         self._kept: dict[str, tuple[int, ...]] = {}
 
+    def embed_all(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return one vector per text, or None if one needs the tokenizer; see `Embedder.embed`."""
+        vectors = [vector for text in texts if (vector := self.embed(text)) is not None]
+        return np.stack(vectors) if vectors and len(vectors) == len(texts) else None
+
     def embed(self, text: str) -> NDArray[np.float32] | None:
-        """Return the vector of a query, or None if it needs the tokenizer; see `Embedder.embed_query`."""
+        """Return the vector of a text, or None if it needs the tokenizer; see `Embedder.embed_query`."""
         plain = self.plain_tokens(text)
         if plain is None:
             return None
@@ -470,7 +476,7 @@ class QueryVectors:
         unknown = tokens == UNKNOWN_ID
         informative = norms(self._matrix.take(tokens, 0)) > INFORMATIVE_NORM * MEDIAN_NORM
         if not speaks_of_something(informative & ~unknown, informative | unknown, len(words)):
-            return np.zeros(self._matrix.shape[1], np.float32)
+            return np.zeros(self.dimensions, np.float32)
         return unit(self._rows(np.append(tokens[~unknown], words)).sum(0))
 
     def _rows(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -496,7 +502,7 @@ class QueryVectors:
 
     def plain_tokens(self, text: str) -> list[int] | None:
         """Return the token ids of ASCII and words of the lexicon, ignoring case, or None if it needs the tokenizer."""
-        if self._pieces is None or not text.isprintable():
+        if self._pieces is None or not text.replace("\n", " ").isprintable():
             return None
         if "[" in text:  # which special tokens start with
             return None

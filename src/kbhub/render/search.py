@@ -26,7 +26,7 @@ from kbhub.render.report import (
     Text,
     say,
 )
-from kbhub.render.terminal import neutralised, verdict_words, visible_line
+from kbhub.render.terminal import neutralised, visible_line
 from kbhub.search.judge import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
 from kbhub.types import Hit, Query, SearchResult, Signal, Skipped, Trace
 from kbhub.values import counted
@@ -92,6 +92,12 @@ def why(hit: Hit) -> str:
 
 def _place_among_all(rank: int | None) -> str:
     return ("low", "first", "second", "third")[rank or 0] if (rank or 0) < 4 else f"number {rank}"
+
+
+def verdict_words(verdict: str) -> str:
+    """Return a sentence with the verdict, for formats that have no field for it."""
+    meaning = ", the bases may not cover this" if verdict == "weak" else ""
+    return f"Verdict: {verdict}{meaning}."
 
 
 def _total(result: SearchResult) -> str:

@@ -209,12 +209,6 @@ def message_of(problem: Problem) -> str:
     return problem.message.removeprefix(f"{problem.subject}: ")
 
 
-def verdict_words(verdict: str) -> str:
-    """Return a sentence with the verdict, for formats that have no field for it."""
-    meaning = ", the bases may not cover this" if verdict == "weak" else ""
-    return f"Verdict: {verdict}{meaning}."
-
-
 def warnings_text(warnings: Sequence[Problem]) -> str:
     """Return a sentence about settings and variables without effect, empty if there are none."""
     if not warnings:

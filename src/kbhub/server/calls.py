@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -17,7 +18,7 @@ from kbhub.errors import KbhubError
 from kbhub.frozen import Model
 from kbhub.render import model
 from kbhub.render.bases import nothing_here
-from kbhub.render.report import LINE_BYTES
+from kbhub.render.report import LINE_BYTES, Report
 from kbhub.render.terminal import warnings_text
 from kbhub.server.client import RootsQuestion, TrustQuestion
 from kbhub.sync import base_suggestions
@@ -89,9 +90,9 @@ class Calls:
         self.background.stop(STOP_SECONDS)
         log.flush()
 
-    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def run(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Run blocking work on a thread; a cancelled call or an ending server does not wait for it."""
-        return await run_sync(work, *arguments, abandon_on_cancel=True)
+        return await run_sync(partial(work, *arguments, **named), abandon_on_cancel=True)
 
     def progress(self, context: Context[None, Any], verb: str, reported: int) -> Progress | None:
         """Return what work on a thread reports its progress to; it increases from what was `reported` before."""
@@ -187,6 +188,15 @@ class Calls:
         structured = result.model_dump(mode="json") if self.structured and not is_error else None
         content = [TextContent(type="text", text=text)]
         return CallToolResult(content=content, structured_content=structured, is_error=is_error)
+
+    def told(self, report: Report, limit: float = model.ANSWER_BYTES) -> CallToolResult:
+        """Build a tool's result: what a report says, and the part of its data that is in the text."""
+        return self.result(*model.answer(report, limit))
+
+    async def changed(self, report: Report) -> CallToolResult:
+        """Tell the client what follows from a change of files, and build the tool's result."""
+        await self.run(self.announcer.look)
+        return self.told(report)
 
     async def with_warnings(self, tool: str, result: CallToolResult) -> CallToolResult:
         """Append warnings about ineffective fields and variables, each once: the user does not see the server's log."""

@@ -334,16 +334,6 @@ def project_folder(data: Path, identity: Identity) -> Path | None:
     return top / names[0] if names else None
 
 
-def make_project_folder(data: Path, identity: Identity) -> Path:
-    """Return the folder of a project's memories, creating it if necessary; the caller must hold the lock."""
-    if folder := project_folder(data, identity):
-        return folder
-    folder = private_directory(memories_folder(data) / f"{_readable(identity)}-{identity.digest}")
-    about = {"project": identity.text, "by": identity.kind}
-    write_atomically(folder / ABOUT_NAME, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
-    return folder
-
-
 def described(folder: Path) -> Identity | None:
     """Return the identity recorded in a project's folder, or None if there is no valid one."""
     try:
@@ -361,17 +351,20 @@ def project_folders(data: Path) -> list[Path]:
 
 
 def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:
-    """Return the folder for new memories of a scope, created if necessary except for shared ones."""
+    """Return the folder for new memories of a scope, created if necessary except for shared ones; under a lock."""
     if scope == "shared":
         return _shared_shelf(discovery, settings)
-    if scope == "team":
-        raise UsageError(NO_TEAM)
     if scope == "user":
         return MemoryFolder("user", _memory_base(USER_ID, private_directory(memories_folder(data) / USER_ID)))
     identity = identify(discovery.workspace)
     if identity is None:
         raise UsageError("No project here to remember for. Use the scope `user`, or name a project with --root.")
-    return MemoryFolder("project", _memory_base(MEMORY_ID, make_project_folder(data, identity)))
+    folder = project_folder(data, identity)
+    if folder is None:
+        folder = private_directory(memories_folder(data) / f"{_readable(identity)}-{identity.digest}")
+        about = {"project": identity.text, "by": identity.kind}
+        write_atomically(folder / ABOUT_NAME, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+    return MemoryFolder("project", _memory_base(MEMORY_ID, folder))
 
 
 def shelves(discovery: Discovery, settings: Settings) -> list[MemoryFolder]:

@@ -33,8 +33,8 @@ from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.sqlite import noted_damage
 from kbhub.render.report import Listing
-from kbhub.render.search import search_notes, search_report
-from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, verdict_words
+from kbhub.render.search import search_notes, search_report, verdict_words
+from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
 from kbhub.render.terminal import text as text_of
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import LlmOptions, every_hit, search_assisted

@@ -3,7 +3,6 @@
 # No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
 
 from collections.abc import Sequence
-from functools import partial
 from math import inf
 from typing import Annotated, Any
 
@@ -138,7 +137,7 @@ async def _asked(
 ) -> types.CallToolResult | types.InputRequiredResult:
     asker, samples = client_name(context) or USER, offers(context, "sampling")
     chosen: dict[str, Any] = {"queries": queries, "bases": names, "options": options, "asker": asker}
-    prepared = await calls.run(partial(prepare, calls.hub, question, **chosen, rewords=not samples))
+    prepared = await calls.run(prepare, calls.hub, question, **chosen, rewords=not samples)
     prepared = prepared.model_copy(update={"notes": (*notes, *prepared.notes)})
     gives_up = prepared.outcome == "not_covered" and prepared.searched and not queries
     by_another = prepared.options.written_by not in (None, "sampling")
@@ -185,7 +184,7 @@ async def _without_client(
     calls: Calls, prepared: Prepared, queries: Sequence[str], why: Sequence[str] = ()
 ) -> types.CallToolResult:
     answer = await calls.run(answer_without_client, calls.hub, prepared, why)
-    return calls.result(*model.answer(answer_report(answer, queries), inf))
+    return calls.told(answer_report(answer, queries), inf)
 
 
 def _told(calls: Calls, answer: Answer, queries: Sequence[str]) -> types.CallToolResult:

@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
 
-from functools import partial
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -17,7 +16,6 @@ from kbhub.memory.changes import to_forget
 from kbhub.memory.lists import LISTED
 from kbhub.memory.lists import memories as list_memories
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
-from kbhub.render import model
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report
 from kbhub.server.calls import Calls
 from kbhub.server.client import client_name, confirm, view_for
@@ -64,24 +62,21 @@ async def remember(
     """
     options = options or RememberOptions()
     done = await calls.run(
-        partial(
-            save_memory,
-            calls.hub,
-            text,
-            tags=tuple(tags or ()),
-            scope=scope,
-            about=tuple(about or ()),
-            id=id,
-            supersedes=options.supersedes,
-            namespace=options.namespace,
-            rejected=options.rejected,
-            misleading=options.misleading,
-            client=client_name(context),
-            session=calls.hub.state(LogSession).name or None,
-        )
+        save_memory,
+        calls.hub,
+        text,
+        tags=tuple(tags or ()),
+        scope=scope,
+        about=tuple(about or ()),
+        id=id,
+        supersedes=options.supersedes,
+        namespace=options.namespace,
+        rejected=options.rejected,
+        misleading=options.misleading,
+        client=client_name(context),
+        session=calls.hub.state(LogSession).name or None,
     )
-    await calls.run(calls.announcer.look)
-    return calls.result(*model.answer(remembered_report(done)))
+    return await calls.changed(remembered_report(done))
 
 
 async def memories(
@@ -98,18 +93,16 @@ async def memories(
 ) -> Annotated[CallToolResult, MemoryList]:
     """List or search the memory of this project and its user, with ids. `search` finds memories, too."""
     result = await calls.run(
-        partial(
-            list_memories,
-            calls.hub,
-            query,
-            scope=scope,
-            tags=tuple(tags or ()),
-            namespace=namespace,
-            limit=limit,
-            offset=offset,
-        )
+        list_memories,
+        calls.hub,
+        query,
+        scope=scope,
+        tags=tuple(tags or ()),
+        namespace=namespace,
+        limit=limit,
+        offset=offset,
     )
-    told = calls.result(*model.answer(memories_report(result, offset)))
+    told = calls.told(memories_report(result, offset))
     view = view_for(calls.added, context)
     return await calls.run(view.answer, told, result) if view else told
 
@@ -134,15 +127,14 @@ async def forget(
         "everything": everything,
     }
     if everything:
-        count = len(await calls.run(partial(to_forget, calls.hub, **chosen)))
+        count = len(await calls.run(to_forget, calls.hub, **chosen))
         reply = await confirm(context, "forget", _question(count, scope)) if count else None
         if isinstance(reply, InputRequiredResult):
             return reply
         if reply not in (None, "accept"):
             raise WriteRefused("memories", "the user was asked and did not allow it; nothing was forgotten")
-    done = await calls.run(partial(forget_memories, calls.hub, **chosen))
-    await calls.run(calls.announcer.look)
-    return calls.result(*model.answer(forgotten_report(done)))
+    done = await calls.run(forget_memories, calls.hub, **chosen)
+    return await calls.changed(forgotten_report(done))
 
 
 def _question(count: int, scope: Scope | None) -> str:

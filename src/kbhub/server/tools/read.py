@@ -1,6 +1,5 @@
 """The tools that look: documents, the graph, the state of bases, the audit."""
 
-from functools import partial
 from math import inf
 from typing import Annotated, Any
 
@@ -94,10 +93,8 @@ async def related(
     meaning; and its broken links.
     """
     await calls.freshen(context, first_index=True)
-    result = await calls.run(
-        partial(related_of, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit),
-    )
-    return calls.result(*model.answer(related_report(result)))
+    result = await calls.run(related_of, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit)
+    return calls.told(related_report(result))
 
 
 async def tags(
@@ -119,9 +116,9 @@ async def tags(
         return await calls.nothing(Tags())
     await calls.freshen(context, chosen, first_index=True)
     result = await calls.run(
-        partial(tags_of, calls.hub, tuple(names or ()), bases=chosen, hops=hops, limit=limit, everything=everything)
+        tags_of, calls.hub, tuple(names or ()), bases=chosen, hops=hops, limit=limit, everything=everything
     )
-    return calls.result(*model.answer(tags_report(result), inf if everything else model.ANSWER_BYTES))
+    return calls.told(tags_report(result), inf if everything else model.ANSWER_BYTES)
 
 
 SHOWN = 50
@@ -143,7 +140,7 @@ async def status(
     queries = await calls.run(summary, calls.hub)
     notes = await calls.run(outside, calls.hub)
     status = status.model_copy(update={"bases": watched, "notes": notes, "queries": queries})
-    return calls.result(*model.answer(status_report(status)))
+    return calls.told(status_report(status))
 
 
 async def audit(
@@ -164,6 +161,6 @@ async def audit(
     reported = await calls.freshen(context, first_index=True)  # all bases, since links cross them
     progress = calls.progress(context, "Checking", reported)
     report = await calls.run(
-        partial(audit_documents, calls.hub, chosen, checks=tuple(checks or ()), limit=limit, progress=progress)
+        audit_documents, calls.hub, chosen, checks=tuple(checks or ()), limit=limit, progress=progress
     )
-    return calls.result(*model.answer(audit_report(report), model.FULL_ANSWER_BYTES))
+    return calls.told(audit_report(report), model.FULL_ANSWER_BYTES)

@@ -3,7 +3,6 @@
 # No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
 
 import json
-from functools import partial
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -67,20 +66,17 @@ async def write_document(
     """Create or change a document; the rest of the file stays byte for byte the same. Reports broken links."""
     _check_size(text or "", front_matter or {})
     done = await calls.run(
-        partial(
-            write,
-            calls.hub,
-            ref,
-            text=text,
-            front_matter=front_matter,
-            section=section,
-            mode=mode,
-            based_on=based_on,
-            client=client_name(context),
-        )
+        write,
+        calls.hub,
+        ref,
+        text=text,
+        front_matter=front_matter,
+        section=section,
+        mode=mode,
+        based_on=based_on,
+        client=client_name(context),
     )
-    await calls.run(calls.announcer.look)
-    return calls.result(*model.answer(edit_report(done)))
+    return await calls.changed(edit_report(done))
 
 
 async def delete_document(
@@ -106,9 +102,8 @@ async def rename_document(
     update_links: Annotated[bool, Field(description="Update the links to it; otherwise they are listed.")] = False,
 ) -> Annotated[CallToolResult, Renamed]:
     """Rename or move a document."""
-    done = await calls.run(partial(rename, calls.hub, ref, to, update_links=update_links))
-    await calls.run(calls.announcer.look)
-    return calls.result(*model.answer(edit_report(done)))
+    done = await calls.run(rename, calls.hub, ref, to, update_links=update_links)
+    return await calls.changed(edit_report(done))
 
 
 def _check_size(text: str, front_matter: dict[str, Any]) -> None:
