@@ -19,7 +19,7 @@ from kbhub.index.engine import Index
 from kbhub.index.protocols import SharedEngine
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
-from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, transformer
+from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, packaged_embedder, transformer
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config, shown_url
@@ -97,6 +97,7 @@ class SharedState:
 
     def forget_models(self) -> None:
         """Drop all models; hubs that use one keep it."""
+        packaged_embedder.cache_clear()
         with self._lock:
             self._embedders.clear()
 

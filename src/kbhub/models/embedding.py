@@ -125,8 +125,9 @@ class StaticEmbedder:
             return self._model
 
 
+@cache
 def packaged_embedder() -> StaticEmbedder:
-    """Create the embedder of the model that comes with kbhub."""
+    """Return the embedder of the model that comes with kbhub, the same one to all who ask."""
     return StaticEmbedder(str(PACKAGED_MODEL), PACKAGED_NAME, PACKAGED_SHA256)
 
 

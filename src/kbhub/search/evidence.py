@@ -13,7 +13,7 @@ from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
 from kbhub.index.query.parser import cased_words, normalise, paired, stems, tokens
 from kbhub.index.query.scripts import RUN
-from kbhub.models.embedding import StaticEmbedder, packaged_embedder
+from kbhub.models.embedding import packaged_embedder
 from kbhub.search.names import is_identifier, words_of
 from kbhub.search.plan import (
     EXAMINED,
@@ -96,21 +96,15 @@ def cohesion(words: Iterable[str]) -> float:
 def embedded(text: str) -> NDArray[np.float32] | None:
     """Return the vector of a sentence by the packaged model, or None if it is missing."""
     try:
-        return packaged().embed_query(text)
+        return packaged_embedder().embed_query(text)
     except EmbedderError:
         return None
 
 
 @cache
-def packaged() -> StaticEmbedder:
-    """Return the packaged model, loaded at first use."""
-    return packaged_embedder()
-
-
-@cache
 def _model() -> QueryVectors | None:
     try:
-        return packaged().queries()
+        return packaged_embedder().queries()
     except EmbedderError:
         return None
 

@@ -13,7 +13,6 @@ import string
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
 from kbhub.index.engine import Index
@@ -21,9 +20,6 @@ from kbhub.index.query.parser import Term, fold, normalise, paired, parse_query,
 from kbhub.index.query.scripts import UNSPACED
 from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from kbhub.models.static_model import QueryVectors
 
 SHORTEST = 4
 """Fewest letters of a corrected word; shorter ones have too many neighbours."""
@@ -224,8 +220,8 @@ def _same_name(indexes: Sequence[Index], typed: str, terms: Callable[[Index, str
         return None
     if own and known_stems().issuperset(stems(bare)):
         return None
-    if not own and _queries().longest(bare) is not None:
-        same = _queries().cohesion((bare, name)) >= SAME_MEANING and any(
+    if not own and packaged_embedder().queries().longest(bare) is not None:
+        same = packaged_embedder().queries().cohesion((bare, name)) >= SAME_MEANING and any(
             name in _written(text, term)
             for index in indexes
             for term in terms_among(index, stems(name))
@@ -249,11 +245,6 @@ def _same_name(indexes: Sequence[Index], typed: str, terms: Callable[[Index, str
         if not known_stems().issuperset(stems(written)) or (slips < most and written.capitalize() in text)
     ]
     return min(near)[-1] if near else None
-
-
-@cache
-def _queries() -> QueryVectors:
-    return packaged_embedder().queries()
 
 
 def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
