@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 import httpx
 import numpy as np
@@ -65,7 +66,7 @@ class OpenAIEndpoint:
         )
 
     def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
-        """Return one vector per text; see `remote.EmbeddingServer`."""
+        """Return one vector per text; see `RemoteEmbedder`."""
         vectors = deadline.wait_for(lambda: self._post(texts), f"{self._where} with {self._model!r}")
         if len(vectors) != len(texts):
             raise self._nonsense()
@@ -183,42 +184,22 @@ def format_of(model: str) -> PromptFormat:
     return next((prompt for prefix, prompt in FORMATS.items() if name.startswith(prefix)), PromptFormat())
 
 
-class EmbeddingServer(Protocol):
-    """A server with a model."""
-
-    def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
-        """Return one vector per text, or raise `ModelUnavailable`."""
-        ...
-
-    def version(self, deadline: Deadline) -> str:
-        """Return a string that changes whenever the name stands for another model, or raise `ModelUnavailable`."""
-        ...
-
-
-class OllamaEndpoint:
-    """A model of an Ollama server."""
-
-    def __init__(self, server: Ollama, model: str) -> None:
-        self._server, self._model = server, model
-
-    def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
-        """Return one vector per text; see `EmbeddingServer.vectors`."""
-        return self._server.embed(self._model, texts, deadline)
-
-    def version(self, deadline: Deadline) -> str:
-        """Return the digest of the model."""
-        return self._server.digest(self._model, deadline)
-
-
 class RemoteEmbedder:
     """An `Embedder` whose model runs on a server.
 
-    Its name has no host, so that an index stays valid if the server moves.
+    Its name has no host, so that an index stays valid if the server moves. `vectors` returns one vector per text, and
+    `version` a string that changes whenever the name stands for another model; both may raise `ModelUnavailable`.
     """
 
-    def __init__(self, endpoint: EmbeddingServer, name: str, formats: PromptFormat) -> None:
+    def __init__(
+        self,
+        vectors: Callable[[Sequence[str], Deadline], list[list[float]]],
+        version: Callable[[Deadline], str],
+        name: str,
+        formats: PromptFormat,
+    ) -> None:
         self.name = name
-        self._endpoint, self._formats = endpoint, formats
+        self._vectors_of, self._version, self._formats = vectors, version, formats
         self._pause, self._clock = time.sleep, time.monotonic
         self._identifying = threading.Lock()
         self._fingerprint: str | None = None
@@ -256,7 +237,7 @@ class RemoteEmbedder:
     def _identified(self, deadline: Deadline) -> str:
         with self._identifying:
             if self._fingerprint is None:
-                version = self._endpoint.version(deadline)
+                version = self._version(deadline)
                 self._fingerprint = f"{self.name}@{version}/{self._formats.fingerprint}"
             return self._fingerprint
 
@@ -290,7 +271,7 @@ class RemoteEmbedder:
     def _rows(self, batch: Sequence[str], deadline: Deadline) -> list[list[float]]:
         """Return one row per text, halving texts that the server refuses as too long."""
         try:
-            return self._endpoint.vectors(batch, deadline)
+            return self._vectors_of(batch, deadline)
         except ModelUnavailable as fault:
             if fault.kind != "too long" or (len(batch) == 1 and len(batch[0]) < LEAST_CHARACTERS):
                 raise
@@ -330,12 +311,11 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
     kind, _, name = model.partition("/")
     if not name.strip():
         raise EmbedderError(f"embedder.model: {model!r} names no model. Name one, such as `ollama/embeddinggemma`.")
-    endpoint: EmbeddingServer
     if kind == "ollama":
-        endpoint = OllamaEndpoint(Ollama(env, settings.url), name)
-    else:
-        endpoint = _openai_endpoint(name, settings, env)
-    return RemoteEmbedder(endpoint, model, format_of(name))
+        ollama = Ollama(env, settings.url)
+        return RemoteEmbedder(partial(ollama.embed, name), partial(ollama.digest, name), model, format_of(name))
+    endpoint = _openai_endpoint(name, settings, env)
+    return RemoteEmbedder(endpoint.vectors, endpoint.version, model, format_of(name))
 
 
 def _openai_endpoint(name: str, settings: EmbedderSettings, env: Mapping[str, str]) -> OpenAIEndpoint:

@@ -239,12 +239,23 @@ class Ollama:
 
         `on_text` is called with each piece as it comes, thinking included. The deadline is that of the whole step.
         """
-        self._connect()
         options = {**OPTIONS, "num_predict": most_tokens}
-        answer = deadline.wait_for(
-            lambda: self._chat(model, prompt, schema, options, deadline, on_text), self._asked(model)
-        )
-        if text := without_thinking(answer):
+        messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
+
+        def chat(client: Any) -> str:
+            parts: list[str] = []
+            # Streamed, so that the server can stop when nobody waits for the answer any more.
+            for part in client.chat(model, messages, stream=True, think=False, format=schema, options=options):
+                parts.append(part.message.content or "")
+                if on_text and parts[-1]:
+                    on_text(parts[-1])
+                if not deadline.left:
+                    raise deadline.passed(self.where)
+                if sum(map(len, parts)) > ANSWER_CHARACTERS:
+                    raise ModelUnavailable("nonsense", f"{self.where} did not stop writing. Try another model.")
+            return "".join(parts)
+
+        if text := without_thinking(self._call(chat, model, deadline)):
             return text
         raise self._nonsense(model)
 
@@ -263,26 +274,22 @@ class Ollama:
 
     def embed(self, model: str, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
         """Return one vector per text; texts are not empty, and have the prefixes that the model expects."""
-        self._connect()
 
-        def work() -> list[list[float]]:
-            with self._faults(model):
-                return [list(vector) for vector in self._client.embed(model, texts).embeddings]
+        def embed(client: Any) -> list[list[float]]:
+            return [list(vector) for vector in client.embed(model, texts).embeddings]
 
-        vectors = deadline.wait_for(work, self._asked(model))
+        vectors = self._call(embed, model, deadline)
         if len(vectors) != len(texts):
             raise self._nonsense(model)
         return vectors
 
     def digest(self, model: str, deadline: Deadline) -> str:
         """Return the digest of a model, which changes with its version, without loading it."""
-        self._connect()
 
-        def work() -> dict[str, str]:
-            with self._faults(""):
-                return {(one.model or "").casefold(): one.digest or "" for one in self._client.list().models}
+        def list_digests(client: Any) -> dict[str, str]:
+            return {(one.model or "").casefold(): one.digest or "" for one in client.list().models}
 
-        digests = deadline.wait_for(work, self.where)
+        digests = self._call(list_digests, "", deadline)
         for name in (model, f"{model}:latest"):
             if digest := digests.get(name.casefold()):
                 return digest
@@ -308,28 +315,15 @@ class Ollama:
         except (ValueError, httpx.InvalidURL) as error:
             raise self._no_address(error) from None
 
-    def _chat(
-        self,
-        model: str,
-        prompt: Prompt,
-        schema: dict[str, Any] | None,
-        options: dict[str, Any],
-        deadline: Deadline,
-        on_text: Callable[[str], object] | None,
-    ) -> str:
-        parts: list[str] = []
-        messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
-        with self._faults(model):
-            # Streamed, so that the server can stop when nobody waits for the answer any more.
-            for part in self._client.chat(model, messages, stream=True, think=False, format=schema, options=options):
-                parts.append(part.message.content or "")
-                if on_text and parts[-1]:
-                    on_text(parts[-1])
-                if not deadline.left:
-                    raise deadline.passed(self.where)
-                if sum(map(len, parts)) > ANSWER_CHARACTERS:
-                    raise ModelUnavailable("nonsense", f"{self.where} did not stop writing. Try another model.")
-        return "".join(parts)
+    def _call(self, work: Callable[[Any], T], model: str, deadline: Deadline) -> T:
+        """Return what the client answers; an empty `model` stands for the server itself."""
+        self._connect()
+
+        def run() -> T:
+            with self._faults(model):
+                return work(self._client)
+
+        return deadline.wait_for(run, self._asked(model) if model else self.where)
 
     @contextmanager
     def _faults(self, model: str) -> Iterator[None]:
