@@ -186,9 +186,8 @@ class Resolver:
 
     def open(self, place: ResolvedDocument, ref: str) -> Opened:
         """Open a document, as it is now; raise `PathNotContained` or, with its ref, `DocumentNotFound` if it cannot."""
-        index = next((index for base, index in self._opened if base is place.base), None)
         try:
-            return self._opener.open(place.base, place.path, index)
+            return self._opener.open(place.base, place.path, self._index(place.base))
         except OSError as error:
             raise DocumentNotFound(ref, f"its file cannot be read ({error.strerror})") from error
 
@@ -310,24 +309,19 @@ class Resolver:
         ]
 
     def _paths(self, base: Base) -> list[str]:
-        for opened_base, index in self._opened:
-            if opened_base is base:
-                try:
-                    return index.paths()
-                except IndexUnavailable:
-                    break
+        with suppress(IndexUnavailable):
+            return index.paths() if (index := self._index(base)) else []
         return []
+
+    def _index(self, base: Base) -> Index | None:
+        return next((index for opened, index in self._opened if opened is base), None)
 
     def _names_of(self, base: Base) -> dict[str, list[ResolvedDocument]]:
         if base.id not in self._names:
             names: dict[str, list[ResolvedDocument]] = {}
             self._names[base.id] = names
-            for opened_base, index in self._opened:
-                try:
-                    rows = list(document_names(index)) if opened_base is base else []
-                except IndexUnavailable:
-                    continue
-                for path, name in rows:
+            with suppress(IndexUnavailable):
+                for path, name in list(document_names(index)) if (index := self._index(base)) else ():
                     places = names.setdefault(folded(name), [])
                     if not places or places[-1].path != path:
                         places.append(ResolvedDocument(base, path, references.document_id(base, path)))

@@ -226,7 +226,12 @@ def discover(
     bases, seen = list[Base](), dict[object, Base]()
     for name in sorted({*_active_ids(workspace.directory, config, home), *named}):
         entry = None if name in named else entries[name]
-        base = _config_base(name, entry, config, home, env) if entry else _named_base(name, named[name], home)
+        if entry:
+            base = _config_base(name, entry, config, home, env)
+        else:
+            path = real_path(named[name])
+            tags = has_inline_tags(None, path, home)
+            base = Base(id=name, path=path, origin="argument", name=name, inline_tags=tags)
         if base.sessions_of and workspace.git_root and base.sessions_of != Path(os.path.realpath(workspace.git_root)):
             continue  # another repository inside that project
         if base.engine and (fault := _prepare_shared(base)):
@@ -327,11 +332,6 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
         keep_deleted=entry.keep_deleted,
         sessions_of=real_path(expand(entry.sessions_of, home, config.folder)) if entry.sessions_of else None,
     )
-
-
-def _named_base(name: str, path: Path, home: Path) -> Base:
-    real = real_path(path)
-    return Base(id=name, path=real, origin="argument", name=name, inline_tags=has_inline_tags(None, real, home))
 
 
 def _fallback(

@@ -68,10 +68,10 @@ def main_worktree(root: Path) -> Path | None:
     The repository must list this worktree too: a `.git` file could come from an archive and name any of the user's
     repositories. Submodules have no main worktree. `root` must be absolute, with links resolved.
     """
-    admin = _path_in(root / ".git", "gitdir: ")
+    admin = path_in(root / ".git", "gitdir: ")
     if admin is None:
         return None
-    back, common = _path_in(admin / "gitdir"), _path_in(admin / "commondir")
+    back, common = path_in(admin / "gitdir"), path_in(admin / "commondir")
     if back is None or common is None or back.name != ".git" or back.parent.resolve() != root:
         return None
     common = common.resolve()
@@ -81,8 +81,8 @@ def main_worktree(root: Path) -> Path | None:
     return main if common.name == ".git" and main != root else None
 
 
-def _path_in(file: Path, prefix: str = "") -> Path | None:
-    """Path in one of git's single-line files, resolved against the file's folder."""
+def path_in(file: Path, prefix: str = "") -> Path | None:
+    """Return the path in one of git's single-line files, resolved against the file's folder."""
     try:
         text = os.fsdecode(read_regular(file, _MAX_LINE_BYTES)).rstrip("\r\n")
     except OSError:

@@ -16,7 +16,7 @@ from kbhub.types import Base, Discovery, Workspace
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import is_directory, private_directory, probe, probe_in_vain, read_regular, real_path
-from kbhub.workspace.git import main_worktree, root_commit
+from kbhub.workspace.git import main_worktree, path_in, root_commit
 from kbhub.workspace.settings import GlobalConfig, Settings
 
 MAX_CONFIG_BYTES = 1 << 20
@@ -185,12 +185,10 @@ def _origin(common: Path, root: Path) -> str | None:
 
 def _submodule_directory(root: Path) -> Path | None:
     """A submodule's folder in the outer repository's `.git`, if its configuration names this worktree."""
+    named = path_in(root / ".git", "gitdir: ")
+    folder = Path(os.path.realpath(named or root))
     try:
-        text = os.fsdecode(read_regular(root / ".git", MAX_ADDRESS_CHARACTERS)).rstrip("\r\n")
-        if not text.startswith("gitdir: ") or "\0" in text:
-            return None
-        folder = Path(os.path.realpath(root / text.removeprefix("gitdir: ")))
-        config = read_regular(folder / "config", MAX_CONFIG_BYTES).decode("utf-8", "replace")
+        config = read_regular(folder / "config", MAX_CONFIG_BYTES).decode("utf-8", "replace") if named else ""
     except OSError:
         return None
     entries = (entry for line in config.split("\n") if (entry := _ENTRY.match(line)))

@@ -26,7 +26,7 @@ from kbhub.workspace.config import CONFIG_NAME, POINTER_NAMES, read_pointer
 from kbhub.workspace.files import expand, is_directory, private_directory, probe, read_regular, real_path
 from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
-from kbhub.workspace.settings import Pointer, choice, plain_text, plainly, shown
+from kbhub.workspace.settings import Pointer, choice, cut, plain_text, plainly, shown
 
 TRUST_NAME = "trust.json"
 _VERSION = 1
@@ -413,7 +413,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     if match.origin == "pointer":
         # A link could lead to any of the user's files, and error messages quote their content.
         if not _within_project(match, target, home):
-            link = f"{match.pointer} is a link to {_brief(target)}"
+            link = f"{match.pointer} is a link to {cut(str(target), MAX_SHOWN_PATH)}"
             message = f"{link}, outside the project, so it is not read. Replace it with a file."
             project.problems.append(Problem(subject=PROJECT_ID, message=message))
             return
@@ -440,7 +440,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     else:
         problem = "" if is_directory(target) else "which is not a directory. Create it, or fix the pointer."
     if problem:
-        message = f"{match.pointer} leads to {_brief(target)}, {problem}"
+        message = f"{match.pointer} leads to {cut(str(target), MAX_SHOWN_PATH)}, {problem}"
         project.problems.append(Problem(subject=PROJECT_ID, message=message))
         return
     git = workspace.git_root
@@ -477,18 +477,11 @@ def _cache_dir(match: Match, said: str, trust: TrustStore, home: Path, project: 
     if trust.allows(match.pointer, cache, use="cacheDir"):
         return cache
     command = f"kbhub base trust {shlex.quote(str(match.pointer))}"
-    message = (
-        f"{match.pointer} sets the index folder to {_brief(cache)}; the index stays in the default place until "
-        f"you run `{command}`."
-    )
+    place = cut(str(cache), MAX_SHOWN_PATH)
+    reason = f"the index stays in the default place until you run `{command}`."
+    message = f"{match.pointer} sets the index folder to {place}; {reason}"
     project.problems.append(Problem(subject=PROJECT_ID, message=message))
     return None
-
-
-def _brief(path: Path) -> str:
-    """Return a path for a message; one from a repository may be as long as it likes."""
-    text = str(path)
-    return text if len(text) <= MAX_SHOWN_PATH else f"{text[:MAX_SHOWN_PATH]}…"
 
 
 def has_documents(folder: Path) -> bool:

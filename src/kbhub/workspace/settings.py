@@ -75,8 +75,7 @@ def plainly(declared: type[T], data: Any, more: Mapping[str, Converter] | None =
     `more` maps the source text of an annotation to a function from a JSON value to the field's. Raises `ValueError` if
     a value does not match plainly; pydantic may still accept it.
     """
-    if not isinstance(data, dict):
-        raise ValueError("expected an object in braces")  # noqa: TRY004 - as for any other unexpected value
+    _of_kind(data, dict, "an object in braces")
     values: dict[str, Any] = {}
     for spec in dataclasses.fields(declared):  # type: ignore[arg-type]
         if (name := in_file(spec.name)) in data:
@@ -100,9 +99,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 def plain_text(value: Any) -> str:
     """Return a value if it is a string without lone surrogates, else raise `ValueError`."""
-    if not isinstance(value, str):
-        raise ValueError("expected a text")  # noqa: TRY004 - see `plainly`
-    value.encode()
+    text: str = _of_kind(value, str, "a text")
+    text.encode()
+    return text
+
+
+def _of_kind(value: Any, kind: type, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"expected {what}")  # noqa: TRY004 - as for any other unexpected value
     return value
 
 
@@ -120,23 +124,18 @@ def plain_path(value: Any) -> str:
 
 def plain_texts(value: Any) -> tuple[str, ...]:
     """Return a list of strings as a tuple, or raise `ValueError`."""
-    if not isinstance(value, list):
-        raise ValueError("expected a list")  # noqa: TRY004 - see `plainly`
-    return tuple(map(plain_text, value))
+    return tuple(map(plain_text, _of_kind(value, list, "a list")))
 
 
 def plain_object(value: Any, convert: Converter) -> dict[str, Any]:
     """Return an object with all values converted, or raise `ValueError`."""
-    if not isinstance(value, dict):
-        raise ValueError("expected an object in braces")  # noqa: TRY004 - see `plainly`
-    return {plain_text(key): convert(item) for key, item in value.items()}
+    items = _of_kind(value, dict, "an object in braces").items()
+    return {plain_text(key): convert(item) for key, item in items}
 
 
 def plain_truth(value: Any) -> bool:
     """Return a value if it is a boolean, else raise `ValueError`."""
-    if not isinstance(value, bool):
-        raise ValueError("expected true or false")  # noqa: TRY004 - see `plainly`
-    return value
+    return bool(_of_kind(value, bool, "true or false"))
 
 
 def choice(among: Collection[str]) -> Converter:
@@ -226,9 +225,9 @@ def few(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return (*warnings[:MOST_UNKNOWN], Problem(subject=warnings[0].subject, message=f"unknown fields, {more} more."))
 
 
-def cut(text: str) -> str:
-    """Shorten a text for an error."""
-    return text if len(text) <= _SHOWN_INPUT else f"{text[:_SHOWN_INPUT]}…"
+def cut(text: str, most: int = _SHOWN_INPUT) -> str:
+    """Shorten a text for an error, to so many characters."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

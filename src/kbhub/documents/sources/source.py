@@ -6,6 +6,8 @@ import json
 import logging
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, BinaryIO, Self
 
 from kbhub.documents import chunking
@@ -75,45 +77,50 @@ class IsolatedParser:
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._process = _greeted()
-        process, late = self._process, threading.Event()
-
-        def stop() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(PARSE_SECONDS, stop)
-        timer.daemon = True
-        timer.start()
-        try:
-            return unpacked(path, kind, _answer(process, path, data))
-        except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            log.info("The parser of %r failed: %r", path, error)
-            self.close()
-            if not late.is_set():
-                return None
-            self._late.append(path)
-            return unreadable(path, f"It takes more than {PARSE_SECONDS:.2g} seconds to read; left out.")
-        finally:
-            timer.cancel()
-            if late.is_set():
+        with _limited(self._process) as late:
+            try:
+                return unpacked(path, kind, _answer(self._process, path, data))
+            except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                log.info("The parser of %r failed: %r", path, error)
                 self.close()
+                if not late.is_set():
+                    return None
+                self._late.append(path)
+                return unreadable(path, f"It takes more than {PARSE_SECONDS:.2g} seconds to read; left out.")
+            finally:
+                if late.is_set():
+                    self.close()
 
 
 def _greeted() -> subprocess.Popen[bytes]:
     process = start("kbhub.documents.sources.parser_process")
     assert process.stdout is not None
-    timer = threading.Timer(PARSE_SECONDS, process.kill)
-    timer.daemon = True
-    timer.start()
     try:
-        if process.stdout.read(len(GREETING)) != GREETING:
-            raise OSError(None, "the process that parses such files cannot be started")
+        with _limited(process):
+            if process.stdout.read(len(GREETING)) != GREETING:
+                raise OSError(None, "the process that parses such files cannot be started")
     except BaseException:
         end(process)
         raise
+    return process
+
+
+@contextmanager
+def _limited(process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
+    """Kill a process after `PARSE_SECONDS`; yield what then is set."""
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(PARSE_SECONDS, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield late
     finally:
         timer.cancel()
-    return process
 
 
 def _answer(process: subprocess.Popen[bytes], path: str, data: bytes) -> dict[str, object]:

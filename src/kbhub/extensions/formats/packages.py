@@ -112,19 +112,14 @@ def metadata_of(package: zipfile.ZipFile, member: str) -> tuple[str, dict[str, s
     except (KeyError, ElementTree.ParseError):
         return "", {}
     values: dict[str, str] = {}
-    for key, text in _dublin_core(tree):
-        values.setdefault(key, text)
+    for element in tree.iter():
+        key = _NAMES.get(local_name(element))
+        if key and (text := " ".join((element.text or "")[:VALUE_CHARACTERS].split())):
+            values.setdefault(key, text)
     title = values.pop("title", "")
     if "date" in values:
         values["date"] = values["date"][:10]
     return title, values
-
-
-def _dublin_core(tree: ElementTree.Element) -> Iterator[tuple[str, str]]:
-    for element in tree.iter():
-        key = _NAMES.get(local_name(element))
-        if key and (text := " ".join((element.text or "")[:VALUE_CHARACTERS].split())):
-            yield key, text
 
 
 CONTAINER = "META-INF/container.xml"

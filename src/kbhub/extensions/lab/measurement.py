@@ -277,7 +277,17 @@ class _Measurement:
             fell_back=sum(answer.fell_back for answer in run.answers),
             comparison=_comparison(reference.plan.name, run.values, reference.values) if reference else None,
             earlier=self._earlier(run),
-            verdicts=tuple(_verdicts(source, run.answers, others) for source, others in run.others.items()),
+            verdicts=tuple(
+                report.Verdicts(
+                    unanswerable=source,
+                    answerable_queries=len(run.answers),
+                    unanswerable_queries=len(others),
+                    auc=_auc(run.answers, others),
+                    answerable_shares=_shares(run.answers),
+                    unanswerable_shares=_shares(others),
+                )
+                for source, others in run.others.items()
+            ),
         )
 
     def _earlier(self, run: _Measured) -> report.Comparison | None:
@@ -316,17 +326,6 @@ class _Measurement:
 def _auc(answers: Sequence[QueryResult], others: Sequence[QueryResult]) -> float:
     best, worst = (np.array([answer.best for answer in group]) for group in (answers, others))
     return round(area_under_curve(best, worst), DIGITS)
-
-
-def _verdicts(source: str, answers: Sequence[QueryResult], others: Sequence[QueryResult]) -> report.Verdicts:
-    return report.Verdicts(
-        unanswerable=source,
-        answerable_queries=len(answers),
-        unanswerable_queries=len(others),
-        auc=_auc(answers, others),
-        answerable_shares=_shares(answers),
-        unanswerable_shares=_shares(others),
-    )
 
 
 def _reference(plan: EvalPlan, measured: Mapping[EvalPlan, _Measured]) -> _Measured | None:

@@ -25,6 +25,7 @@ from kbhub.errors import ModelUnavailable
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import ANSWERS, private_directory, read_regular
+from kbhub.workspace.settings import cut
 
 SHOWN_CHARACTERS = 200
 """Characters shown of a server's error message."""
@@ -64,8 +65,7 @@ def with_scheme(address: str) -> str:
 
 def shown(said: str) -> str:
     """Return a server's message on one line, truncated."""
-    text = " ".join(said.split())
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+    return cut(" ".join(said.split()), SHOWN_CHARACTERS)
 
 
 def is_too_long(said: str) -> bool:

@@ -306,10 +306,9 @@ def _publish_once(
     name: str,
     common: Common,
     *,
-    full: bool = False,
     dry_run: bool = False,
     quiet: bool = False,
-    allow_secret: bool = False,
+    **options: bool,
 ) -> None:
     """Publish, and say what was done; with `quiet` only if that is anything."""
     try:
@@ -319,15 +318,7 @@ def _publish_once(
         embedder = None
     with progress_bars("publishing ") as progress:
         report = engine.publish(
-            base,
-            server,
-            name,
-            embedder,
-            hub.limits(),
-            full=full,
-            dry_run=dry_run,
-            allow_secret=allow_secret,
-            progress=progress,
+            base, server, name, embedder, hub.limits(), dry_run=dry_run, progress=progress, **options
         )
     report = report.model_copy(update={"base": name})
     if quiet and not (report.added or report.changed or report.removed):
