@@ -17,7 +17,7 @@ import inspect
 import itertools
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
 from functools import partial
 from operator import attrgetter
@@ -188,6 +188,11 @@ class Within:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: `1 chunk`, `2 chunks`; an irregular plural is passed along."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def shared_start(left: Sequence[T], right: Sequence[T]) -> tuple[T, ...]:
+    """Return the items with which both sequences begin."""
+    return tuple(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
 def _texts(declared: type) -> dict[str, str]:

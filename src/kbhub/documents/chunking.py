@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from kbhub.documents.markdown import LINK_DEFINITION, heading_end, is_item, is_rule
 from kbhub.types import Chunk, Document
-from kbhub.values import struct
+from kbhub.values import shared_start, struct
 
 CHUNK_WORDS = 300
 """Words of the largest chunk: what a reader takes in at once and a mean-pooled embedding still tells apart."""
@@ -391,13 +391,6 @@ class _Chunker:
             opens = number + 1 < last and self.sections[number + 1].level > section.level
             if section.content == section.end and opens and section.level:
                 continue  # a bare heading is part of the path of what follows
-            shared = section.path if shared is None else _common_prefix(shared, section.path)
+            shared = section.path if shared is None else shared_start(shared, section.path)
         texts = (self.document.headings[number].text for number in shared or ())
         return tuple(text for text in texts if text)
-
-
-def _common_prefix(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    length = 0
-    while length < min(len(left), len(right)) and left[length] == right[length]:
-        length += 1
-    return left[:length]

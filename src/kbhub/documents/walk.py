@@ -21,6 +21,7 @@ from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base, FileEntry, Kind, Problem
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import FOLDER, STEPWISE
 from kbhub.workspace.files import open_regular
 from kbhub.workspace.formats import (
     CONVERTED_KINDS,
@@ -38,9 +39,6 @@ KEPT = "kept"
 """Folder in kbhub's data directory with the texts of deleted files."""
 
 __all__ = ["MAX_DEPTH", "excluded_by", "open_contained", "scan"]
-
-# Opening a path step by step prevents replacing a folder with a link between check and open.
-_STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 
 NO_LIMITS: Mapping[Kind, int] = MappingProxyType({})
 """All kinds have the limit of documents."""
@@ -140,11 +138,10 @@ class KeptFolder:
         way = (root, *folders)
         if way != self._way:
             self.__exit__()
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            folder = os.open(root, flags)
+            folder = os.open(root, FOLDER)
             for name in folders:
                 try:
-                    inner = os.open(name, flags, dir_fd=folder)
+                    inner = os.open(name, FOLDER, dir_fd=folder)
                 finally:
                     os.close(folder)
                 folder = inner
@@ -161,7 +158,7 @@ def open_contained(base: Base, path: str, kept: KeptFolder | None = None) -> Bin
     parts = _parts(path)
     if parts is None or not belongs(path, base.only):
         raise PathNotContained(path, base.id)
-    if _STEPWISE:
+    if STEPWISE:
         # Mostly there is no link on the way, so this is the real path; to find that out takes longer than to open it.
         with suppress(OSError, UnicodeEncodeError):
             return os.fdopen(_open_below(str(base.path), parts, kept), "rb")
@@ -180,7 +177,7 @@ def open_contained(base: Base, path: str, kept: KeptFolder | None = None) -> Bin
 
 def _open_below(root: str, parts: list[str], kept: KeptFolder | None = None) -> int:
     """Open a file by its real path, step by step; a link found on the way is not followed."""
-    if not _STEPWISE:
+    if not STEPWISE:
         return open_regular(os.path.join(root, *parts))  # noqa: PTH118
     with KeptFolder() if kept is None else nullcontext(kept) as folder:
         return open_regular(parts[-1], dir_fd=folder.descriptor(root, parts[:-1]), follow=False)

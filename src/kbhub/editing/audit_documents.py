@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.site_markdown import GENERATING
 from kbhub.documents.sources.text_formats import parse_text
-from kbhub.editing.checks import tag_form
+from kbhub.editing.checks import by_form
 from kbhub.editing.findings import (
     AuditRun,
     Fix,
@@ -36,6 +36,7 @@ from kbhub.index.references import (
 from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.links import folded, site_settings, stem
+from kbhub.values import counted
 from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 
@@ -246,11 +247,8 @@ def _usual_tags(bases: Mapping[str, Material]) -> dict[str, str]:
     counts: Counter[str] = Counter(
         tag for material in bases.values() for row in material.documents.values() for tag in set(row.tags)
     )
-    by_form: dict[str, list[str]] = defaultdict(list)
-    for tag in counts:
-        by_form[tag_form(tag)].append(tag)
     usual: dict[str, str] = {}
-    for same in by_form.values():
+    for same in by_form(counts).values():
         best = min(same, key=lambda tag: (-counts[tag], tag != tag.lower(), len(tag), tag))
         usual.update({tag: best for tag in same if tag != best})
     return usual
@@ -274,7 +272,7 @@ def broken_refs(run: AuditRun) -> Iterator[Found]:
         root, base = run.hub.discovery().workspace.git_root, material.base
         if not (root and (base.id == PROJECT_ID or base.path.is_relative_to(root))):
             if entries:
-                what = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+                what = counted(len(entries), "entry", "entries")
                 run.notes.append(f"{base.id}: {what} of `refs` not checked, because the base belongs to no project.")
             continue
         # Sorted by file, so that each file is read once.

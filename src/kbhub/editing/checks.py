@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -83,13 +83,11 @@ class _Known:
 
     def similar_tags(self, document: Document) -> Iterator[str]:
         """Yield a warning for each new tag that differs from a known one only by case or plural."""
-        by_form: dict[str, list[str]] = {}
-        for tag in self.tags:
-            by_form.setdefault(tag_form(tag), []).append(tag)
+        known = by_form(self.tags)
         for tag in document.tags:
-            others = [other for other in by_form.get(tag_form(tag), ()) if other != tag]
+            others = [other for other in known.get(tag_form(tag), ()) if other != tag]
             if others and tag not in self.tags:
-                other = max(others, key=lambda known: (self.tags[known], known))
+                other = max(others, key=lambda other: (self.tags[other], other))
                 yield f"The tag {tag!r} is new, but {other!r} already exists (documents: {self.tags[other]})."
 
     def similar_titles(self, document: Document) -> Iterator[str]:
@@ -113,6 +111,14 @@ class _Known:
         roots = [self.base.path, *([self.git] if self.git and self.base.id == PROJECT_ID else [])]
         link = WrittenLink(source, target, "", "", None, kind)
         return any(exists_below(root, place) for place in places_on_disk(self.base, link, self.git) for root in roots)
+
+
+def by_form(tags: Iterable[str]) -> dict[str, list[str]]:
+    """Return the tags of each form."""
+    forms: dict[str, list[str]] = {}
+    for tag in tags:
+        forms.setdefault(tag_form(tag), []).append(tag)
+    return forms
 
 
 def tag_form(tag: str) -> str:

@@ -14,7 +14,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +21,7 @@ from kbhub.documents.walk import open_contained
 from kbhub.errors import PathNotContained
 from kbhub.reading.links import Nearest, files_below
 from kbhub.types import Base
-from kbhub.values import struct
+from kbhub.values import shared_start, struct
 
 Found = Literal["defined", "named", "missing"]
 """The file defines it; only mentions it; does not even mention it."""
@@ -286,8 +285,4 @@ _NEAR_NAME = 0.85
 def _shared(path: str, other: str) -> int:
     """Count the folders that two paths share, from both ends."""
     ours, theirs = path.split("/"), other.split("/")
-    return _common(ours, theirs) + _common(ours[::-1], theirs[::-1])
-
-
-def _common(first: list[str], second: list[str]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+    return len(shared_start(ours, theirs)) + len(shared_start(ours[::-1], theirs[::-1]))

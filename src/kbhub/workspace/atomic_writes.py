@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import operator
 import os
 import secrets
 import stat
@@ -20,7 +21,7 @@ from pathlib import Path
 from kbhub.errors import ConfigError, PathNotContained
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.files import open_regular, read_regular
+from kbhub.workspace.files import flags, open_regular, read_regular
 
 ABANDONED_SECONDS = 3600.0
 """Age in seconds from which a temporary file was left behind by a killed process; writing one takes milliseconds."""
@@ -32,16 +33,12 @@ TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".kbhub-", ".tmp"
 NEW_FILE_MODE, NEW_FOLDER_MODE = 0o666, 0o777
 """Modes of new files and folders before the umask, as in other editors."""
 
-_STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_NEW = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+"""Whether paths can be opened step by step, so that no folder is replaced by a link between check and open."""
+FOLDER = flags("RDONLY", "DIRECTORY", "NOFOLLOW", "CLOEXEC")
+_NEW = flags("WRONLY", "CREAT", "EXCL", "NOFOLLOW", "CLOEXEC", "BINARY")
+_SAME = operator.attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")
+"""What tells a file from itself changed or replaced."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
 """Errors of file systems without hard links."""
 
@@ -223,13 +220,7 @@ class Folder:
     def is_still(self, name: str, old: Content) -> bool:
         """Return whether a file is unchanged since it was read."""
         now = self.status(name)
-        then = old.status
-        return now is not None and (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) == (
-            then.st_dev,
-            then.st_ino,
-            then.st_size,
-            then.st_mtime_ns,
-        )
+        return now is not None and bool(_SAME(now) == _SAME(old.status))
 
     def flush(self) -> None:
         """Sync renames and removals to disk, except on Windows, which cannot."""
@@ -285,11 +276,11 @@ def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iter
     """Hold a folder of a base open; `parts` are the folder names from the base downwards, none of them a link."""
     root = os.path.realpath(base.path)
     folder = Folder(Path(root, *parts), base, None)
-    if not _STEPWISE:
+    if not STEPWISE:
         _make_by_path(base, root, parts, folder, make=make)
         yield folder
         return
-    descriptor = os.open(root, _FOLDER)
+    descriptor = os.open(root, FOLDER)
     try:
         for depth, part in enumerate(parts, start=1):
             if make:
@@ -308,7 +299,7 @@ def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iter
 
 def _open_inner(base: Base, part: str, descriptor: int) -> int:
     try:
-        return os.open(part, _FOLDER, dir_fd=descriptor)
+        return os.open(part, FOLDER, dir_fd=descriptor)
     except OSError as error:
         # For a link to a folder, O_NOFOLLOW fails with ENOTDIR on Linux and with ELOOP or EMLINK elsewhere.
         try:

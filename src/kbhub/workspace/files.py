@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import operator
 import os
 import stat
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from itertools import count
 from pathlib import Path
 
@@ -103,15 +105,14 @@ def _state(path: str, *, entries: bool) -> tuple[int, ...]:
     return (newest, *state, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
 
 
+def flags(*names: str) -> int:
+    """Return the flags of `os.open` by their names without `O_`; those that this system lacks are left out."""
+    return reduce(operator.or_, (getattr(os, f"O_{name}", 0) for name in names))
+
+
 # O_NONBLOCK: opening a FIFO would otherwise block until there is a writer; regular files ignore it.
 # O_NOCTTY: a terminal must not become our controlling one. O_BINARY: Windows would translate line endings.
-_READ = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_READ = flags("RDONLY", "CLOEXEC", "NONBLOCK", "NOCTTY", "BINARY")
 
 
 def open_regular(path: Path | str, *, dir_fd: int | None = None, follow: bool = True) -> int:

@@ -7,11 +7,10 @@ import shlex
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
 
-from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT
+from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT, starts_of
 from kbhub.documents.markdown import MAX_HEADING_CHARS
 from kbhub.types import Heading, Link
 from kbhub.values import struct
@@ -85,7 +84,7 @@ class Visible:
         for first, last in hidden:
             shown[first - 1 : last] = [""] * (last - first + 1)
         self.text = "\n".join(shown)
-        self._starts = [0, *accumulate(len(line) + 1 for line in shown)]
+        self._starts = starts_of(shown)
 
     def matches(self, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int]]:
         """Yield the matches of a pattern, each with its line."""

@@ -40,9 +40,14 @@ def escaped(line: str) -> str:
     return line
 
 
+def _ticks(text: str) -> str:
+    """Return one backtick more than the longest run of them in a text."""
+    return "`" + max(_RUN.findall(text), key=len, default="")
+
+
 def fenced(text: str, language: str = "") -> list[str]:
     """Return a code block whose fence is longer than any run of backticks in it."""
-    fence = "`" * max(3, 1 + max((len(run) for run in _RUN.findall(text)), default=0))
+    fence = max("```", _ticks(text), key=len)
     return [fence + language, *text.split("\n"), fence]
 
 
@@ -65,7 +70,7 @@ def closed(text: str) -> str:
 
 def code_span(text: str) -> str:
     """Return text as inline code."""
-    ticks = "`" * (1 + max((len(run) for run in _RUN.findall(text)), default=0))
+    ticks = _ticks(text)
     pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
 
