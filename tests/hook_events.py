@@ -21,7 +21,7 @@ NAMES = {
         "tool": "AfterTool",
         "compact": "PreCompress",
     },
-    "opencode": {**_CLAUDE_NAMES, "compact": "", "session-end": ""},
+    "opencode": _CLAUDE_NAMES,
 }
 """The clients' names of our events."""
 

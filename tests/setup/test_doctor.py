@@ -136,9 +136,7 @@ def test_a_broken_index_is_found_and_made_anew(shop, damage):
 
     diagnosis = repaired(shop)
     assert (2, ()) == (len(diagnosis.fixed), diagnosis.failed)
-    assert {"leftovers"} >= {finding.check for finding in diagnosis.findings if finding.level != "ok"}
-    repaired(shop)
-    assert [] == [one for one in found(shop) if one.fixable]
+    assert [] == found(shop)
     assert before == theirs(shop)
 
 
@@ -147,11 +145,10 @@ def test_what_lay_in_the_place_of_an_index_is_never_deleted(shop):
     folder(path)
     (path / "thesis.txt").write_text("ten years")
     repaired(shop)
-    finding = the_finding(shop)
     repaired(shop)
 
-    assert ("leftovers", False) == (finding.check, finding.fixable)
-    assert "ten years" == Path(finding.subject, "thesis.txt").read_text()
+    (kept,) = path.parent.glob("*.aside*/thesis.txt")
+    assert kept.read_text() == "ten years"
 
 
 def missing_index(shop):
@@ -273,21 +270,6 @@ def test_an_index_of_another_user_is_an_error(shop):
     os.chown(index_of(shop), 65534, -1)
     finding = the_finding(shop)
     assert ("owner", "error") == (finding.check, finding.level)
-
-
-def test_leftovers_are_deleted(shop):
-    """Set-aside indexes and journals without an index take space and are needed by nothing."""
-    indexes = shop.home.parent / "cache/bases"
-    names = ["old-0123456789ab.aside.db", "gone-0123456789ab.db-wal", "gone-0123456789ab.db-shm"]
-    for name in (*names, "old-0123456789ab.aside.db-wal"):
-        (indexes / name).write_bytes(b"x")
-        (indexes / name).chmod(0o600)
-    assert sorted(names) == sorted(Path(one.subject).name for one in found(shop) if one.check == "leftovers")
-
-    repaired(shop)
-    assert [] == found(shop)
-    left = [path.name for path in indexes.iterdir() if path.suffix != ".lock"]
-    assert not [name for name in left if name.startswith(("old-", "gone-"))]
 
 
 @pytest.mark.parametrize("name", ["cache", "data"])

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from kbhub.hooks.events import CLIENT_EVENTS
 from kbhub.setup.instructions import HOOKED
 from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import CLAUDE, CODEX, without_blanks
@@ -66,8 +67,7 @@ def test_hooks_stand_beside_theirs_and_go_again(account, client, before):
     code, _, _ = account.run("--client", client, "--hooks", "--yes")
 
     assert code == 0
-    (hooked,) = [hooked for hooked in HOOKED if hooked.client == client]
-    assert set(commands(file)) == set(hooked.events.values())
+    assert set(commands(file)) == set(CLIENT_EVENTS[client].values())
     text = file.read_text("utf-8")
     for part in re.findall(r"//.*|/\*.*?\*/|mine\.sh|\"dark\"|\ufeff|Bash\(ls\)", THEIRS[before]):
         assert part in text

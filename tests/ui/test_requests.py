@@ -1,4 +1,4 @@
-"""Whatever is sent to the page, and however much of it: an answer below 500, or a 503 that says to wait."""
+"""Whatever is sent to the page, and however much of it: an answer below 500."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from browsers import served
 from kbhub.ui.app import ROUTES
-from kbhub.ui.loopback import BODY_BYTES, MOST_AT_A_TIME
 from ollama_server import running_ollama
 
 SECONDS = 30
@@ -31,23 +30,6 @@ def sent(port: int, request: bytes) -> bytes:
             return connection.recv(4096)
         except ConnectionError:  # refused before all of it was read
             return b""
-
-
-@pytest.mark.parametrize("framed", ["content-length", "chunked"])
-def test_a_form_is_taken_up_to_a_size(shared, framed):
-    _, opened, cookie = shared
-    headers = f"Host: localhost\r\nCookie: {cookie}\r\nOrigin: {opened.origin}\r\n"
-    headers += "Content-Type: application/x-www-form-urlencoded\r\n"
-    if framed == "chunked":
-        part = b"%x\r\n%b\r\n" % (1 << 16, b"a" * (1 << 16))
-        body, headers = part * (BODY_BYTES // (1 << 16) + 1) + b"0\r\n\r\n", f"{headers}Transfer-Encoding: chunked\r\n"
-    else:
-        body, headers = b"text=aaa", f"{headers}Content-Length: 300000000\r\nExpect: 100-continue\r\n"
-    answer = sent(opened.port, f"POST /memories/change HTTP/1.1\r\n{headers}\r\n".encode() + body)
-
-    assert answer.startswith(b"HTTP/1.1 413 ")
-    form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": opened.origin}
-    assert opened.ask("/memories/change", "POST", "action=x&text=" + "a" * (BODY_BYTES - 20), **form)[0] == 400
 
 
 def test_a_form_that_breaks_off_changes_nothing(shared):
@@ -80,20 +62,6 @@ def test_many_answers_at_a_time_do_not_stop_the_page(project):
         server.released.set()
         for connection in connections:
             assert b"event: answer" in connection.getresponse().read()
-
-
-def test_more_requests_at_a_time_than_people_have_are_told_to_wait(shared):
-    _, opened, cookie = shared
-    with ExitStack() as stack:
-        for _ in range(MOST_AT_A_TIME):
-            connection = HTTPConnection("127.0.0.1", opened.port, timeout=SECONDS)
-            stack.callback(connection.close)
-            connection.request("GET", "/events", headers={"Cookie": cookie})
-            assert connection.getresponse().status == 200
-        status, headers, text = opened.ask("/", Cookie=cookie)
-        assert (status, headers["retry-after"]) == (503, "1")
-        assert "Try again" in text
-    assert any(opened.ask("/", Cookie=cookie)[0] == 200 for _ in range(1000))
 
 
 NAMES = [
@@ -142,4 +110,4 @@ def test_no_request_is_an_error_of_the_server(shared, target, query, headers, bo
 
     answer = sent(page.port, request)
 
-    assert re.match(rb"HTTP/1.1 ([1-4]\d\d|503) ", answer) or not answer, (request, answer)
+    assert re.match(rb"HTTP/1.1 [1-4]\d\d ", answer) or not answer, (request, answer)

@@ -42,27 +42,17 @@ def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
     return bool(env.get("FORCE_COLOR")) or (stream.isatty() and env.get("TERM") != "dumb")
 
 
-def line_width(env: Mapping[str, str]) -> int:
-    """Return the columns of the terminal: `COLUMNS`, then those of a standard stream, in rich's order."""
-    if sys.stdout.isatty() and env.get("TERM") in DUMB:
-        return USUAL_WIDTH
-    if (columns := env.get("COLUMNS", "")).isdigit() and int(columns):
-        return int(columns)
-    for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
-        try:
-            columns_there = os.get_terminal_size(stream.fileno()).columns if stream else 0
-        except (ValueError, OSError):  # closed, or no terminal
-            continue
-        if columns_there:
-            return columns_there - (os.name == "nt")  # an old console there ends a full line by itself
-    return USUAL_WIDTH
+def line_width() -> int:
+    """Return the columns of the terminal, as `COLUMNS` or standard output have them."""
+    columns = shutil.get_terminal_size((USUAL_WIDTH, 0)).columns
+    return columns - (os.name == "nt")  # an old console there ends a full line by itself
 
 
 def terminal_width() -> int | None:
     """Return the columns of the terminal that shows the results; None if there is none or it is dumb."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in DUMB:
         return None
-    return line_width(os.environ)
+    return line_width()
 
 
 def show_text(text: str) -> None:
@@ -107,7 +97,7 @@ def complain(message: str) -> None:
         pass
     line = f"kbhub: {visible_line(shortened(message))}"
     if sys.stderr.isatty():
-        line = "\n  ".join(wrapped(line, line_width(os.environ) - len("  ")))
+        line = "\n  ".join(wrapped(line, line_width() - len("  ")))
     sys.stderr.write(f"{line}\n")
 
 

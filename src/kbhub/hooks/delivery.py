@@ -8,6 +8,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -39,13 +40,13 @@ from kbhub.hooks.sessions import (
     sweep,
 )
 from kbhub.hub import Hub, HubOptions, SharedState
-from kbhub.index.catalogue import content_hashes, front_matter_of, paths_beginning
+from kbhub.index.catalogue import front_matter_of, paths_beginning
 from kbhub.index.references import ref_of
 from kbhub.memory.catalog import all_known, ref
 from kbhub.memory.files import MemoryFile, read
 from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query
-from kbhub.values import struct
+from kbhub.values import counted, struct
 from kbhub.workspace.files import user_home
 from kbhub.workspace.memory_folders import project_text
 from kbhub.workspace.project import PROJECT_ID
@@ -154,28 +155,21 @@ def _documents(hub: Hub, base: Base, names: Iterable[str], text: str) -> list[Co
     found = []
     index = hub.index(base)
     bases = hub.discovery().bases
-    try:
-        with index.snapshot():
-            for path, front, _ in front_matter_of(index, "refs"):
-                entries = front.get("refs")
-                for entry in entries if isinstance(entries, list) else [entries]:
-                    file, symbol = _parts(str(entry))
-                    if file in names and (not symbol or _names_symbol(symbol, text)):
-                        title, tags = str(front.get("title") or path), front.get("tags")
-                        pitfall = _is_pitfall(tags if isinstance(tags, list) else str(tags).split())
-                        found.append(
-                            Concerned(ref_of(base, path, bases), title, str(entry), bool(symbol), 0.0, pitfall)
-                        )
-            for name in names:
-                filed = f"/{name}.md"
-                for path in paths_beginning(index, filed[1:], MOST_DOCUMENTS):
-                    if not f"/{path}".endswith(filed):
-                        continue
-                    found.append(
-                        Concerned(ref_of(base, path, bases), path, name, symbol=False, weight=0.0, pitfall=False)
-                    )
-    except IndexUnavailable:
-        return []
+    with suppress(IndexUnavailable), index.snapshot():
+        for path, front, _ in front_matter_of(index, "refs"):
+            entries = front.get("refs")
+            for entry in entries if isinstance(entries, list) else [entries]:
+                file, symbol = _parts(str(entry))
+                if file in names and (not symbol or _names_symbol(symbol, text)):
+                    title, tags = str(front.get("title") or path), front.get("tags")
+                    pitfall = _is_pitfall(tags if isinstance(tags, list) else str(tags).split())
+                    found.append(Concerned(ref_of(base, path, bases), title, str(entry), bool(symbol), 0.0, pitfall))
+        for name in names:
+            filed = f"/{name}.md"
+            for path in paths_beginning(index, filed[1:], MOST_DOCUMENTS):
+                if not f"/{path}".endswith(filed):
+                    continue
+                found.append(Concerned(ref_of(base, path, bases), path, name, symbol=False, weight=0.0, pitfall=False))
     return found
 
 
@@ -335,9 +329,8 @@ def _start(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> lis
         lines = ["kbhub can search the notes of this project.", HOW]
     parts = [_Part(line) for line in lines]
     if count := 0 if own_only or subagent else len(waiting(hub)):
-        verb = "waits" if count == 1 else "wait"
-        what = "1 proposed memory" if count == 1 else f"{count} proposed memories"
-        parts.append(_Part(f"{what} {verb} for the user: review with `kbhub memories inbox`."))
+        what = f"{counted(count, 'proposed memory', 'proposed memories')} {'waits' if count == 1 else 'wait'}"
+        parts.append(_Part(f"{what} for the user: review with `kbhub memories inbox`."))
     now = hub.options.clock()
     standing = []
     for memory in all_known(hub):
@@ -356,22 +349,15 @@ def _what_there_is(hub: Hub) -> list[str]:
     """Name the bases with their number of documents."""
     counts = {}
     for base in hub.discovery().bases:
-        try:
-            index = hub.index(base)
-            with index.snapshot():
-                counts[base.id] = len(content_hashes(index))
-        except IndexUnavailable:
-            continue
+        with suppress(IndexUnavailable), (index := hub.index(base)).snapshot():
+            counts[base.id] = index.counts()[0]
     bases = [name for name in counts if counts[name]]
     if not bases:
         return []
     shown = ", ".join(f"{inert(name, 60)} ({counts[name]:,})" for name in bases[:8])
     more = f" and {len(bases) - 8} more" if len(bases) > 8 else ""
     own = "; `project` is this repository's" if PROJECT_ID in counts else ""
-    return [
-        f"kbhub can search these notes (number of documents): {shown}{more}{own}.",
-        HOW,
-    ]
+    return [f"kbhub can search these notes (number of documents): {shown}{more}{own}.", HOW]
 
 
 def _prompt(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from kbhub.documents.safe_text import bare, one_line
@@ -86,24 +84,28 @@ class Event:
     """Whether Cursor runs the client's hook."""
 
 
-_CLAUDE: Mapping[EventName, str] = MappingProxyType(
-    {
+_CLAUDE: dict[EventName, str] = {
+    "session-start": "SessionStart",
+    "subagent-start": "SubagentStart",
+    "prompt": "UserPromptSubmit",
+    "tool": "PreToolUse",
+    "compact": "PreCompact",
+    "session-end": "SessionEnd",
+}
+CLIENT_EVENTS: dict[HookClient, dict[EventName, str]] = {
+    "claude-code": _CLAUDE,
+    "codex": _CLAUDE,
+    "copilot-cli": {**_CLAUDE, "tool": "PostToolUse"},
+    "gemini-cli": {
         "session-start": "SessionStart",
-        "subagent-start": "SubagentStart",
-        "prompt": "UserPromptSubmit",
-        "tool": "PreToolUse",
-    }
-)
-_ANSWERED: Mapping[HookClient, Mapping[EventName, str]] = MappingProxyType(
-    {
-        "claude-code": _CLAUDE,
-        "codex": _CLAUDE,
-        "copilot-cli": {**_CLAUDE, "tool": "PostToolUse"},
-        "gemini-cli": {"session-start": "SessionStart", "prompt": "BeforeAgent", "tool": "AfterTool"},
-        "opencode": _CLAUDE,
-    }
-)
-"""The client's name of each event that takes an answer."""
+        "prompt": "BeforeAgent",
+        "tool": "AfterTool",
+        "compact": "PreCompress",
+        "session-end": "SessionEnd",
+    },
+    "opencode": _CLAUDE,
+}
+"""Client → its own names of the events."""
 
 
 def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
@@ -121,7 +123,7 @@ def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
         client=client,
         session=session,
         cwd=_text(data.get("cwd") or (folders[0] if isinstance(folders, list) and folders else "")),
-        called=_text(data.get("hook_event_name") or data.get("hookEventName")) or _ANSWERED[client].get(name, ""),
+        called=_text(data.get("hook_event_name") or data.get("hookEventName")) or CLIENT_EVENTS[client].get(name, ""),
         prompt=_text(data.get("prompt") or data.get("initial_prompt")) if name == "prompt" else "",
         paths=paths,
         text=text,

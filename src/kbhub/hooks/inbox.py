@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 import apsw
-import filelock
 from pydantic import Field, ValidationError
 
 from kbhub.documents.secrets import find_secrets
@@ -30,6 +29,7 @@ from kbhub.search.memory_boost import timestamp
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import private_directory
+from kbhub.workspace.jsonc import alone
 
 Why = Literal["asked", "decided", "corrected"]
 
@@ -120,8 +120,6 @@ NAME = "inbox.json"
 
 MOST_WAITING = 50
 """Proposals kept per project; the oldest go when there are more, since long lists are not read."""
-
-LOCK_SECONDS = 5.0
 
 ID_DIGITS = 6
 
@@ -271,14 +269,12 @@ def _changing(hub: Hub) -> Iterator[list[Proposal]]:
     path = _path(hub)
     try:
         private_directory(path.parent)
-        with filelock.FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600):
+        with alone(hub.data):
             proposals = list(waiting(hub))
             try:
                 yield proposals
             finally:
                 text = Inbox(proposals=tuple(proposals)).model_dump_json(indent=2)
                 write_atomically(path, f"{text}\n")
-    except filelock.Timeout as error:
-        raise KbhubError(f"Another process has held {path}.lock for {LOCK_SECONDS:g} s. Try again.") from error
     except OSError as error:
         raise KbhubError(f"Cannot write {path}: {error.strerror or error}.") from error

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from kbhub.errors import IndexUnavailable
@@ -48,12 +49,9 @@ def names_in(hub: Hub, text: str, bases: Sequence[Base]) -> Names:
     chunks = 0
     for base in bases:
         index = hub.index(base)
-        try:
-            with index.snapshot():
-                chunks += index.size()[0]
-                known.update(terms_among(index, {stem for each in parts.values() for stem in each}))
-        except IndexUnavailable:
-            continue
+        with suppress(IndexUnavailable), index.snapshot():
+            chunks += index.size()[0]
+            known.update(terms_among(index, {stem for each in parts.values() for stem in each}))
     weights: dict[str, float] = {}
     for word, each in parts.items():
         count = min((known[stem] for stem in each), default=0)

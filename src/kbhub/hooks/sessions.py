@@ -142,11 +142,10 @@ def delivery_counts(hub: Hub) -> Counter[str]:
 def sweep(hub: Hub) -> None:
     """Delete the files of sessions that ended long ago."""
     folder = project_folder(hub)
-    recent = set(_recent(folder, hub.options.clock() - KEPT_DAYS * DAY_SECONDS))
-    for path in _recent(folder, 0.0):
-        if path not in recent:
-            with suppress(OSError):
-                path.unlink()
+    recent = _recent(folder, hub.options.clock() - KEPT_DAYS * DAY_SECONDS)
+    for path in set(_recent(folder, 0.0)).difference(recent):
+        with suppress(OSError):
+            path.unlink()
 
 
 def project_folder(hub: Hub) -> Path:
@@ -190,11 +189,8 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 def _append(path: Path, value: dict[str, Any]) -> None:
     with suppress(OSError):
         private_directory(path.parent)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, json.dumps(value).encode() + b"\n")
-        finally:
-            os.close(descriptor)
+        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(json.dumps(value).encode() + b"\n")
 
 
 def _document(ref: str) -> str:

@@ -12,6 +12,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from kbhub.frozen import Model
     from kbhub.index.query.parser import Term
+    from kbhub.values import Value
 
 LINE_BYTES, ERROR_BYTES = 260, 1_500
 """UTF-8 bytes that a model sees of a path, note or reason, and of an error."""
@@ -128,7 +129,7 @@ class Item:
     """The part of the result that it is."""
 
 
-M = TypeVar("M", bound="Model")
+M = TypeVar("M", bound="Model | Value")
 Scalar = str | int | float | bool | None
 Cell = Scalar | Sequence[Scalar]
 Record = Mapping[str, Cell]
@@ -150,10 +151,15 @@ class Listing:
 
 
 def records(
-    name: str, fields: tuple[str, ...], results: Iterable[M], more: Callable[[M], Record] = lambda _: {}
+    name: str,
+    fields: tuple[str, ...],
+    results: Iterable[M],
+    more: Callable[[M], Record] = lambda _: {},
+    body: str | None = None,
 ) -> Listing:
     """Return a listing of results with some of their fields, and `more` of each."""
-    return Listing(name, fields, [{**one.model_dump(mode="json", include={*fields}), **more(one)} for one in results])
+    rows = [{**one.model_dump(mode="json", include={*fields}), **more(one)} for one in results]
+    return Listing(name, fields, rows, body)
 
 
 def _no_rows() -> Listing:

@@ -71,7 +71,9 @@ def text(
         if in_table:
             items = [part for part in parts if isinstance(part, Item)]
             rows = _table(items, width and width - len(indent))
-            lines += [indent + _LABEL.sub(partial(_coloured, paint), row, 1) for row in rows]
+            lines += [
+                indent + _LABEL.sub(lambda label: paint(label[0], _LABELS.get(label[0], "")), row, 1) for row in rows
+            ]
             continue
         for part in parts:
             if isinstance(part, str):
@@ -126,10 +128,6 @@ def _lines(part: Text | Item, paint: Painter, draw: Callable[..., str] | None, *
     lines += [_INDENT + line for line in (paint(title, _BOLD), visible_line(part.trace)) if line]
     lines += [f"{paint(_GUTTER, _DIM)}{line}".rstrip() for line in _quote_lines(part.quote, paint, draw, whole=whole)]
     return [*lines, *(_INDENT + paint(detail, _DIM) for detail in details)]
-
-
-def _coloured(paint: Painter, label: re.Match[str]) -> str:
-    return paint(label[0], _LABELS.get(label[0], ""))
 
 
 def _joined(*cells: str) -> str:

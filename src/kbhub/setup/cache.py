@@ -92,14 +92,6 @@ def too_open(places: Iterable[Path]) -> list[Path]:
     return [path for path in places if (state := state_of(path)) and state.st_mode & 0o077]
 
 
-def leftovers(hub: Hub, bases: Sequence[Base]) -> list[Path]:
-    """Return files that are no longer needed: indexes set aside, and journals without an index."""
-    paths = _indexes_in(hub.cache / BASES)
-    for base in bases:
-        paths += _set_aside_from(hub.index(base).path)
-    return sorted({path for path in paths if os.path.lexists(path) and is_leftover(path)})
-
-
 def is_leftover(path: Path) -> bool:
     """Return whether a file in a folder of indexes is no longer needed. A journal is needed while its index exists."""
     suffix = next((suffix for suffix in JOURNALS if path.name.endswith(suffix)), "")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kbhub.errors import ConfigError
-from kbhub.hooks.events import BY_PLUGIN, EventName, HookClient
+from kbhub.hooks.events import BY_PLUGIN, CLIENT_EVENTS, EventName, HookClient
 from kbhub.setup.clients import SERVER, Client, Machine, client_named
 from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, failed, planned
 from kbhub.setup.registration import data_of, decode, parse, without_bom
@@ -225,8 +225,6 @@ class Hooked:
     client: HookClient
     file: str
     """A template, as in `setup.clients`."""
-    events: Mapping[EventName, str]
-    """Our name of an event → the client's."""
     tools: str = ""
     """Regular expression for the names of the tools that work on files."""
     unit: Literal["s", "ms"] = "s"
@@ -239,20 +237,10 @@ class Hooked:
     hint: str = ""
 
 
-_CLAUDE_EVENTS: dict[EventName, str] = {
-    "session-start": "SessionStart",
-    "subagent-start": "SubagentStart",
-    "prompt": "UserPromptSubmit",
-    "tool": "PreToolUse",
-    "compact": "PreCompact",
-    "session-end": "SessionEnd",
-}
-
 HOOKED: tuple[Hooked, ...] = (
     Hooked(
         "claude-code",
         "{claude}/settings.json",
-        _CLAUDE_EVENTS,
         tools="Read|Edit|MultiEdit|Write|NotebookEdit|Bash",
         plugins="{claude}/plugins/installed_plugins.json",
         project=(".claude/settings.json", ".claude/settings.local.json"),
@@ -260,27 +248,18 @@ HOOKED: tuple[Hooked, ...] = (
     Hooked(
         "codex",
         "{codex}/hooks.json",
-        _CLAUDE_EVENTS,
         tools="Bash|apply_patch|shell|exec_command",
         hint="Codex runs new hooks only after you review them: type `/hooks` in Codex.",
     ),
     Hooked(
         "copilot-cli",
         f"{{copilot}}/hooks/{OWN_NAME}",
-        {**_CLAUDE_EVENTS, "tool": "PostToolUse"},
         tools="bash|view|edit|create|powershell",
         own=True,
     ),
     Hooked(
         "gemini-cli",
         "{home}/.gemini/settings.json",
-        {
-            "session-start": "SessionStart",
-            "prompt": "BeforeAgent",
-            "tool": "AfterTool",
-            "compact": "PreCompress",
-            "session-end": "SessionEnd",
-        },
         tools="read_file|read_many_files|replace|write_file|run_shell_command",
         unit="ms",
     ),
@@ -359,7 +338,7 @@ def _with_hooks(
     """Return the file with exactly the hooks that belong there."""
     mark, text = without_bom(decode(content, file))
     places = _places(content, file)
-    wanted = {event: _entry(hooked, name, machine, argv) for name, event in hooked.events.items()}
+    wanted = {event: _entry(hooked, name, machine, argv) for name, event in CLIENT_EVENTS[hooked.client].items()}
     there = {event: entry for event, _, entry in places}
     if there == wanted and len(places) == len(wanted):
         return content

@@ -7,7 +7,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -329,22 +330,12 @@ class Background:
             self._changed.notify_all()
         return True
 
-    def _stays_quiet(self) -> bool:
-        """Wait until the server is idle; return False if other work comes first."""
-
-        def busy() -> bool:
-            return self._stopping or self._has_work() or bool(self._waiting)
-
+    def _idle_work(self) -> None:
+        """Process the query log or compute vectors ahead once the server is idle, unless other work comes first."""
         with self._changed:
             while (left := self._called + REST_SECONDS - time.monotonic()) > 0:
-                if self._changed.wait_for(busy, left):
-                    return False
-            return True
-
-    def _idle_work(self) -> None:
-        """Process the query log or compute vectors ahead, unless there is other work."""
-        if not self._stays_quiet():
-            return
+                if self._changed.wait_for(self._is_busy, left):
+                    return
         if self._untidy:
             self._tidy()
         elif self._embed_ahead:
@@ -356,32 +347,26 @@ class Background:
             with self._changed:
                 self._changed.wait_for(self._is_wanted, BUSY_MACHINE_SECONDS)
             return
-        called = self._called
-        try:
+        called, done = self._called, True
+        with _survived("Computing transformer vectors"):
             done = embed_ahead(lambda: self._called == called and not self._is_wanted() and machine_is_free())
-        except KbhubError as error:
-            log.info("%s", error)
-            done = True
-        except Exception:  # BLE001: as below
-            log.exception("Computing transformer vectors failed.")
-            done = True
         with self._changed:
             self._unembedded = not done
 
-    def _is_wanted(self) -> bool:
+    def _is_busy(self) -> bool:
         """Whether there is other work than what waits for an idle server."""
-        return self._stopping or self._has_work() or bool(self._waiting) or self._untidy
+        return self._stopping or self._has_work() or bool(self._waiting)
+
+    def _is_wanted(self) -> bool:
+        """Whether there is other work than computing vectors."""
+        return self._is_busy() or self._untidy
 
     def _tidy(self) -> None:
         """Process the query log."""
         self._untidy = False
-        try:
+        with _survived("Maintaining the query log"):
             if self._tidy_log and self._tidy_log(at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS):
                 self._tidied = time.monotonic()
-        except KbhubError as error:
-            log.info("%s", error)
-        except Exception:  # BLE001: as below
-            log.exception("Maintaining the query log failed.")
 
     def _rest(self) -> None:
         """Wait while the only work is to check on another process."""
@@ -395,7 +380,7 @@ class Background:
             self._looking = dict.fromkeys(ready)
 
     def _look(self, changes: Mapping[str, frozenset[str] | None]) -> None:
-        try:
+        with _survived("Looking for changed files"):
             active = {base.id for base in self._hub.discovery().bases}
             names = active.intersection(changes)
             if changes and not names:
@@ -406,11 +391,6 @@ class Background:
                 if self._done:
                     self._done()
                 behind += freshen(self._hub, named, progress=self._note)
-        except KbhubError as error:
-            log.info("%s", error)  # the next call reports it
-        except Exception:  # BLE001: a bug here must not stop the server
-            log.exception("Looking for changed files failed.")
-        else:
             self.enqueue(behind)
 
     def _wait_for(self, base: str) -> None:
@@ -435,6 +415,17 @@ class Background:
     def _note(self, *_: object) -> None:
         if self._stopping:
             raise IndexingStopped
+
+
+@contextmanager
+def _survived(work: str) -> Iterator[None]:
+    """Log what fails: the next call reports errors, and a bug must not stop the server."""
+    try:
+        yield
+    except KbhubError as error:
+        log.info("%s", error)
+    except Exception:  # BLE001: as said
+        log.exception("%s failed.", work)
 
 
 def _both(

@@ -12,6 +12,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -129,28 +130,17 @@ class DeletedTexts:
         """Record that the file of a kept text is missing since now, or that it is back."""
         if self.folder is None or not self.wants(path) or _name(path) not in self._names:
             return
-        file = self.folder / _name(path)
-        with file.open("rb") as opened:
-            try:
-                header = json.loads(opened.readline(_HEADER_BYTES))
-            except ValueError:
-                return
-            if not isinstance(header, dict) or ("gone" in header) == gone:
-                return
+        header = self._header(_name(path))
+        if header and ("gone" in header) != gone:
             header.pop("gone", None)
             header |= {"gone": time.time()} if gone else {}
-            body = opened.read(MAX_BYTES)
-        write_atomically(file, json.dumps(header).encode() + b"\n" + body)
+            _, _, body = read_regular(self.folder / _name(path), MAX_BYTES).partition(b"\n")
+            write_atomically(self.folder / _name(path), json.dumps(header).encode() + b"\n" + body)
 
     def gone_since(self, path: str) -> float | None:
         """Return when the file of a kept text was first found missing (seconds since the epoch), or None if unknown."""
-        if self.folder is None:
-            return None
-        try:
-            with (self.folder / _name(path)).open("rb") as file:
-                return float(json.loads(file.readline(_HEADER_BYTES))["gone"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        gone = self._header(_name(path)).get("gone")
+        return float(gone) if isinstance(gone, int | float) else None
 
     def with_gone(self, scan: Scan) -> Scan:
         """Add deleted files with kept texts to a scan, with negative sizes."""
@@ -200,18 +190,19 @@ class DeletedTexts:
         except OSError:
             return set()
 
+    def _header(self, name: str) -> dict[str, Any]:
+        """Return the first line of a kept file; empty if it cannot be read."""
+        with suppress(OSError, ValueError), ((self.folder or Path()) / name).open("rb") as file:
+            header = json.loads(file.readline(_HEADER_BYTES))
+            return header if isinstance(header, dict) else {}
+        return {}
+
     def _headers(self, names: Iterable[str]) -> Iterator[tuple[str, int, int]]:
         """Yield (path, size, mtime in ns) of readable kept files."""
         for name in sorted(names):
-            assert self.folder is not None
-            try:
-                with (self.folder / name).open("rb") as file:
-                    header = json.loads(file.readline(_HEADER_BYTES))
-                path, size, mtime = str(header["path"]), int(header["size"]), int(header["mtimeNs"])
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
-            if _name(path) == name:
-                yield path, size, mtime
+            match self._header(name):
+                case {"path": str(path), "size": int(size), "mtimeNs": int(mtime)} if _name(path) == name:
+                    yield path, size, mtime
 
     def _write_about(self) -> None:
         assert self.folder is not None

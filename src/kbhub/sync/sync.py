@@ -191,13 +191,18 @@ class Run:
         self._check_embedder()
         if difference is None:
             indexed = self.writer.files()
-            suspects, removed = self._suspects(indexed), tuple(gone(indexed, self.scan))
+            suspects = [
+                self.scan.entry(path)
+                for path, file in self.scan.files.items()
+                if self.full or indexed.get(path, ())[:2] != file or self.files.keeping.lacks(path)
+            ]
+            removed = tuple(gone(indexed, self.scan))
         else:
-            suspects = sorted((*difference.suspects, *difference.unreadable), key=lambda entry: entry.path)
+            suspects = [*difference.suspects, *difference.unreadable]
             indexed, removed = self.writer.files([entry.path for entry in suspects]), difference.gone
             self.paths, self.digest = difference.paths, difference.digest
         # Texts first: a converted file may take a minute, and a cloned repository may have many that do.
-        suspects.sort(key=lambda entry: converts(entry.path))
+        suspects.sort(key=lambda entry: (converts(entry.path), entry.path))
         files_done = 0
         with closing(self._read(suspects, indexed)) as parts:
             for batch, read in parts:
@@ -213,14 +218,6 @@ class Run:
         self.removed = len(removed)
         self._fill_vectors()
         self._finish(looked=bool(suspects or removed))
-
-    def _suspects(self, indexed: Mapping[str, tuple[int, int, bytes]]) -> list[FileEntry]:
-        lacks = self.files.keeping.lacks
-        return [
-            self.scan.entry(path)
-            for path, file in sorted(self.scan.files.items())
-            if self.full or indexed.get(path, ())[:2] != file or lacks(path)
-        ]
 
     def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
         """Return what was done, with the documents and chunks in the index now."""

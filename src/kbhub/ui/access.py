@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -14,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse
 
 from kbhub.render.html import rendered
-from kbhub.ui.loopback import BODY_BYTES, BODY_SECONDS, HOST, MOST_AT_A_TIME, drain, foreign, read_body, replay
+from kbhub.ui.loopback import HOST, foreign
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -85,26 +86,14 @@ class Guard:
     def __init__(self, app: ASGIApp, door: PageAddress, changed: Callable[[PageAddress], Awaitable[object]]) -> None:
         self._app, self._door, self._changed = app, door, changed
         self._cookie = f"kbhub-{door.port}"
-        self._busy = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        request = Request(scope, receive)
-        sending = _with_headers(send)
-        answer = await self._answer(request)
-        if answer is not self._app:
-            await answer(scope, receive, sending)
-            return
-        self._busy += 1
-        try:
-            answer, receive = await self._within_limits(request, receive)
-            await answer(scope, receive, sending)
-        except ClientDisconnect:
-            pass
-        finally:
-            self._busy -= 1
+        answer = await self._answer(Request(scope, receive))
+        with suppress(ClientDisconnect):
+            await answer(scope, receive, _with_headers(send))
 
     async def _answer(self, request: Request) -> ASGIApp:
         if refusal := foreign(request, self._door.port):
@@ -115,27 +104,6 @@ class Guard:
         if (token := request.query_params.get(TOKEN)) is not None:
             return await self._entered(request, token, known=known)
         return self._app if known else _refused("Open this page with the address printed by `kbhub ui`.", 401)
-
-    async def _within_limits(self, request: Request, receive: Receive) -> tuple[ASGIApp, Receive]:
-        """Return the application for a user's request, and its body, read before anything is done."""
-        if self._busy > MOST_AT_A_TIME:
-            refusal = _refused(f"Already answering {MOST_AT_A_TIME} requests. Try again in a moment.", 503)
-            refusal.headers["Retry-After"] = "1"
-            return refusal, receive
-        if request.method in ("GET", "HEAD"):
-            return self._app, receive
-        length = request.headers.get("content-length", "0")
-        try:
-            body = None if int(length) > BODY_BYTES else await read_body(receive, BODY_BYTES)
-        except TimeoutError:
-            return _refused(
-                f"The form was not received within {BODY_SECONDS:.0f} seconds. Send it again.", 408
-            ), receive
-        if body is not None:
-            return self._app, replay(body, receive)
-        if "expect" not in request.headers:
-            await drain(receive)
-        return _refused(f"The form is larger than {BODY_BYTES} bytes. Send less at a time.", 413), receive
 
     async def _entered(self, request: Request, token: str, *, known: bool) -> HTMLResponse:
         """Turn the token into a cookie, and lead on to the address without it."""
@@ -164,8 +132,7 @@ def _same(given: str, secret: str) -> bool:
 
 
 def _refused(message: str, status: int) -> HTMLResponse:
-    title = "Access denied" if status in (401, 403) else "Too much at once"
-    return HTMLResponse(rendered("refused.html", title=title, message=message), status)
+    return HTMLResponse(rendered("refused.html", title="Access denied", message=message), status)
 
 
 def _with_headers(send: Send) -> Send:

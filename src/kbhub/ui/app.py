@@ -17,17 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from kbhub.errors import (
-    BaseNotFound,
-    DocumentChanged,
-    DocumentNotFound,
-    KbhubError,
-    MemoryNotFound,
-    PathNotContained,
-    SecretFound,
-    UsageError,
-    WriteRefused,
-)
+from kbhub import errors
+from kbhub.errors import KbhubError
 from kbhub.hub import Hub
 from kbhub.render.html import STATIC, rendered
 from kbhub.ui import documents, graph, health, memories, search
@@ -42,14 +33,14 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 STATUSES: Mapping[type[KbhubError], int] = {
-    UsageError: 400,
-    BaseNotFound: 404,
-    DocumentNotFound: 404,
-    MemoryNotFound: 404,
-    PathNotContained: 404,
-    WriteRefused: 403,
-    SecretFound: 400,
-    DocumentChanged: 409,
+    errors.UsageError: 400,
+    errors.BaseNotFound: 404,
+    errors.DocumentNotFound: 404,
+    errors.MemoryNotFound: 404,
+    errors.PathNotContained: 404,
+    errors.WriteRefused: 403,
+    errors.SecretFound: 400,
+    errors.DocumentChanged: 409,
 }
 """Class of error → HTTP status; 503 for the others: something is unavailable."""
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive
 
-BODY_BYTES = 1 << 20
-"""Largest form: the longest memory percent-encoded, and the ids of hundreds of others."""
-
 MOST_AT_A_TIME = 128
 """Concurrent requests, including streams of events: more tabs and clients than one user has."""
 

@@ -20,7 +20,7 @@ from kbhub.search.search import search
 from kbhub.types import Hit, Query
 from kbhub.usage.log import log_of
 from kbhub.usage.reports import Gaps, Maintained, Unanswered
-from kbhub.values import DAY_SECONDS, struct
+from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,20 +93,11 @@ def _hashed(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:KEY_DIGITS]
 
 
-@struct
-class LoggedAnswer:
-    """The current answer to a question."""
-
-    hit: Hit | None
-    """The hit that answers."""
-    complete: bool
-    """Whether everything could be searched."""
-
-
-def _answer(hub: Hub, question: str) -> LoggedAnswer:
+def _answer(hub: Hub, question: str) -> tuple[Hit | None, bool]:
+    """Return the hit that answers a question now, and whether it certainly has none: all could be searched."""
     result = search(hub, Query(text=question, limit=1))
     hit = result.hits[0] if result.hits and result.verdict == "strong" else None
-    return LoggedAnswer(hit, complete=bool(result.searched) and not result.skipped)
+    return hit, hit is None and bool(result.searched) and not result.skipped
 
 
 def find_gaps(
@@ -125,7 +116,8 @@ def find_gaps(
         gap = known.about(cluster)
         if gap is not None:
             counted = _counted(gap, cluster)
-            if gap.state == "answered" and _asked_in_vain(hub, log, counted, cluster):
+            again = gap.state == "answered" and log.unanswered(cluster.keys, gap.since) >= AGAIN
+            if again and _answer(hub, counted.question)[1]:
                 counted = replace(counted, state="open", since=now, reopened=now)
                 reopened.append(counted.question)
             log.put(counted, before=gap.state)
@@ -133,8 +125,7 @@ def find_gaps(
             key = _hashed(cluster.center.key)
             id_ = base64.b32encode(hashlib.sha256(key.encode()).digest())[:ID_CHARACTERS].decode("ascii").lower()
             new = _counted(LoggedGap(id_, key, cluster.center.subject, "open", now), cluster)
-            answer = _answer(hub, new.question)
-            if answer.complete and not answer.hit and log.put(new):
+            if _answer(hub, new.question)[1] and log.put(new):
                 free -= 1
                 opened.append(new.question)
     return opened, reopened
@@ -148,7 +139,7 @@ def close_answered(hub: Hub, log: QueryLog, deadline: TimeLimit) -> list[str]:
             continue
         if deadline.over():
             break
-        if hit := _answer(hub, gap.question).hit:
+        if hit := _answer(hub, gap.question)[0]:
             closed = replace(gap, state="answered", since=hub.options.clock(), ref=hit.ref)
             if log.put(closed, before="open"):
                 answered.append(gap.question)
@@ -199,13 +190,6 @@ def _counted(gap: LoggedGap, cluster: Cluster) -> LoggedGap:
     return replace(gap, question=question, count=cluster.count, last=cluster.last, clients=cluster.clients)
 
 
-def _asked_in_vain(hub: Hub, log: QueryLog, gap: LoggedGap, cluster: Cluster) -> bool:
-    if log.unanswered(cluster.keys, gap.since) < AGAIN:
-        return False
-    answer = _answer(hub, gap.question)
-    return answer.complete and not answer.hit
-
-
 def summary(hub: Hub) -> QuerySummary:
     """Summarise the queries of the last hour and the known open gaps."""
     logged = hub.config().settings.log.queries
@@ -247,10 +231,7 @@ def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECO
     `at_most_every` seconds of the last run.
     """
     settings, queries, now = hub.config().settings, log_of(hub), hub.options.clock()
-    if not queries.exists():
-        return Maintained()
-    lock = queries.lock()
-    if lock is None:  # another process is running it
+    if not queries.exists() or (lock := queries.lock()) is None:  # another process is running it
         return Maintained()
     with lock:
         if 0 <= now - queries.moment(_DONE) < at_most_every:
@@ -299,7 +280,7 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
         and cluster.mostly("none")
         and known.about(cluster) is None
         and not deadline.over()
-        and not _answer(hub, cluster.center.subject).hit
+        and not _answer(hub, cluster.center.subject)[0]
     )
     unanswered = tuple(
         Unanswered(

@@ -7,7 +7,6 @@ from typing import cast
 
 from pydantic import Field
 
-from kbhub.errors import QueryLogUnavailable
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.side_files import Asked, QueryLog
@@ -106,18 +105,9 @@ def clear_log(hub: Hub, *, every_project: bool = False) -> Cleared:
     Hashes of closed gaps are kept, without their text, so that they do not come back.
     """
     flush()
-    logs = [log for log in (_all_logs(hub) if every_project else [log_of(hub)]) if log.exists()]
+    every = map(QueryLog, sorted(logs_folder(hub).glob("*.db"))) if every_project else [log_of(hub)]
+    logs = [log for log in every if log.exists()]
     return Cleared(queries=sum(log.clear() for log in logs), paths=tuple(log.path for log in logs))
-
-
-def _all_logs(hub: Hub) -> list[QueryLog]:
-    folder = logs_folder(hub)
-    try:
-        return [QueryLog(path) for path in sorted(folder.iterdir()) if path.suffix == ".db"]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise QueryLogUnavailable(folder, error.strerror or str(error)) from error
 
 
 def _described(query: Asked) -> LoggedQuery:

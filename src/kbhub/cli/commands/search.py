@@ -32,7 +32,7 @@ from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.sqlite import noted_damage
-from kbhub.render.report import Listing
+from kbhub.render.report import Listing, Record, records
 from kbhub.render.search import search_notes, search_report, verdict_words
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
 from kbhub.render.terminal import text as text_of
@@ -187,24 +187,17 @@ def hits_listing(hub: Hub, result: SearchResult) -> Listing:
     )
     said = {base.id: base.contexts for base in hub.discovery().bases}
     everywhere = hub.config().settings.contexts
-    records = [
-        {
-            **hit.model_dump(mode="json", include=set(fields)),
-            "context": " / ".join(matching(said.get(hit.base, {}), everywhere, hit.path)),
-        }
-        for hit in result.hits
-    ]
-    return Listing("hit", fields, records, body="excerpt")
+
+    def context(hit: Hit) -> Record:
+        return {"context": " / ".join(matching(said.get(hit.base, {}), everywhere, hit.path))}
+
+    return records("hit", fields, result.hits, context, body="excerpt")
 
 
 def readings_listing(readings: Sequence[Reading]) -> Listing:
     """Return what was read as records."""
     fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "deleted", "text")
-    records = [
-        {**reading.model_dump(mode="json", include=set(fields)), "context": " / ".join(reading.contexts)}
-        for reading in readings
-    ]
-    return Listing("document", fields, records, body="text")
+    return records("document", fields, readings, lambda one: {"context": " / ".join(one.contexts)}, body="text")
 
 
 def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, last: int = 0) -> str:

@@ -102,10 +102,11 @@ def setup(
         else:
             notes = (how.note,) if how.note and (chosen or by_hand) and not remove else ()
             tasks += user_tasks(chosen, machine, (*how.argv, *serve), remove=remove)
+            asking = hooks is None and not (yes or dry_run)
             if remove and hooks is not False:  # first, as what was done last is undone first
                 hooked = chosen if client else CLIENTS  # a client that is gone may have left hooks
                 tasks[:0] = hooks_tasks(hooked, machine, how.argv, remove=True)
-            elif hooks or (hooks is None and not (yes or dry_run) and _wants_hooks(chosen)):
+            elif hooks or (asking and any(one.name in HOOK_CLIENTS for one in chosen) and confirmed(HOOKS_QUESTION)):
                 tasks += hooks_tasks(chosen, machine, how.argv, remove=False)
                 notes += (SPEAK,)
             if remove and subagent is None:
@@ -131,11 +132,6 @@ def setup(
     if not yes and any((step.action, step.state) == ("register", "done") for step in steps):
         notes += _found(common)
     return _reply(SetupReport(dry_run=False, steps=steps, pastes=by_hand, notes=notes))
-
-
-def _wants_hooks(chosen: Sequence[Client]) -> bool:
-    """Ask whether hooks are wanted, if a client has any."""
-    return any(client.name in HOOK_CLIENTS for client in chosen) and confirmed(HOOKS_QUESTION)
 
 
 def _found(common: Common) -> tuple[str, ...]:

@@ -114,7 +114,10 @@ def index(
     except KeyboardInterrupt:
         interrupted = True
     if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
-        _maintain_if_due(hub)
+        try:
+            complain_all(maintained_lines(maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
+        except KbhubError as error:  # it is no part of what was asked for
+            complain(str(error))
     result = IndexResult(reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
     hints: Sequence[str] = ()
     if interrupted:
@@ -130,14 +133,6 @@ def index(
         hints=hints,
         code=INTERRUPTED if interrupted else 1 if incomplete else 0,
     )
-
-
-def _maintain_if_due(hub: Hub) -> None:
-    """Maintain the query log if it was not maintained for a while, and print what changed."""
-    try:
-        complain_all(maintained_lines(maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
-    except KbhubError as error:  # it is no part of what was asked for
-        complain(str(error))
 
 
 def _index_one(
@@ -252,8 +247,8 @@ def doctor(*, fix: bool = False, common: Common) -> Reply:
     Example: kbhub doctor --fix
 
     Args:
-        fix: Fix what is safe to fix: permissions of kbhub's own files, damaged or stale indexes, and leftovers of old
-            ones. Documents, config and pointers are never touched.
+        fix: Fix what is safe to fix: permissions of kbhub's own files, damaged or stale indexes.
+            Documents, config and pointers are never touched.
 
     Returns:
         The exit code: 1 if an error is left.

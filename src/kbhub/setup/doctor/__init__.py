@@ -22,10 +22,6 @@ from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA25
 from kbhub.reading.reports import Diagnosis, Finding
 from kbhub.setup.cache import (
     FILE_MODE,
-    JOURNALS,
-    delete_index,
-    is_leftover,
-    leftovers,
     own_places,
     state_of,
     too_open,
@@ -108,12 +104,6 @@ def _attempt(steps: Iterator[str], subject: str, done: list[str], failed: list[s
         failed.append(str(error))
 
 
-def _delete(_hub: Hub, subject: str) -> Iterator[str]:
-    if is_leftover(path := Path(subject)):
-        delete_index(path)
-        yield f"deleted {path}"
-
-
 def _set_aside(hub: Hub, name: str) -> Iterator[str]:
     for base in hub.select((name,)):
         path = hub.index(base).path
@@ -131,7 +121,6 @@ def _sync(hub: Hub, name: str) -> Iterator[str]:
 
 
 REPAIRS: tuple[tuple[Any, ...], ...] = (
-    (_delete, "leftovers"),
     (_set_aside, "index"),
     (_sync, "index", "freshness", "vectors"),
 )
@@ -285,16 +274,7 @@ def folder_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
         findings.append(bad("permissions", message, remedy, fixable=True))
     else:
         findings.append(ok("permissions", "Only you can access kbhub's files."))
-    return findings + [_leftover(path) for path in leftovers(hub, bases)]
-
-
-def _leftover(path: Path) -> Finding:
-    if is_directory(path) and not path.is_symlink():
-        message = "A folder was found instead of an index and moved aside."
-        return bad("leftovers", message, "Check what it holds, then delete it.", str(path))
-    what = "A journal without its index" if path.name.endswith(JOURNALS) else "An index that was moved aside"
-    remedy = "Nothing needs it. Run `kbhub doctor --fix` to delete it."
-    return bad("leftovers", f"{what}.", remedy, str(path), fixable=True)
+    return findings
 
 
 def _directory(check: str, path: Path) -> list[Finding]:
