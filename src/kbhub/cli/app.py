@@ -27,7 +27,6 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.workspace.extensions import commands_in, extensions
 
 if TYPE_CHECKING:
-    from cyclopts.argument import Argument
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
@@ -307,11 +306,10 @@ def _usage_text(error: CycloptsError) -> str:
     text = _unknown_command(error) if isinstance(error, UnknownCommandError) else " ".join(str(error).split())
     command = " ".join(("kbhub", *(error.command_chain or ())))
     if isinstance(error, MissingArgumentError) and error.argument:
-        text = (
-            f"{error.keyword} requires a value."
-            if error.keyword
-            else (f"`{command}` requires {_name(error.argument)}.")
-        )
+        text = f"{error.keyword} requires a value."
+        if not error.keyword:
+            named = error.argument.parameter.metavar or error.argument.name.strip("-_").upper()  # as in its help
+            text = f"`{command}` requires {named}."
     if isinstance(error, CoercionError) and error.token and (wanted := _NUMBERS.get(error.target_type)):
         text = f'Invalid value "{error.token.value}" for {error.token.keyword}. Expected {wanted}.'
     if isinstance(error, UnusedCliTokensError):
@@ -338,8 +336,3 @@ def _unknown_command(error: UnknownCommandError) -> str:
         return f'Unknown command "{word}". Did you mean "{nearest(word)}"? To search for it: `kbhub search {word}`.'
     shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else ".")
     return f'Unknown command "{word}".{similar} Available commands: {shown}'
-
-
-def _name(argument: Argument) -> str:
-    """Return the name of an argument as in its help page."""
-    return argument.parameter.metavar or argument.name.strip("-_").upper()

@@ -246,11 +246,9 @@ def _spared(hub: Hub, bases: Sequence[Base]) -> Iterator[Spared]:
 
 
 def _base_of_texts(folder: Path) -> Path | None:
-    try:
-        base = json.loads(read_regular(folder / ABOUT, _ABOUT_BYTES, follow=False))["base"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return Path(base) if isinstance(base, str) and base else None
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return Path(json.loads(read_regular(folder / ABOUT, _ABOUT_BYTES, follow=False))["base"])
+    return None
 
 
 def _base_of(path: Path) -> Path | None:
@@ -293,10 +291,9 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _listed(folder: Path) -> list[Path]:
-    try:
+    with suppress(OSError):
         return sorted(folder.iterdir()) if _is_folder(folder) else []
-    except OSError:
-        return []
+    return []
 
 
 def _is_folder(path: Path) -> bool:
@@ -306,10 +303,9 @@ def _is_folder(path: Path) -> bool:
 
 def state_of(path: Path) -> os.stat_result | None:
     """Return the status of a path, without following links, or None if there is nothing."""
-    try:
+    with suppress(OSError):
         return path.lstat()
-    except OSError:
-        return None
+    return None
 
 
 def _facts(paths: Iterable[Path]) -> dict[str, Any]:

@@ -511,11 +511,10 @@ def _last(node: yaml.Node) -> yaml.Node:
 def _block(entry: dict[str, Any], indent: int) -> list[str]:
     """Render an entry; JSON scalars, lists and empty objects are valid YAML."""
     inner = " " * (indent + _UNIT)
-    return [f"{' ' * indent}{SERVER}:", *(f"{inner}{key}: {_scalar(value)}" for key, value in entry.items())]
-
-
-def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return [
+        f"{' ' * indent}{SERVER}:",
+        *(f"{inner}{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()),
+    ]
 
 
 def _line_end(text: str, offset: int) -> int:

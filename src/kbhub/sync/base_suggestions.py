@@ -152,7 +152,9 @@ def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> N
     pending: list[tuple[str, tuple[Layer, ...]]] = [("", filters.outer)]
     left = MOST_ENTRIES
     for folder, outer in pending:
-        entries, layers = _entries(root / folder, left), outer
+        entries, layers = list[os.DirEntry[str]](), outer
+        with suppress(OSError), os.scandir(root / folder) as found:
+            entries = list(islice(found, left))
         left -= len(entries)
         if folder and (names := [entry.name for entry in entries if entry.name in IGNORE_NAMES]):
             layers = filters.layers_in(folder, folder, outer, sorted(names))
@@ -254,14 +256,6 @@ def _parts(base: Base, root: Path) -> list[str]:
         return []
     prefix = base.path.relative_to(root).as_posix()
     return [f"{prefix}/{part}" for part in base.only] or [prefix]
-
-
-def _entries(folder: Path, most: int) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(islice(entries, most))
-    except OSError:
-        return []
 
 
 def _named(places: Mapping[str, int]) -> str:

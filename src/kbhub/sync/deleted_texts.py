@@ -74,8 +74,12 @@ class DeletedTexts:
         place = f"{base.path}\0{base.sessions_of}" if base.sessions_of else str(base.path)
         digest = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
         self.folder = root / digest[:16] if root else None
-        self.added = _patterns(self.folder)
+        self.added: tuple[str, ...] = ()
         """Patterns added on the command line."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if self.folder:
+                listed = json.loads(read_regular(self.folder / ABOUT, _HEADER_BYTES))["keepDeleted"]
+                self.added = tuple(text for text in listed if isinstance(text, str))
         # A forgotten memory must really be gone.
         enabled = bool(root) and base.kind != "memory"
         self.rules = parse_rules((*base.keep_deleted, *self.added), "keepDeleted") if enabled else ()
@@ -240,13 +244,3 @@ def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forge
 
 def _name(path: str) -> str:
     return hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32] + SUFFIX
-
-
-def _patterns(folder: Path | None) -> tuple[str, ...]:
-    if folder is None:
-        return ()
-    try:
-        listed = json.loads(read_regular(folder / ABOUT, _HEADER_BYTES))["keepDeleted"]
-        return tuple(text for text in listed if isinstance(text, str))
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -212,10 +213,9 @@ def watched_folders(base: Base) -> list[Path]:
 
 def _current(hub: Hub) -> tuple[LoadedConfig, Discovery] | None:
     """Return the config and the active bases now; None if an answer would report an error instead."""
-    try:
+    with suppress(KbhubError):
         return hub.current(max_age=0)
-    except KbhubError:
-        return None
+    return None
 
 
 def _looks_of(bases: Iterable[Base]) -> list[object]:
@@ -242,9 +242,8 @@ def _remote_mounts() -> list[tuple[str, str]]:
     """Return (folder, file system) of remote mounts, deepest first; Linux only."""
     if sys.platform != "linux":
         return []
-    try:
+    lines = list[str]()
+    with suppress(OSError):
         lines = Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return []
     mounts = [(fields[1].replace("\\040", " "), fields[2]) for line in lines if len(fields := line.split()) > 2]
     return sorted((mount for mount in mounts if mount[1] in REMOTE_SYSTEMS), key=lambda mount: -len(mount[0]))

@@ -86,10 +86,9 @@ def repair(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
 
 
 def _bases(hub: Hub) -> tuple[Base, ...]:
-    try:
+    with suppress(ConfigError):
         return hub.discovery().bases
-    except ConfigError:
-        return ()
+    return ()
 
 
 def _attempt(steps: Iterator[str], subject: str, done: list[str], failed: list[str]) -> None:
@@ -235,7 +234,10 @@ def watch_findings(bases: Sequence[Base]) -> list[Finding]:
             findings.append(bad("watch", message, remedy, base.id))
         else:
             local.append(base)
-    limit, count = _limit(), 0
+    limit: int | None = None
+    with suppress(OSError, ValueError):  # not Linux
+        limit = int(WATCHES.read_text("ascii"))
+    count = 0
     # Including folders without indexed files.
     for count, _ in enumerate((one for base in local for root in watched_folders(base) for one in os.walk(root)), 1):
         if limit is not None and count > limit:
@@ -246,13 +248,6 @@ def watch_findings(bases: Sequence[Base]) -> list[Finding]:
         most = f" of {limit} allowed" if limit is not None else ""
         findings.append(ok("watch", f"{counted(count, 'folder')}{most}"))
     return findings
-
-
-def _limit() -> int | None:
-    try:
-        return int(WATCHES.read_text("ascii"))
-    except (OSError, ValueError):
-        return None
 
 
 LOW_DISK_BYTES = 350_000_000
