@@ -52,21 +52,6 @@ TOP = 3
 """Number of gaps in the summary; `kbhub gaps` lists all."""
 
 
-class TimeLimit:
-    """A time limit, in seconds from its creation."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-        self.met = True
-        """Whether `over` never returned True: nothing was left undone."""
-
-    def over(self) -> bool:
-        """Return whether the time is up."""
-        if time.monotonic() > self._end:
-            self.met = False
-        return not self.met
-
-
 class KnownGaps:
     """The gaps in a log; questions whose cosine exceeds `similarity` are the same."""
 
@@ -101,7 +86,7 @@ def _answer(hub: Hub, question: str) -> tuple[Hit | None, bool]:
 
 
 def find_gaps(
-    hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: KnownGaps, deadline: TimeLimit
+    hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: KnownGaps, deadline: float
 ) -> tuple[list[str], list[str]]:
     """Record recurring questions that mostly had no answer and still have none; return those of new and reopened gaps.
 
@@ -111,7 +96,7 @@ def find_gaps(
     free = MOST_OPEN - sum(gap.state == "open" for gap in known.gaps)
     now = hub.options.clock()
     for cluster in recurring:
-        if deadline.over():
+        if time.monotonic() > deadline:
             break
         gap = known.about(cluster)
         if gap is not None:
@@ -131,13 +116,13 @@ def find_gaps(
     return opened, reopened
 
 
-def close_answered(hub: Hub, log: QueryLog, deadline: TimeLimit) -> list[str]:
+def close_answered(hub: Hub, log: QueryLog, deadline: float) -> list[str]:
     """Search for open gaps again and close those with an answer; return their questions."""
     answered = []
     for gap in log.gaps():
         if gap.state != "open":
             continue
-        if deadline.over():
+        if time.monotonic() > deadline:
             break
         if hit := _answer(hub, gap.question)[0]:
             closed = replace(gap, state="answered", since=hub.options.clock(), ref=hit.ref)
@@ -240,10 +225,10 @@ def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECO
         expired = queries.expire(now - settings.log.days * DAY_SECONDS, MOST_QUERIES)
         if not settings.log.queries:
             return Maintained(ran=True, expired=expired)
-        return _maintained(hub, queries, TimeLimit(seconds)).model_copy(update={"expired": expired})
+        return _maintained(hub, queries, time.monotonic() + seconds).model_copy(update={"expired": expired})
 
 
-def _maintained(hub: Hub, queries: QueryLog, deadline: TimeLimit) -> Maintained:
+def _maintained(hub: Hub, queries: QueryLog, deadline: float) -> Maintained:
     # numpy takes 0.1 s to load, and logging queries does not need it.
     from kbhub.usage.clusters import SIMILARITY, clusters  # noqa: PLC0415
 
@@ -255,11 +240,9 @@ def _maintained(hub: Hub, queries: QueryLog, deadline: TimeLimit) -> Maintained:
     opened, reopened = find_gaps(hub, queries, recurring, known, deadline)
     return Maintained(
         ran=True,
-        recurring=len(recurring),
         opened=tuple(opened),
         reopened=tuple(reopened),
         answered=tuple(answered),
-        complete=deadline.met,
     )
 
 
@@ -272,14 +255,14 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
     distinct = queries.distinct(MOST_DISTINCT) if gaps.logged and queries.exists() else []
     known = KnownGaps(queries, embedder.embed, SIMILARITY)
     recurring = clusters(distinct, embedder.embed([query.subject for query in distinct]), least=1) if distinct else []
-    deadline = TimeLimit(MOST_SECONDS)
+    deadline = time.monotonic() + MOST_SECONDS
     candidates = (
         cluster
         for cluster in recurring
         if cluster.count < LEAST
         and cluster.mostly("none")
         and known.about(cluster) is None
-        and not deadline.over()
+        and time.monotonic() < deadline
         and not _answer(hub, cluster.center.subject)[0]
     )
     unanswered = tuple(

@@ -80,11 +80,9 @@ class Maintained(Model):
         False, description=("Whether it ran; false if another process was running it, or it was not due.")
     )
     expired: int = Field(0, description="Queries deleted because they were too old.")
-    recurring: int = Field(0, description="Questions asked five times or more.")
     opened: tuple[str, ...] = Field((), description="New gaps.")
     reopened: tuple[str, ...] = Field((), description="Gaps that had been answered and are open again.")
     answered: tuple[str, ...] = Field((), description="Gaps that are answered now.")
-    complete: bool = Field(True, description="Whether there was time for everything.")
 
 
 def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -142,15 +142,20 @@ def _serve_otherwise(ways: Ways, places: Places) -> int | None:
     """Serve by way of the daemon, or be one; return None if it has to be done without."""
     _check(ways)
     if ways.connect:
-        text = str(places.config) if places.config else None, str(places.cache_dir) if places.cache_dir else None
-        wanted = ConnectOptions(places.root, *text, places.base, ways.structured, ways.protocol, ways.read_only)
-        return connect(wanted, os.environ)
+        own = {"structured": ways.structured, "protocol": ways.protocol, "read_only": ways.read_only}
+        return connect(connect_options(places, **own), os.environ)
     http = _http(ways, places)
     start = Start(http=http if ways.http else None, detached=ways.daemon)
     folder = DaemonFolder(data_dir(os.environ))
     folder.make()
     _make_way(folder, start)
     return _in_background(folder, start) if ways.daemon else _in_terminal(folder, start)
+
+
+def connect_options(places: Places, **own: Any) -> ConnectOptions:
+    """Return what the daemon is asked for."""
+    config, cache = (str(place) if place else None for place in (places.config, places.cache_dir))
+    return ConnectOptions(places.root, config, cache, places.base, **own)
 
 
 def _check(ways: Ways) -> None:

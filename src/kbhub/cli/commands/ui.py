@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.commands.daemon import MOST_PORT
+from kbhub.cli.commands.daemon import MOST_PORT, connect_options
 from kbhub.cli.console import complain, show_text
 from kbhub.cli.options import Places, hub_options
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.server.daemon.launch import serve_by_daemon
-from kbhub.server.daemon.protocol import ConnectOptions
 from kbhub.ui.access import PageAddress, door_at
 from kbhub.ui.app import open_browser, serve
 from kbhub.ui.loopback import bind_port
@@ -80,11 +79,9 @@ def ui(
             complain(USED_TWICE)
             say_address()
 
-    config, cache = (str(place) if place else None for place in (places.config, places.cache_dir))
-    wanted = ConnectOptions(places.root, config, cache, places.base, read_only=read_only)
     bound.close()  # for the daemon; nobody else knows the port
     try:
-        if serve_by_daemon(wanted, os.environ, door, ready, changed):
+        if serve_by_daemon(connect_options(places, read_only=read_only), os.environ, door, ready, changed):
             no_open = True
             door = door_at(door.port, door.session, door.spent)
             complain(

@@ -323,20 +323,14 @@ def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
 
 
 @struct
-class Http:
+class Http(ConnectOptions):
     """The HTTP endpoint, and the workspace of requests that name none."""
 
     port: int | None = None
     """None for the port of the settings, 0 for a free one."""
     socket: str | None = None
     """Path of a Unix socket, instead of a port."""
-    root: str | None = None
-    config: str | None = None
-    cache_dir: str | None = None
-    base: tuple[str, ...] = ()
     cwd: str = "/"
-    structured: bool = False
-    read_only: bool = False
 
 
 @struct
