@@ -35,17 +35,25 @@ async function draw(place) {
   const line = style.getPropertyValue("--line").trim() && color("graph-line");
   data.near.forEach(([from, to]) => graph.addEdge(from, to, { color: color("graph-near"), size: 0.4, near: true }));
   data.links.forEach(([from, to]) => graph.hasEdge(from, to) || graph.addEdge(from, to, { color: line, size: 0.8 }));
-  let hovered = null;
+  let hovered = null, labels = []; // of this picture
   const sigma = new Sigma(graph, place, {
     labelColor: { color: style.color },
     labelFont: style.fontFamily,
+    labelDensity: 3,
+    defaultDrawNodeLabel: (context, node, settings) => node.label && labels.push([context, node, settings]),
     labelRenderedSizeThreshold: data.nodes.length < 60 ? 0 : 5,
     defaultEdgeColor: line,
     hideEdgesOnMove: data.links.length + data.near.length > MANY_EDGES,
     nodeReducer: (at, node) =>
-      hovered === null || at === hovered || graph.areNeighbors(at, hovered) ? node : { ...node, color: line, label: "" },
+      {
+      if (hovered === null) return node;
+      return at === hovered || graph.areNeighbors(at, hovered) ? { ...node, forceLabel: true } : { ...node, color: line, label: "" };
+    },
     edgeReducer: (edge, shown) => (hovered === null || graph.hasExtremity(edge, hovered) ? shown : { ...shown, hidden: true }),
   });
+  sigma.on("beforeRender", () => { labels = []; });
+  sigma.on("afterRender", () => write(labels, place, style.backgroundColor));
+  sigma.refresh({ skipIndexation: true }); // with these
   sigma.on("enterNode", ({ node }) => { hovered = node; place.classList.add("pointing"); sigma.refresh({ skipIndexation: true }); });
   sigma.on("leaveNode", () => { hovered = null; place.classList.remove("pointing"); sigma.refresh({ skipIndexation: true }); });
   sigma.on("clickNode", ({ node }) => { location.href = `/read?ref=${encodeURIComponent(graph.getNodeAttribute(node, "ref"))}`; });
@@ -65,6 +73,22 @@ async function draw(place) {
     localStorage.clear(); // it is full; the next picture starts anew
   }
   note.textContent = "Drag to move, scroll to zoom, click to open.";
+}
+
+// Writes labels where there is room, those of the largest nodes first.
+function write(labels, place, ground) {
+  const taken = [];
+  labels.sort(([, one], [, other]) => other.size - one.size);
+  for (const [context, node, { labelSize: height, labelWeight, labelFont, labelColor }] of labels) {
+    context.font = `${labelWeight} ${height}px ${labelFont}`;
+    const width = context.measureText(node.label).width, beside = node.size + 4, y = node.y + height / 3;
+    const x = node.x + beside + width > place.clientWidth ? node.x - beside - width : node.x + beside;
+    if (taken.some((other) => Math.abs(other.y - y) < height + 4 && x < other.x + other.width && other.x < x + width)) continue;
+    taken.push({ x, y, width });
+    Object.assign(context, { strokeStyle: ground, lineWidth: 4, lineJoin: "round", fillStyle: labelColor.color });
+    context.strokeText(node.label, x, y);
+    context.fillText(node.label, x, y);
+  }
 }
 
 // Places nodes as Fruchterman and Reingold do ("Graph Drawing by Force-directed Placement", 1991): links attract, all
