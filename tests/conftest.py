@@ -68,6 +68,10 @@ class Environment:
         os.utime(file, ns=(hour_ago, hour_ago))
         return file
 
+    def configure(self, **settings) -> Path:
+        """Write the user's own settings."""
+        return self.write(self.home / ".kbhub.json", json.dumps(settings))
+
     def hub(self, **changes) -> Hub:
         options = {"cwd": self.project, "home": self.home, "env": self.env, **changes}
         return Hub(HubOptions(**options))
@@ -296,7 +300,7 @@ def write_two_bases(environment: Environment) -> None:
         "bases": {"notes": {"knowledge": "~/notes", "writable": True}, "fixed": "~/fixed"},
         "repos": {"*": ["notes", "fixed"]},
     }
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    environment.configure(**config)
 
 
 def synced(environment: Environment, **changes) -> Hub:

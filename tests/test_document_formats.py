@@ -121,7 +121,7 @@ def test_each_is_found_read_and_of_its_kind(every):
     assert len(processes) == 1
 
 
-def test_what_is_read_is_the_same_from_index_and_file(every):
+def test_what_is_read_is_the_same_from_index_and_file(every, parsed_here):
     """A file that is not indexed yet is read as it will be when it is, its headings too."""
     environment, hub, _ = every
     copies = {name: f"b{name[1:]}" for name in FILES | ASKED}
@@ -209,7 +209,7 @@ def test_texts_are_indexed_before_what_must_be_converted(environment, monkeypatc
     assert sorted(found) == ["b.rst", "z.md"]
 
 
-def test_the_lock_of_an_open_document_is_no_document(environment):
+def test_the_lock_of_an_open_document_is_no_document(environment, parsed_here):
     """Office leaves it beside the document; it is neither a problem nor counted."""
     environment.write("knowledge/a.docx", FILES["a.docx"])
     environment.write("knowledge/~$a.docx", b"\x03Ada")
@@ -248,7 +248,7 @@ def without_extras(monkeypatch):
     kbhub.workspace.formats._is_installed.cache_clear()
 
 
-def test_without_the_extra_office_files_are_passed_over(environment, without_extras):
+def test_without_the_extra_office_files_are_passed_over(environment, without_extras, parsed_here):
     (report,) = fill(environment).hub().sync()
 
     assert report.added == len(FILES | ASKED) - 5
@@ -268,7 +268,7 @@ def test_without_the_extra_a_named_file_is_a_problem(environment, without_extras
     assert "kbhub[documents]" in hub.read(["a.docx"]).unread[0].message
 
 
-def test_a_document_that_converted_files_link_to_can_be_renamed(environment):
+def test_a_document_that_converted_files_link_to_can_be_renamed(environment, parsed_here):
     """Their links are named, not rewritten, and neither are those of other text formats."""
     environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html"], "writable": true}')
     environment.write("knowledge/pump.md", "# Pump\n")
@@ -302,7 +302,7 @@ def test_docs_of_other_files_alone_are_none(environment, suffix):
     assert environment.hub().discovery().bases == ()
 
 
-def test_a_kept_text_of_a_deleted_file_is_that_of_the_file(environment):
+def test_a_kept_text_of_a_deleted_file_is_that_of_the_file(environment, parsed_here):
     for name in ("a.docx", "a.pptx", "a.rst", "a.ipynb"):
         environment.write(f"knowledge/{name}", FILES[name])
     hub = environment.hub()

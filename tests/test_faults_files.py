@@ -44,7 +44,7 @@ NAMES = [
 def test_a_document_of_any_name_is_found_and_read_by_its_ref(environment):
     environment.write(".kbhub.json", '{"include": ["*"]}')
     environment.write(environment.home / "notes" / "x.md", "not the one\n")
-    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": "notes"})
     for number, name in enumerate(NAMES):
         environment.write(f"knowledge/{name}", f"# Title\n\nThe word zq{number}x.\n")
     hub = synced(environment)

@@ -34,7 +34,7 @@ def shop(environment):
 def furnish(environment: Environment) -> Environment:
     environment.write("knowledge/deploy.md", "# Deploying\n\nRedeploy the tag before; a platypus takes five minutes.\n")
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n\nQuit with a platypus word.\n")
-    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": "notes"})
     return environment
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import json
 import math
 import os
 import random
@@ -30,12 +29,8 @@ def two(environment):
     environment.write("knowledge/guides/branches.md", "# Branches\n\nName a branch after its ticket.\n")
     environment.write(environment.home / "notes" / "vim.md", "---\ntags: [editor]\n---\n# Vim\n\nQuit with :q.\n")
     environment.write(environment.home / "notes" / "deploy.md", "# Deploy at home\n\nCopy the files by hand.\n")
-    config(environment, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}})
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
     return environment
-
-
-def config(environment, content):
-    environment.write(environment.home / ".kbhub.json", json.dumps(content))
 
 
 def refs(result):
@@ -77,7 +72,7 @@ def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
         environment.write(environment.home / "one" / name, text)
         environment.write(environment.home / f"part{choose.randrange(10)}" / name, text)
     bases = {"one": "~/one"} | {f"part{number}": f"~/part{number}" for number in range(10)}
-    config(environment, {"bases": bases, "repos": {"*": list(bases)}})
+    environment.configure(bases=bases, repos={"*": list(bases)})
     hub = synced(environment)
     parts = tuple(f"part{number}" for number in range(10))
     for text in ("roll back a release", "restore the database backup", "w17 refund", "slow cache of a batch queue"):
@@ -112,7 +107,7 @@ def test_a_page_beyond_all_pages_is_empty(two):
 
 def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
     bases = {"notes": "~/notes", "far": f"/nowhere/{'x' * 300}"}
-    config(two, {"bases": bases, "repos": {"*": list(bases)}})
+    two.configure(bases=bases, repos={"*": list(bases)})
     hub = synced(two)
 
     assert 2 == hub.search(Query(text="deploy")).total
@@ -121,7 +116,7 @@ def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
 
 def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
     bases = {"notes": "~/notes", "far": "~/far", "away": "~/away"}
-    config(two, {"bases": bases, "repos": {"*": ["notes", "far"]}})
+    two.configure(bases=bases, repos={"*": ["notes", "far"]})
     hub = synced(two)
     said = f"far: {two.home / 'far'} does not exist."
     told = {
@@ -143,7 +138,7 @@ def test_many_threads_open_few_files(environment):
     bases = {f"b{number}": f"~/b{number}" for number in range(6)}
     for name in bases:
         environment.write(environment.home / name / "a.md", "zebra")
-    config(environment, {"bases": bases, "repos": {"*": list(bases)}})
+    environment.configure(bases=bases, repos={"*": list(bases)})
     hub = synced(environment)
     together = threading.Barrier(21)
 
@@ -218,7 +213,7 @@ def test_a_question_in_another_language_finds_the_english_document(two):
 def test_without_a_model_keyword_search_works_and_says_so(two, model):
     """In every mode; that none is wanted, or one was moved away, is no failure."""
     two.hub().sync()
-    config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "embedder": {"model": model}})
+    two.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]}, embedder={"model": model})
     for mode in ("keyword", "semantic", "hybrid"):
         result = two.hub().search(Query(text="deploy", mode=mode))
 
@@ -279,7 +274,7 @@ def test_one_folder_under_two_ids_is_indexed_once(environment):
     environment.hub().sync()
     elsewhere = environment.home / "other"
     elsewhere.mkdir()
-    config(environment, {"bases": {"shop": str(environment.project / "knowledge")}, "repos": {"*": ["shop"]}})
+    environment.configure(bases={"shop": str(environment.project / "knowledge")}, repos={"*": ["shop"]})
     hub = environment.hub(cwd=elsewhere)
 
     assert ["shop@a.md"] == refs(hub.search(Query(text="zebra")))

@@ -63,7 +63,7 @@ def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
     assert set(tags_of(kbhub)) == {"Ops", "release", "release/canary"}
 
     own = {"notes": {"knowledge": str(vault.project / "knowledge"), "inlineTags": False}}
-    vault.write(f"{vault.home}/.kbhub.json", json.dumps({"bases": own, "repos": {"*": ["notes"]}}))
+    vault.configure(bases=own, repos={"*": ["notes"]})
     assert set(tags_of(kbhub)) == {"Ops"}
 
 
@@ -76,7 +76,7 @@ def test_bases_of_the_user_have_the_setting_too(environment, kbhub):
         name: {"knowledge": f"~/{name}", "inlineTags": said}
         for name, said in (("on", True), ("off", False), ("unset", None))
     }
-    environment.write(f"{environment.home}/.kbhub.json", json.dumps({"bases": bases, "repos": {"*": list(bases)}}))
+    environment.configure(bases=bases, repos={"*": list(bases)})
 
     assert set(tags_of(kbhub)) == {"on", "unset"}
 

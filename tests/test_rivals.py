@@ -3,7 +3,6 @@
 One test per flaw that has no home in the tests of a module. "mdvault: 7" is the seventh flaw in our notes on it.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def found(hub, text, **options) -> list[str]:
 def two_bases(environment, first: str, second: str) -> None:
     """Configure two bases of the user's, active everywhere, each in the folder of its name."""
     bases = {first: f"~/{first}", second: f"~/{second}"}
-    environment.write(environment.home / ".kbhub.json", json.dumps({"bases": bases, "repos": {"*": [first, second]}}))
+    environment.configure(bases=bases, repos={"*": [first, second]})
 
 
 def tree(folder: Path) -> dict[str, bytes]:

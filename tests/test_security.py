@@ -85,7 +85,7 @@ def guarded(tmp_path_factory):
     place.write("knowledge/sub/b.md", "# B\n\nAnother token.\n")
     place.write("knowledge/.hidden/c.md", f"{SECRET}\n")
     place.write(place.home / "notes/n.md", "# N\n\nPrivate notes.\n")
-    place.write(place.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}')
+    place.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
     for base in (place.project / "knowledge", place.home / "notes"):
         (base / "out.md").symlink_to(place.home / "private.md")
         (base / "outside").symlink_to(place.home)
@@ -402,7 +402,7 @@ def make_files(folder: Path, count: int) -> None:
 @posix
 def test_more_files_than_the_limit_are_left_out_and_said(victim):
     make_files(victim.project / "knowledge", 2_000)
-    victim.write(victim.home / ".kbhub.json", json.dumps({"limits": {"files": 1_500}}))
+    victim.configure(limits={"files": 1_500})
     hub = victim.hub()
     (report,) = hub.sync()
     (result,) = answers(victim, ("status", {}), structured=False)

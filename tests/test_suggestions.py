@@ -30,7 +30,7 @@ def project(environment):
     for path in ("Wiki/a.md", "Wiki/deep/b.md", "My Vault/c.md", "docs/adr/0001.md", "README.md", "src/notes/x.md"):
         environment.write(path, "# Something\n\nAbout crates.\n")
     environment.write("My Vault/.obsidian/app.json", "{}")
-    environment.write(f"{environment.home}/.kbhub.json", '{"docsFallback": false, "tools": "all"}')
+    environment.configure(docsFallback=False, tools="all")
     return environment
 
 

@@ -123,7 +123,7 @@ def test_options_reach_the_query(shop, environment):
 
 
 def test_the_config_sets_limit_and_mode(shop, environment):
-    environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": 1, "mode": "keyword"}}')
+    environment.configure(search={"limit": 1, "mode": "keyword"})
     found = shop("search", "crate rollback", "--json").json
     assert (len(found["hits"]), found["total"], found["mode"]) == (1, 2, "keyword")
 
@@ -262,8 +262,9 @@ def test_index_takes_every_base_of_the_config(shop, environment):
 
     environment.write(str(environment.home / "a" / "a.md"), "# A\n")
     environment.write(str(environment.home / "b" / "b.txt"), "B\n")
-    config = {"bases": {"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, "repos": {"/nowhere": ["b"]}}
-    environment.write(str(environment.home / ".kbhub.json"), json.dumps(config))
+    environment.configure(
+        bases={"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, repos={"/nowhere": ["b"]}
+    )
 
     reports = shop("admin", "index", "--all-bases", "--json").json["reports"]
 
@@ -273,7 +274,7 @@ def test_index_takes_every_base_of_the_config(shop, environment):
 
 def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
     """The others are indexed first, so that a cron job's mail is about the one."""
-    environment.write(str(environment.home / ".kbhub.json"), '{"bases": {"gone": "~/gone"}, "repos": {"*": ["gone"]}}')
+    environment.configure(bases={"gone": "~/gone"}, repos={"*": ["gone"]})
     for arguments in (["index"], ["index", "--all-bases"]):
         done = shop(*arguments)
         assert done.code == 1
@@ -282,9 +283,7 @@ def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
 
 
 def test_status_shows_what_is_here(shop, environment, snapshot):
-    environment.write(
-        str(environment.home / ".kbhub.json"), '{"serch": {}, "bases": {"gone": "~/gone"}, "repos": {"*": "gone"}}'
-    )
+    environment.configure(serch={}, bases={"gone": "~/gone"}, repos={"*": "gone"})
     shop("admin", "index", "project")
     status = shop("status")
     assert (status.code, status.err) == (0, "")
@@ -409,7 +408,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(shop, arguments, snapshot):
 
 
 def test_a_wrong_config_is_named_with_its_field(shop, environment):
-    config = environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": "many"}}')
+    config = environment.configure(search={"limit": "many"})
     for command in (["search", "x"], ["status"], ["admin", "index"], ["read", "x"], ["init"]):
         for arguments in (command, [*command, "--json"]):
             done = shop(*arguments)

@@ -22,7 +22,7 @@ def kbhub(kbhub, environment):
     environment.write(
         environment.home / "notes" / "ops" / "a.md", "---\ntags: [x, y/z]\ndate: 2024-01-02\n---\n# A | b\n"
     )
-    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": "notes"})
     return kbhub
 
 

@@ -27,7 +27,7 @@ def loaded(environment, lines, which):
 
 def test_a_search_does_not_load_what_only_others_need(environment):
     environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
-    environment.write(f"{environment.home}/.kbhub.json", '{"search": {"limit": 4}, "docsFallback": false}')
+    environment.configure(search={"limit": 4}, docsFallback=False)
     environment.hub().sync()
 
     parsers = "'pypdf', 'yaml', 'kbhub.documents.markdown'"

@@ -149,7 +149,7 @@ def test_what_is_gone_since_it_was_indexed_is_not_suggested(hub, shop, monkeypat
 def test_an_ending_and_a_base_make_no_name_near(environment):
     """Every document ends in `.md`, and whoever names no base spelt none."""
     environment.write(environment.home / "notes" / "git.md", "# Git\n")
-    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}')
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
     hub = environment.hub()
     hub.sync()
     for ref, told in (

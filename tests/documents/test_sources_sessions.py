@@ -287,7 +287,7 @@ def logs(environment):
     """A base of logs, with files beside them that are none."""
     folder = environment.home / ".claude" / "projects"
     bases = {"logs": {"knowledge": "~/.claude/projects", "kind": "session"}}
-    environment.write(environment.home / ".kbhub.json", json.dumps({"bases": bases, "repos": {"*": ["logs"]}}))
+    environment.configure(bases=bases, repos={"*": ["logs"]})
     environment.write(folder / "-work-shop" / "s-1.jsonl", CLAUDE)
     environment.write(folder / "chats" / "session-1.json", GEMINI_JSON)
     environment.write(folder / "settings.json", "{}")

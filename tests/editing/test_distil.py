@@ -24,10 +24,10 @@ def hub(environment):
     environment.write(
         environment.home / "notes" / "release.md", "# Releases\n\nA release can be rolled back by a job.\n"
     )
-    environment.write(
-        environment.home / ".kbhub.json",
-        '{"bases": {"notes": {"knowledge": "~/notes", "writable": true}}, "repos": {"*": "notes"},'
-        ' "distil": {"models": {"claude": "claude-opus-5", "local": "llama3:8b"}}}',
+    environment.configure(
+        bases={"notes": {"knowledge": "~/notes", "writable": True}},
+        repos={"*": "notes"},
+        distil={"models": {"claude": "claude-opus-5", "local": "llama3:8b"}},
     )
     return synced(environment, clock=lambda: 1_795_000_000.0)
 
@@ -61,7 +61,7 @@ def test_related_documents_are_those_near_in_meaning(environment, hub):
     assert ("release.md",) == distil(hub, "c", ANSWER.replace("wait", "stay"), base="notes").related
     assert () == distil(hub, "c", "Quarks are bound by gluons. " * 25 + ANSWER * 5).related
 
-    environment.write(environment.home / ".kbhub.json", '{"embedder": {"model": "none"}}')
+    environment.configure(embedder={"model": "none"})
     saved = distil(environment.hub(), "c", ANSWER)
     assert () == saved.related
     assert "no vectors" in saved.notes[0]
@@ -133,7 +133,7 @@ def test_nothing_is_written_where_the_user_did_not_allow_it(environment, hub):
         distil(hub, "c", ANSWER, base="nowhere")
     with pytest.raises(WriteRefused):
         distil(environment.hub(env=environment.env | {"KBHUB_READ_ONLY": "true"}), "c", ANSWER)
-    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": "notes"})
     with pytest.raises(WriteRefused):
         distil(environment.hub(), "c", ANSWER, base="notes")
 

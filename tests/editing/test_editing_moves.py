@@ -114,7 +114,7 @@ def test_the_one_deleted_last_is_restored_by_its_ref(shop):
 
 def test_a_base_that_is_not_active_gets_nothing_back(shop):
     delete_document(shop.hub(), "notes@vim.md")
-    shop.write(shop.home / ".kbhub.json", "{}")
+    shop.configure()
     with pytest.raises(WriteRefused, match="notes"):
         restore(shop.hub(), "notes@vim.md")
 

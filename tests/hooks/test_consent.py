@@ -55,7 +55,7 @@ def test_the_users_own_memories_are_delivered_in_a_fresh_clone_and_nothing_else(
     lie = "Refunds are booked in the ledger on the day of a full moon."
     (clone / "knowledge/memories").mkdir()
     (clone / "knowledge/memories/lie.md").write_text(f"---\nsource: user\ntags: [pitfall]\n---\n\n{lie}\n")
-    (environment.home / ".kbhub.json").write_text('{"memory": {"shared": true}}')
+    environment.configure(memory={"shared": True})
     hub = environment.hub(cwd=clone, clock=clock)
     own = "Refunds are booked in the ledger on the day of the bank."
     remember(hub, own, tags=["pitfall"], scope="user")

@@ -222,7 +222,7 @@ def test_what_is_missing_or_broken_is_silence(shop, environment, fault, hook):
     elif fault == "data":
         (data / "trust.json").write_text("{")
     elif fault == "settings":
-        (environment.home / ".kbhub.json").write_text('{"bases": 7}')
+        environment.configure(bases=7)
     else:
         (environment.project / ".kbhub.json").write_text('{"knowledge": "../../.."}')
         (environment.project / "knowledge").rename(environment.project / "moved")

@@ -25,10 +25,6 @@ def hub(environment, clock):
     return environment.hub(clock=clock)
 
 
-def config(environment, **fields):
-    (environment.home / ".kbhub.json").write_text(json.dumps(fields))
-
-
 def files(environment):
     data = environment.home.parent / "data"
     return sorted(path for path in (data / "memories").rglob("*.md"))
@@ -340,11 +336,11 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(environment, hub, wrong)
 
 
 def test_nothing_is_written_where_the_user_wants_none(environment, hub):
-    config(environment, readOnly=True)
+    environment.configure(readOnly=True)
     for call in (lambda: remember(hub, VPN), lambda: forget(hub, ["x"]), lambda: move(hub, "x")):
         with pytest.raises(WriteRefused):
             call()
-    config(environment, memory={"enabled": False})
+    environment.configure(memory={"enabled": False})
     hub.rediscover()
     with pytest.raises(WriteRefused):
         remember(hub, VPN)
@@ -368,7 +364,7 @@ def test_where_kbhub_is_off_memories_are_off(environment, hub):
 
 def test_shared_memories_lie_in_the_project_if_the_user_allowed_it(environment, hub):
     environment.write("knowledge/a.md", "# Cats\n\nCats sleep.\n")
-    config(environment, memory={"shared": True})
+    environment.configure(memory={"shared": True})
     hub.rediscover()
 
     done = remember(hub, VPN, scope="shared")
@@ -387,7 +383,7 @@ def test_shared_memories_are_never_written_through_a_link_or_into_a_base_that_is
     environment.write("knowledge/a.md", "# Cats\n")
     (tmp_path / "elsewhere").mkdir()
     (environment.project / "knowledge" / "memories").symlink_to(tmp_path / "elsewhere")
-    config(environment, memory={"shared": True})
+    environment.configure(memory={"shared": True})
     with pytest.raises(UsageError, match="link"):
         remember(hub, VPN, scope="shared")
     assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -652,7 +648,7 @@ def test_a_moment_at_the_end_of_the_calendar_stops_no_list(environment, hub, mom
 
 
 def test_where_the_trash_keeps_nothing_a_forgotten_memory_is_gone(environment, hub):
-    config(environment, memory={"trashDays": 0})
+    environment.configure(memory={"trashDays": 0})
     remember(hub, VPN)
     files(environment)[0].with_name("mine.markdown").write_text("Cats sleep.\n")
 

@@ -237,7 +237,7 @@ def test_an_import_goes_where_it_is_told_to(hub):
 
 
 def test_nothing_is_imported_where_nothing_may_be_written(environment):
-    (environment.home / ".kbhub.json").write_text('{"readOnly": true}')
+    environment.configure(readOnly=True)
     with pytest.raises(WriteRefused):
         import_(environment.hub(), json.dumps(GRAPH[0]))
 

@@ -1,6 +1,5 @@
 """What is asked is noted on this machine, beside the search, for as long as its owner wants."""
 
-import json
 import os
 import random
 
@@ -34,10 +33,6 @@ def ask(hub, text, client=None, **fields):
     result = hub.search(query)
     record(hub, result, query, client)
     return result
-
-
-def config(environment, **fields):
-    (environment.home / ".kbhub.json").write_text(json.dumps(fields))
 
 
 def test_a_query_is_noted_with_what_it_found(hub):
@@ -117,7 +112,7 @@ def test_a_reading_within_half_an_hour_counts_for_the_query_that_listed_it(hub, 
 
 def test_switched_off_nothing_is_noted(environment, hub):
     """Neither the setting nor the variable leaves a file behind."""
-    config(environment, log={"queries": False})
+    environment.configure(log={"queries": False})
     hub.rediscover()
     ask(hub, "rollback")
     other = environment.hub(env={**environment.env, "KBHUB_LOG__QUERIES": "off"})
@@ -156,7 +151,7 @@ def test_clones_of_one_project_share_a_log(environment, hub, tmp_path):
 
 def test_old_queries_are_forgotten(environment, hub, clock):
     """What is older than the days that are set is gone with the next maintenance."""
-    config(environment, log={"days": 10})
+    environment.configure(log={"days": 10})
     hub.rediscover()
     ask(hub, "the old one")
     clock.now += 9 * DAY

@@ -45,10 +45,7 @@ def shop(environment):
         environment.home / "ops/oncall.md", "# On call\n\nRead [[project@Shipping]] and [p](../notes/p.md).\n"
     )
     environment.write(environment.home / "notes/p.md", "---\nrelated: project@Roll back\n---\n# Page\n\nEmpty.\n")
-    environment.write(
-        environment.home / ".kbhub.json",
-        '{"bases": {"ops": "~/ops", "notes": "~/notes"}, "repos": {"*": ["ops", "notes"]}}',
-    )
+    environment.configure(bases={"ops": "~/ops", "notes": "~/notes"}, repos={"*": ["ops", "notes"]})
     return environment
 
 
@@ -157,14 +154,14 @@ def test_documents_of_like_meaning_are_near(environment):
     environment.write(
         environment.home / "ops/c.md", "# Backing up\n\nA nightly database backup goes to a second server.\n"
     )
-    environment.write(environment.home / ".kbhub.json", '{"bases": {"ops": "~/ops"}, "repos": {"*": "ops"}}')
+    environment.configure(bases={"ops": "~/ops"}, repos={"*": "ops"})
     hub = synced(environment)
 
     found = of(related(hub, "a.md"), "near")
     assert ["ops@c.md"] == [one.ref for one in found]
     assert 0.4 < found[0].score <= 1
 
-    environment.write(environment.home / ".kbhub.json", '{"embedder": {"model": "none"}}')
+    environment.configure(embedder={"model": "none"})
     assert 0 == related(synced(environment), "a.md").totals["near"]
 
 

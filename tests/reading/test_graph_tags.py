@@ -16,7 +16,7 @@ def hub(environment):
     environment.write("knowledge/d.md", "---\ntags: ops\n---\n# D\n")
     environment.write("knowledge/e.md", "# E\n")
     environment.write(environment.home / "notes/x.md", "---\ntags: [draft, '2024']\n---\n# X\n\n[[project@a]]\n")
-    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": "notes"})
     return synced(environment)
 
 

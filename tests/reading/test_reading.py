@@ -41,7 +41,7 @@ def hub(environment):
     environment.write("knowledge/data.bin", "binary\n")
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
     environment.write(environment.home / "secret.md", "# Outside\n")
-    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}')
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
     return synced(environment)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from conftest import synced
@@ -14,8 +12,9 @@ from kbhub.types import Query, Signal
 
 def configure(environment, **bases):
     """Make folders bases of the user's."""
-    config = {"bases": {name: {"knowledge": str(folder)} for name, folder in bases.items()}, "repos": {"*": [*bases]}}
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    environment.configure(
+        bases={name: {"knowledge": str(folder)} for name, folder in bases.items()}, repos={"*": [*bases]}
+    )
 
 
 def shown(result, query):
@@ -104,10 +103,9 @@ def test_what_the_inner_base_leaves_out_is_found_in_the_outer_one(environment):
     vault = environment.home / "vault"
     for name in ("kept", "left"):
         environment.write(vault / f"infra/{name}.md", f"# {name}\n\nbastion key\n")
-    environment.write(
-        environment.home / ".kbhub.json",
-        '{"bases": {"vault": "~/vault", "infra": {"knowledge": "~/vault/infra", "exclude": ["left.md"]}},'
-        ' "repos": {"*": ["vault", "infra"]}}',
+    environment.configure(
+        bases={"vault": "~/vault", "infra": {"knowledge": "~/vault/infra", "exclude": ["left.md"]}},
+        repos={"*": ["vault", "infra"]},
     )
     hub = synced(environment)
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import random
 
 import pytest
@@ -33,8 +32,7 @@ def write_notes(environment, folder="knowledge"):
 
 def configure(environment, folder, **said):
     """Make a folder a base of the user's, `other`."""
-    config = {"bases": {"other": {"knowledge": str(folder), **said}}, "repos": {"*": ["other"]}}
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    environment.configure(bases={"other": {"knowledge": str(folder), **said}}, repos={"*": ["other"]})
 
 
 @pytest.fixture(scope="module")

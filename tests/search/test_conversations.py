@@ -91,8 +91,7 @@ class Logs:
     def __init__(self, environment):
         self.environment = environment
         self.hub = None
-        config = {"bases": {"logs": {"knowledge": "~/logs", "kind": "session"}}, "repos": {"*": "logs"}}
-        environment.write(environment.home / ".kbhub.json", json.dumps(config))
+        environment.configure(bases={"logs": {"knowledge": "~/logs", "kind": "session"}}, repos={"*": "logs"})
 
     def session(self, day, *said):
         rows = [

@@ -31,9 +31,7 @@ def shop(environment):
         environment.write(f"knowledge/{path}", text)
     notes = environment.home / "notes"
     environment.write(str(notes / "release.md"), "---\ntags: [ops]\n---\n# Notes\n\nWhat was in each release.\n")
-    environment.write(
-        str(environment.home / ".kbhub.json"), json.dumps({"bases": {"notes": str(notes)}, "repos": {"*": "notes"}})
-    )
+    environment.configure(bases={"notes": str(notes)}, repos={"*": "notes"})
     return environment
 
 
@@ -259,10 +257,7 @@ def test_newer_documents_are_preferred_only_if_asked(environment):
 
 
 def test_hits_say_what_lies_where(shop):
-    shop.write(
-        str(shop.home / ".kbhub.json"),
-        json.dumps({"contexts": {"": "Everything of the shop"}, "bases": {}}),
-    )
+    shop.configure(contexts={"": "Everything of the shop"}, bases={})
     shop.write("knowledge/../.kbhub.json", json.dumps({"contexts": {"api/": "REST reference"}}))
     hits = {hit.path: hit.contexts for hit in search(shop, "max_retries api", limit=10).hits}
 

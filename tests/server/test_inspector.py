@@ -33,7 +33,7 @@ pytestmark = [
 def inspect(environment, tmp_path):
     """Run the Inspector on a server for a project with a document, and give its output."""
     environment.write("knowledge/deploy.md", "# Deploying\n\nA canary first.\n")
-    environment.write(f"{environment.home}/.kbhub.json", '{"tools": "all"}')
+    environment.configure(tools="all")
     environment.hub().sync()
     wrapper = tmp_path / "serve.py"
     # The Inspector gives a server its own working directory and few variables.

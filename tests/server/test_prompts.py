@@ -1,6 +1,5 @@
 """The prompts as clients of both protocol eras see them: which there are, and that they name only what is offered."""
 
-import json
 import re
 
 import pytest
@@ -23,12 +22,8 @@ ARGUMENTS = {
 def shop(environment):
     """A project with a document that may be changed."""
     environment.write("knowledge/deploy.md", "# Deploying\n")
-    configure(environment, tools="all")
+    environment.configure(tools="all")
     return environment
-
-
-def configure(environment, **settings):
-    environment.write(f"{environment.home}/.kbhub.json", json.dumps(settings))
 
 
 async def text_of(client, name, arguments):
@@ -70,7 +65,7 @@ async def test_a_prompt_names_only_tools_that_are_offered(shop, mode):
         ({"tools": "all", "readOnly": True}, set(ALL) - WRITERS),
         ({"tools": ["search", "read"]}, {"search", "read"}),
     ):
-        configure(shop, **settings)
+        shop.configure(**settings)
         async with Client(create_server(shop.hub()), mode=mode) as client:
             texts = {name: await text_of(client, name, arguments) for name, arguments in ARGUMENTS.items()}
 

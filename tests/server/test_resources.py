@@ -34,9 +34,7 @@ def shop(environment):
     environment.write("knowledge/notes/one.md", "---\ntags: [ops/deploy, Food]\n---\n# One\n")
     environment.write("knowledge/notes/two.md", "---\ntags: [ops/deploy]\n---\n# Two\n")
     environment.write(f"{environment.home}/own/deep/three.md", "# Three\n")
-    environment.write(
-        f"{environment.home}/.kbhub.json", '{"bases": {"own": "~/own"}, "repos": {"*": "own"}, "tools": "all"}'
-    )
+    environment.configure(bases={"own": "~/own"}, repos={"*": "own"}, tools="all")
     environment.hub().sync()
     return environment
 

@@ -126,7 +126,7 @@ async def test_lines_are_numbered_on_request(environment, mode):
 
 async def test_a_wrong_configuration_is_what_every_tool_answers_until_it_is_mended(notes, mode, monkeypatch):
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0)
-    config = notes.write(f"{notes.home}/.kbhub.json", '{"search": {"limit": "many"}}')
+    config = notes.configure(search={"limit": "many"})
     async with Client(create_server(notes.hub()), mode=mode) as client:
         assert "Fix the configuration first: " in client.instructions
         await client.list_tools()

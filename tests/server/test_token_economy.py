@@ -38,7 +38,7 @@ MOST_PARAMETERS, MOST_SWITCHES = 7, 8
 def everything(environment):
     """A project in which every tool is of use, and is offered."""
     environment.write("knowledge/a.md", "# A\n")
-    environment.write(f"{environment.home}/.kbhub.json", '{"tools": "all"}')
+    environment.configure(tools="all")
     return environment
 
 
@@ -55,7 +55,7 @@ def definition(tool):
 
 async def conversation(environment):
     """What a client that offers its model is sent by default: the instructions and the tools."""
-    environment.write(f"{environment.home}/.kbhub.json", "{}")
+    environment.configure()
     async with Client(create_server(environment.hub()), sampling_callback=AsyncMock()) as client:
         return [client.instructions, *(compact(tool) for tool in (await client.list_tools()).tools)]
 

@@ -30,12 +30,8 @@ def shop(environment):
     )
     environment.write("knowledge/rollback.md", "---\ntags: [ops]\n---\n# Rolling back\n\nRedeploy the tag before.\n")
     environment.write("knowledge/food.md", "# Lunch\n\nOn Mondays there is soup.\n")
-    configure(environment, tools="all")
+    environment.configure(tools="all")
     return environment
-
-
-def configure(environment, **settings):
-    environment.write(f"{environment.home}/.kbhub.json", json.dumps(settings))
 
 
 async def names_of(environment, **options):
@@ -82,7 +78,7 @@ async def test_the_settings_say_which_tools_there_are(shop):
             tuple(n for n in ALL if not re.search("memor|remem|forget", n)),
         ),
     ):
-        configure(shop, **settings)
+        shop.configure(**settings)
 
         assert await names_of(shop) == list(names)
 
@@ -116,7 +112,7 @@ async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop):
         ({"readOnly": True}, "remember", "`remember` is not available: kbhub is read-only, "),
         ({"memory": {"enabled": False}}, "memories", "`memories` is not available: `memory.enabled` is false "),
     ):
-        configure(shop, **settings)
+        shop.configure(**settings)
         async with Client(create_server(shop.hub())) as client:
             assert (await refused(client, name, text="x")).startswith(reason)
 
@@ -333,7 +329,7 @@ async def test_status_looks_anew_when_it_is_told_to(shop, mode, monkeypatch):
     async with Client(create_server(shop.hub()), mode=mode) as client:
         before = await told(client, "status")
         shop.write(f"{shop.home}/notes/a.md", "# A\n")
-        configure(shop, bases={"notes": "~/notes"}, repos={"*": ["notes"]})
+        shop.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
         unseen = await told(client, "status")
         after = await told(client, "status", reload=True)
 
@@ -343,7 +339,7 @@ async def test_status_looks_anew_when_it_is_told_to(shop, mode, monkeypatch):
 
 async def test_where_nothing_is_every_tool_says_what_was_looked_for(environment, mode):
     """And has nothing in its structured results."""
-    configure(environment, tools="all")
+    environment.configure(tools="all")
     calls = {
         "search": ({"query": "x"}, "hits"), "read": ({"refs": "a.md"}, "readings"), "status": ({}, "bases"),
         "tags": ({}, "tags"), "audit": ({}, "findings"), "ask": ({"question": "x"}, "passages"),
@@ -434,7 +430,7 @@ async def test_structured_answers_are_cut_where_the_text_is(environment, mode):
     for number in range(200):
         front = f"---\ntags: [t, 'u{number}']\ntitle: {'long ' * 40}\n---\n"
         environment.write(f"knowledge/n{number:03}.md", f"{front}[a](a.md)\n")
-    configure(environment, tools="all")
+    environment.configure(tools="all")
     calls = [
         ("related", {"ref": "a.md", "limit": 100}, "neighbours", r"^- n\d+\.md"),
         ("related", {"ref": "a.md", "kinds": ["near"]}, "left", "^- line "),

@@ -1,7 +1,5 @@
 """A setting that means nothing is said wherever it may be missed, once and in one line."""
 
-import json
-
 import pytest
 from mcp import Client
 
@@ -22,7 +20,7 @@ def mistaken(environment):
     """A project with a document, and a global config that misspells `repos`."""
     environment.write("knowledge/rollback.md", "# Roll back\n\nRun `shop rollback`.\n")
     environment.write(f"{environment.home}/notes/a.md", "# A\n")
-    environment.write(f"{environment.home}/.kbhub.json", json.dumps(WRONG))
+    environment.configure(**WRONG)
     return environment
 
 

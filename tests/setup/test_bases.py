@@ -62,14 +62,14 @@ def test_all_fields_are_written_and_nothing_else_is_touched(folders):
 
 def test_an_entry_for_a_folder_inside_is_named(folders):
     inner = folders.home / "team" / "handbook"
-    folders.write(folders.home / ".kbhub.json", '{"repos": {"~/team/handbook": []}}')
+    folders.configure(repos={"~/team/handbook": []})
     change = add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
     assert change.notes == ("This does not apply below ~/team/handbook, which has its own entry in `repos`.",)
     assert "notes" not in [base.id for base in folders.hub(cwd=inner).discovery().bases]
 
 
 def test_a_second_place_is_added_to_the_first(folders):
-    folders.write(folders.home / ".kbhub.json", '{"bases": {"h": "~/team/handbook"}, "repos": {"~/team": "h"}}')
+    folders.configure(bases={"h": "~/team/handbook"}, repos={"~/team": "h"})
     add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
     change = add_base(folders.hub(), NewBase("h=~/team/handbook", places=("~/notes",)))
     assert json.loads(config_of(folders))["repos"] == {"~/team": ["h", "notes"], "~/notes": ["h"]}

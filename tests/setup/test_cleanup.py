@@ -1,6 +1,5 @@
 """What nothing needs is found and deleted; what somebody may need is not."""
 
-import json
 import os
 import shutil
 import time
@@ -40,7 +39,7 @@ def test_indexes_in_use_are_never_found(indexed):
     indexed.write(indexed.project.parent / "app.knowledge" / "s.md", "# S\n")
     indexed.hub(cwd=other).sync()
     assert {"app-knowledge", "app.knowledge"} & indexes(indexed)
-    indexed.write(indexed.home / ".kbhub.json", '{"bases": {"notes": "~/notes", "gone": "~/gone"}}')
+    indexed.configure(bases={"notes": "~/notes", "gone": "~/gone"})
     assert examine_cache(indexed.hub(cwd=other)).found == examine_cache(indexed.hub(cwd=indexed.home)).found == ()
 
 
@@ -65,7 +64,7 @@ def test_the_index_of_a_folder_that_is_gone_is_deleted_unless_somebody_writes_it
 
 
 def test_an_index_that_no_base_has_any_more_is_found(indexed):
-    indexed.write(indexed.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}}')
+    indexed.configure(bases={"notes": "~/notes"})
     found = examine_cache(indexed.hub()).found
     assert [one.base for one in found] == [indexed.home / "gone"]
     assert "no known base is" in found[0].reason
@@ -165,7 +164,7 @@ def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
 def keeping(indexed):
     """Two bases of the user's with a kept text each, of which one is deleted."""
     bases = {name: {"knowledge": f"~/{name}", "keepDeleted": ["*"]} for name in ("notes", "gone")}
-    indexed.write(indexed.home / ".kbhub.json", json.dumps({"bases": bases, "repos": {"*": list(bases)}}))
+    indexed.configure(bases=bases, repos={"*": list(bases)})
     indexed.hub().sync(full=True)
     for name in ("notes", "gone"):
         (indexed.home / name / "a.md").unlink()
@@ -187,7 +186,7 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
     """Nobody can make them anew: their documents are deleted, and a folder may lie on a drive that is away."""
     before = kept_texts(keeping)
     if lost == "config":
-        keeping.write(keeping.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}}')
+        keeping.configure(bases={"notes": "~/notes"})
     else:
         (keeping.home / "gone").rmdir()
 

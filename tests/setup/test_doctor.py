@@ -36,8 +36,7 @@ def shop(environment):
 
 
 def configure(environment, **more):
-    content = {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, **more}
-    environment.write(environment.home / ".kbhub.json", json.dumps(content))
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]}, **more)
 
 
 def index_of(environment, base="notes") -> Path:
@@ -439,7 +438,7 @@ def test_the_text_fits_a_terminal(shop):
 
 
 def ollama_of(environment, config, **changes):
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    environment.configure(**config)
     found = examine(environment.hub(env={**environment.env, **changes})).findings
     return [one for one in found if one.check == "ollama"]
 

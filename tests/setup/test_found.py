@@ -242,7 +242,7 @@ def test_what_was_active_in_a_project_stays_so_and_ids_do_not_clash(environment)
     environment.write(environment.home / "work/notes/a.md", "# A\n")
     name = environment.project.name
     config = {"bases": {f"claude-{name}": "~/work/notes"}, "repos": {str(environment.project.parent): f"claude-{name}"}}
-    file = environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    file = environment.configure(**config)
     claude_log(environment, environment.project, "hello")
     assert set(added(environment)) == {f"claude-{name}-2"}
     active = [base.id for base in environment.hub().discovery().bases]

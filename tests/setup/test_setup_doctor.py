@@ -41,7 +41,7 @@ def script(user, name, text) -> str:
 def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
     user.write("knowledge/a.md", "# A\n")
     user.write(user.home / "notes" / "b.md", "# B\n")
-    user.write(user.home / ".kbhub.json", '{"bases": {"n": "~/notes"}, "repos": {"*": "n"}}')
+    user.configure(bases={"n": "~/notes"}, repos={"*": "n"})
     register(user, *SERVER)
     before = snapshot(user.home.parent)
     (finding,) = findings(user)

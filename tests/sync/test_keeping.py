@@ -34,9 +34,7 @@ class Place:
 
     def configure(self, patterns, **more):
         base = {"knowledge": "~/logs", "kind": "session", "keepDeleted": list(patterns), **more}
-        self.environment.write(
-            self.environment.home / ".kbhub.json", json.dumps({"bases": {"logs": base}, "repos": {"*": "logs"}})
-        )
+        self.environment.configure(bases={"logs": base}, repos={"*": "logs"})
 
     def write(self, path, data):
         return self.environment.write(self.folder / path, data)
@@ -145,10 +143,7 @@ def test_what_is_kept_is_text_for_its_owner_alone(place):
 
 
 def test_markdown_and_pdf_are_kept_too(environment, parsed_here):
-    environment.write(
-        environment.home / ".kbhub.json",
-        '{"bases": {"n": {"knowledge": "~/n", "keepDeleted": ["*"]}}, "repos": {"*": "n"}}',
-    )
+    environment.configure(bases={"n": {"knowledge": "~/n", "keepDeleted": ["*"]}}, repos={"*": "n"})
     note = environment.write(
         environment.home / "n" / "note.md", "---\ntags: [ops]\n---\n# Note\n\nabout onions [x](y.md)\n"
     )

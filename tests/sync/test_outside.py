@@ -1,7 +1,5 @@
 """Markdown of a project that no base has is told where somebody may miss it."""
 
-import json
-
 import pytest
 
 import kbhub.sync.base_suggestions
@@ -86,10 +84,7 @@ def test_the_docs_of_a_repository_are_part_of_its_base(environment):
 
 
 def test_a_base_of_the_users_within_the_project_counts(project):
-    project.write(
-        f"{project.home}/.kbhub.json",
-        json.dumps({"bases": {"wiki": str(project.project / "wiki")}, "repos": {"*": ["wiki"]}}),
-    )
+    project.configure(bases={"wiki": str(project.project / "wiki")}, repos={"*": ["wiki"]})
 
     assert notes_of(project)[0].startswith("1 Markdown file in this project (adr/) is")
 

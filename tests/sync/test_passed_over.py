@@ -86,7 +86,7 @@ def test_a_base_that_is_full_counts_a_file_once(mixed, files):
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
 async def test_a_model_is_told_in_status_and_in_an_audit(mixed, mode):
-    mixed.write(f"{mixed.home}/.kbhub.json", '{"tools": "all"}')
+    mixed.configure(tools="all")
     async with Client(create_server(mixed.hub(), structured=True), mode=mode) as client:
         status = await client.call_tool("status", {"reload": True})
         audit = await client.call_tool("audit", {"checks": ["files"]})

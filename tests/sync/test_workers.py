@@ -1,6 +1,5 @@
 """A large first index is read by processes of their own, and is the very index that one process makes."""
 
-import json
 import os
 import signal
 import subprocess
@@ -205,7 +204,7 @@ def test_a_module_in_the_working_directory_is_not_loaded(many, alone, monkeypatc
 @both_kinds
 def test_what_cannot_be_embedded_there_is_told_as_here(many, monkeypatch):
     """The note about a model that cannot be loaded comes once, from the process that writes."""
-    many.write(many.home / ".kbhub.json", json.dumps({"embedder": {"model": str(many.home / "broken")}}))
+    many.configure(embedder={"model": str(many.home / "broken")})
     many.write(many.home / "broken" / "model.safetensors", b"no model")
     processes = started(monkeypatch)
     (report,) = many.hub().sync()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 from contextlib import ExitStack
@@ -48,7 +47,7 @@ def test_a_form_that_breaks_off_changes_nothing(shared):
 
 @pytest.mark.slow
 def test_many_answers_at_a_time_do_not_stop_the_page(project):
-    (project.home / ".kbhub.json").write_text(json.dumps({"answers": {"model": "qwen3:0.6b"}}))
+    project.configure(answers={"model": "qwen3:0.6b"})
     with running_ollama() as server, served(project, OLLAMA_HOST=server.url) as opened, ExitStack() as stack:
         server.say, server.silent = lambda _body: "Run `orchard rollback` [1].", True
         stack.callback(server.released.set)

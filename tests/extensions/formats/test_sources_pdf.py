@@ -118,7 +118,7 @@ def test_time_is_bounded(monkeypatch):
 
 def test_size_has_its_own_limit(environment):
     """A PDF may be longer than a document, up to `limits.pdfBytes`."""
-    environment.write(environment.home / ".kbhub.json", '{"limits": {"fileBytes": 50, "pdfBytes": 4000}}')
+    environment.configure(limits={"fileBytes": 50, "pdfBytes": 4000})
     environment.write("knowledge/manual.pdf", MANUAL)
     environment.write("knowledge/big.pdf", MANUAL + b"%" * 4000)
     hub = synced(environment)

@@ -309,8 +309,7 @@ def test_failures_of_such_a_server_are_errors(server):
 def project(environment, server):
     """A project whose user names a model of the server."""
     environment.env.update(server.env)
-    config = {"embedder": {"model": "ollama/embeddinggemma"}}
-    (environment.home / ".kbhub.json").write_text(json.dumps(config))
+    environment.configure(embedder={"model": "ollama/embeddinggemma"})
     environment.write("knowledge/tea.md", "# Tea\n\nGreen leaves and hot water.\n")
     environment.write("knowledge/coffee.md", "# Coffee\n\nGround beans.\n")
     return environment

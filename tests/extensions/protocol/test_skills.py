@@ -37,7 +37,7 @@ def write_skill(environment, folder, name=None, text=SKILL):
 @pytest.fixture
 def own(environment):
     """A user with a base of their own, in a project that may not speak."""
-    environment.write(f"{environment.home}/.kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}')
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
     notes = f"{environment.home}/notes"
     write_skill(environment, f"{notes}/skills/deploy")
     environment.write(f"{notes}/skills/deploy/references/steps.md", "# Steps\n")

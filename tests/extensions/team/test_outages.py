@@ -286,7 +286,7 @@ def test_an_empty_password_is_none(url):
     ],
 )
 def test_a_wrong_entry_is_told(environment, kbhub, entry, said):
-    (environment.home / ".kbhub.json").write_text(json.dumps({"bases": {"t": entry}}))
+    environment.configure(bases={"t": entry})
 
     result = kbhub("status")
 
