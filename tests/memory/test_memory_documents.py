@@ -29,7 +29,6 @@ from kbhub.memory.repeats import repeats, wording
 from kbhub.models.embedding import packaged_embedder
 from kbhub.types import Base
 from kbhub.workspace.memory_folders import MemoryFolder
-from memory_pairs import ANOTHER_POINT, CONTRADICTING, OTHER_RESPECT, REPEATS, SAME_MEANING
 
 HAND = """---
 # what I know
@@ -43,6 +42,17 @@ superseded_by:
 
 Text of mine.
 """
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def pairs(kind):
+    """Pairs of sentences by which likeness is judged; what the docstrings say of it was measured with these."""
+    rows = map(json.loads, (BENCHMARKS / "pairs.jsonl").read_text("utf-8").splitlines())
+    return [(row["one"], row["other"]) for row in rows if row["kind"] == kind]
+
+
+SAME_MEANING, CONTRADICTING, OTHER_RESPECT = pairs("same meaning"), pairs("contradiction"), pairs("other respect")
 
 FOLDER = MemoryFolder("project", Base(id="memory", path=Path("/memories"), origin="memory"))
 parsed = partial(parse_memory, FOLDER, written=0)
@@ -219,13 +229,13 @@ def test_what_is_said_again_in_another_order_is_the_same_and_another_point_is_no
     def same(pairs):
         return [pair for pair in pairs if wording(pair[0]) == wording(pair[1]) or repeats(*pair)]
 
-    lines = (Path(__file__).parents[2] / "benchmarks" / "corrections.jsonl").read_text("utf-8").splitlines()
+    lines = (BENCHMARKS / "corrections.jsonl").read_text("utf-8").splitlines()
     facts = [fact[part] for fact in map(json.loads, lines) for part in ("old", "new", "beside") if part in fact]
 
-    assert (len(same(REPEATS)), len(REPEATS)) == (55, 60)
+    repeated, near = pairs("repeat"), pairs("another point")
+    assert (len(same(repeated)), len(repeated), len(near)) == (55, 60, 109)
     assert len(same(SAME_MEANING)) == 8
-    assert len(ANOTHER_POINT) == 109
-    for others in (ANOTHER_POINT, CONTRADICTING, OTHER_RESPECT, combinations(facts, 2)):
+    for others in (near, CONTRADICTING, OTHER_RESPECT, combinations(facts, 2)):
         assert same(others) == []
 
 
@@ -277,9 +287,5 @@ def test_the_threshold_of_nearness_is_what_was_measured():
 
     assert [
         int((similarities(pairs) >= NEAR_SIMILARITY).sum()) for pairs in (SAME_MEANING, CONTRADICTING, OTHER_RESPECT)
-    ] == [
-        19,
-        18,
-        1,
-    ]
+    ] == [19, 18, 1]
     assert similarities(SAME_MEANING).min() < similarities(CONTRADICTING).max()
