@@ -124,8 +124,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 263,
-    "lines": 66766,
-    "code lines": 46110,
+    "lines": 66748,
+    "code lines": 46089,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

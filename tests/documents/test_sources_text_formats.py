@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, section
-from kbhub.documents.sources.markup import MAX_VALUES, scan_org
+from kbhub.documents.markdown import MAX_HEADING_CHARS, MAX_VALUES, decode, section
+from kbhub.documents.sources.markup import scan_org
 from kbhub.documents.sources.text_formats import read_text
 
 RST = """\

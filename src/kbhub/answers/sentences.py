@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kbhub.answers.answer import estimated_tokens
-from kbhub.documents.markdown import LINK_DEFINITION, Blocks, heading_end, is_item, is_rule, scan_blocks
+from kbhub.documents.markdown import LINK_DEFINITION, Outline, heading_end, is_item, is_rule, scan_blocks
 from kbhub.index.query.parser import STOP_WORDS, searchable, stems
 from kbhub.search.plan import WeightedTerm
 from kbhub.values import struct
@@ -113,7 +113,7 @@ def _announced(parts: list[Unit], block: Unit) -> list[Unit]:
     return [*parts, block]
 
 
-def _regions(lines: Sequence[str], blocks: Blocks) -> Iterator[tuple[int, int, Literal["block", "list", "text"]]]:
+def _regions(lines: Sequence[str], blocks: Outline) -> Iterator[tuple[int, int, Literal["block", "list", "text"]]]:
     """Yield the start, end and kind of each region, as indices of lines."""
     opaque = {start - 1: end for start, end in [*blocks.fences, *blocks.tables]}
     hidden = {start - 1: end for start, end in blocks.raw}

@@ -9,12 +9,13 @@ import codecs
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import PurePosixPath
+from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
-from kbhub.documents.links import InlineTag, extract_links, inline_tags, joined_tags
+from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT, InlineTag, extract_links, inline_tags, joined_tags
 from kbhub.types import Document, Heading, Link
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title, is_markdown
@@ -63,20 +64,71 @@ _COMMENT = re.compile(r"<!--\s*(?:[\w-]+:[\w-]+\s+)?(.*?)\s*-->")
 """A comment, or a short code of a site (`<!-- md:setting name -->`), whose last group is what readers see."""
 
 
-@struct(frozen=False)
-class Blocks:
-    """The blocks of a document, in order; line spans are 1-based and inclusive."""
+MAX_LEVEL = 6
+"""Deepest level of a heading."""
 
+MAX_VALUES = 200
+"""Fields of metadata that are read; real documents have a dozen."""
+
+VALUE_CHARACTERS = 2000
+"""Characters of one value of metadata."""
+
+_SEPARATORS = re.compile(r"[,;]")
+
+
+@struct(frozen=False)
+class Outline:
+    """The structure of a text; line spans are 1-based and inclusive."""
+
+    title: str = ""
+    """Title that its metadata gives it."""
+    body: int = 0
+    """Index of the first line after metadata at its top."""
+    values: dict[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)
     headings: list[Heading] = field(default_factory=list)
     fences: list[tuple[int, int]] = field(default_factory=list)
     tables: list[tuple[int, int]] = field(default_factory=list)
     raw: list[tuple[int, int]] = field(default_factory=list)
-    """HTML comments and verbatim elements such as `<pre>`."""
+    """Comments and verbatim elements such as `<pre>`."""
     indented: list[tuple[int, int]] = field(default_factory=list)
     """Lines of indented code, each a span of its own."""
+    links: list[Link] = field(default_factory=list)
+
+    def add_heading(self, level: int, text: str, line: int) -> None:
+        """Add a heading without its markup; levels deeper than `MAX_LEVEL` count as that."""
+        self.headings.append(Heading(min(level, MAX_LEVEL), " ".join(text.split())[:MAX_HEADING_CHARS], line))
+
+    def add_value(self, name: str, value: str) -> None:
+        """Add a field of metadata; `tags` and `keywords` are tags, and `title` is the title."""
+        name, value = name.strip().lower(), " ".join(value.split())[:VALUE_CHARACTERS]
+        if not value or len(self.values) >= MAX_VALUES or len(name) > MAX_HEADING_CHARS:
+            return
+        if name == "title":
+            self.title = f"{self.title} {value}".strip()[:MAX_HEADING_CHARS]
+            return
+        if name in ("tags", "keywords", "tag"):
+            self.add_tags(_SEPARATORS.split(value) if _SEPARATORS.search(value) else [value])
+        self.values.setdefault(name, value)
+
+    def add_tags(self, names: Sequence[str]) -> None:
+        """Add tags, each once; those beyond `MAX_VALUES` do not count."""
+        for name in (" ".join(name.strip().lstrip("#").split()) for name in names):
+            if len(self.tags) >= MAX_VALUES:
+                return
+            if name and name not in self.tags:
+                self.tags.append(name)
+
+    def add_link(self, target: str, fragment: str, text: str, line: int) -> None:
+        """Add a link, if it leads to a file and not to another place."""
+        target, fragment = target.strip(), fragment.strip()
+        if (target or fragment) and not EXTERNAL.match(target):
+            shown = " ".join(text.split())[:MAX_LINK_TEXT] or target
+            self.links.append(Link(target, fragment, shown, line, "markdown"))
 
 
-def scan_blocks(lines: Sequence[str], start: int, closing: int) -> Blocks:
+def scan_blocks(lines: Sequence[str], start: int, closing: int) -> Outline:
     """Find headings, fences, tables and raw HTML from the line with index `start` on.
 
     `closing` is the index of the line that closes a broken front matter, which underlines no heading; 0 if none.
@@ -141,7 +193,7 @@ class _Scanner:
         """Index of the first line that can belong to the current paragraph."""
         self.columns: list[int] = []
         """Content columns of the open list items, admonitions and tabs, outermost first."""
-        self.blocks = Blocks()
+        self.blocks = Outline()
         self.after_code = -1
         """Index of the line below the last one of indented code."""
 
@@ -418,23 +470,39 @@ def parse_document(path: str, data: bytes, *, inline: bool = False) -> Document:
     """
     if not is_markdown(path):
         return plain_document(path, data)
-    lines, encoding_problem = decoded_lines(data)
-    text = "\n".join(lines)
+    lines, problem = decoded_lines(data)
     front = read_front_matter(lines)
-    blocks = scan_blocks(lines, front.body, front.closing)
+    return outlined(path, lines, front, scan_markdown(lines, front, inline=inline), (problem, front.problem))
+
+
+def scan_markdown(lines: Sequence[str], front: FrontMatter, *, inline: bool = False) -> Outline:
+    """Find the structure of Markdown below its front matter; with `inline`, `#tags` in its text are tags."""
+    text = "\n".join(lines)
+    outline = scan_blocks(lines, front.body, front.closing)
+    outline.links += extract_links(text, lines, _hidden(front, outline))
+    if inline:
+        outline.tags += joined_tags(front.tags, inline_tags(text, lines, _untagged(front, outline)))
+    return outline
+
+
+def outlined(
+    path: str, lines: Sequence[str], front: FrontMatter, outline: Outline, problems: Iterable[str | None]
+) -> Document:
+    """Build a document of its lines, its front matter and the structure of its text."""
+    title = front.title or outline.title or heading_title(outline.headings) or file_title(PurePosixPath(path))
     return Document(
         path=path,
-        title=front.title[:MAX_HEADING_CHARS] or heading_title(blocks.headings) or file_title(PurePosixPath(path)),
+        title=title[:MAX_HEADING_CHARS],
         lines=tuple(lines),
-        body=front.body,
-        front_matter=front.values,
-        tags=joined_tags(front.tags, inline_tags(text, lines, _untagged(front, blocks))) if inline else front.tags,
-        aliases=front.aliases,
-        headings=tuple(blocks.headings),
-        fences=tuple(blocks.fences),
-        links=extract_links(text, lines, _hidden(front, blocks)),
-        problems=tuple(problem for problem in (encoding_problem, front.problem) if problem),
-        tables=tuple(blocks.tables),
+        body=max(front.body, outline.body),
+        front_matter={**outline.values, **front.values},
+        tags=tuple(dict.fromkeys((*front.tags, *outline.tags))),
+        aliases=tuple(dict.fromkeys((*front.aliases, *filter(None, outline.aliases)))),
+        headings=tuple(outline.headings),
+        fences=tuple(outline.fences),
+        links=tuple(outline.links),
+        problems=tuple(filter(None, problems)),
+        tables=tuple(outline.tables),
     )
 
 
@@ -455,12 +523,12 @@ def inline_tags_of(text: str) -> tuple[InlineTag, ...]:
     return tuple(inline_tags(text, lines, _untagged(front, scan_blocks(lines, front.body, front.closing))))
 
 
-def _untagged(front: FrontMatter, blocks: Blocks) -> list[tuple[int, int]]:
+def _untagged(front: FrontMatter, blocks: Outline) -> list[tuple[int, int]]:
     """Return the line spans without tags."""
     return [*_hidden(front, blocks), *blocks.indented]
 
 
-def _hidden(front: FrontMatter, blocks: Blocks) -> list[tuple[int, int]]:
+def _hidden(front: FrontMatter, blocks: Outline) -> list[tuple[int, int]]:
     """Return the line spans without links."""
     return [*blocks.fences, *blocks.raw, *([(1, front.body)] if front.body else [])]
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import Any
 
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.links import extract_links
-from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, encoding_of, heading_title, scan_blocks, sections_of
+from kbhub.documents.frontmatter import FrontMatter
+from kbhub.documents.markdown import (
+    MAX_HEADING_CHARS,
+    decode,
+    encoding_of,
+    outlined,
+    scan_blocks,
+    scan_markdown,
+    sections_of,
+)
 from kbhub.types import Chunk, Document, Heading
 from kbhub.values import struct
-from kbhub.workspace.formats import file_title
 
 _NO_CHARSETS = frozenset(
     ("idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
@@ -67,22 +73,10 @@ def document_of_markdown(
     head = [f"{key}: {_one_line(values[key])}" for key in shown if values.get(key)]
     head += [""] if head and lines else []
     lines = [*head, *lines]
-    blocks = scan_blocks(lines, len(head), 0)
-    hidden = [*blocks.fences, *blocks.raw, *([(1, len(head))] if head else [])]
-    shown_title = " ".join(storable(title).split())[:MAX_HEADING_CHARS]
-    return Document(
-        path=path,
-        title=shown_title or heading_title(blocks.headings) or file_title(PurePosixPath(path)),
-        lines=tuple(lines),
-        body=len(head),
-        front_matter=values,
-        tags=tuple(dict.fromkeys(filter(None, tags))),
-        headings=tuple(blocks.headings),
-        fences=tuple(blocks.fences),
-        links=extract_links("\n".join(lines), lines, hidden),
-        problems=tuple(map(_one_line, problems)),
-        tables=tuple(blocks.tables),
+    front = FrontMatter(
+        body=len(head), values=values, title=" ".join(storable(title).split()), tags=tuple(filter(None, tags))
     )
+    return outlined(path, lines, front, scan_markdown(lines, front), map(_one_line, problems))
 
 
 def storable(text: str) -> str:

@@ -6,74 +6,10 @@ import re
 import shlex
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import field
-from typing import Any
 from urllib.parse import unquote
 
-from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT, starts_of
-from kbhub.documents.markdown import MAX_HEADING_CHARS
-from kbhub.types import Heading, Link
-from kbhub.values import struct
-
-MAX_LEVEL = 6
-"""Deepest level of a heading."""
-
-MAX_VALUES = 200
-"""Fields of metadata that are read; real documents have a dozen."""
-
-VALUE_CHARACTERS = 2000
-"""Characters of one value of metadata."""
-
-_SEPARATORS = re.compile(r"[,;]")
-
-
-@struct(frozen=False)
-class Outline:
-    """The structure of a text; line spans are 1-based and inclusive."""
-
-    title: str = ""
-    """Title that its metadata gives it."""
-    body: int = 0
-    """Index of the first line after metadata at its top."""
-    values: dict[str, Any] = field(default_factory=dict)
-    tags: list[str] = field(default_factory=list)
-    aliases: list[str] = field(default_factory=list)
-    headings: list[Heading] = field(default_factory=list)
-    fences: list[tuple[int, int]] = field(default_factory=list)
-    tables: list[tuple[int, int]] = field(default_factory=list)
-    comments: list[tuple[int, int]] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
-
-    def add_heading(self, level: int, text: str, line: int) -> None:
-        """Add a heading without its markup; levels deeper than `MAX_LEVEL` count as that."""
-        self.headings.append(Heading(min(level, MAX_LEVEL), " ".join(text.split())[:MAX_HEADING_CHARS], line))
-
-    def add_value(self, name: str, value: str) -> None:
-        """Add a field of metadata; `tags` and `keywords` are tags, and `title` is the title."""
-        name, value = name.strip().lower(), " ".join(value.split())[:VALUE_CHARACTERS]
-        if not value or len(self.values) >= MAX_VALUES or len(name) > MAX_HEADING_CHARS:
-            return
-        if name == "title":
-            self.title = f"{self.title} {value}".strip()[:MAX_HEADING_CHARS]
-            return
-        if name in ("tags", "keywords", "tag"):
-            self.add_tags(_SEPARATORS.split(value) if _SEPARATORS.search(value) else [value])
-        self.values.setdefault(name, value)
-
-    def add_tags(self, names: Sequence[str]) -> None:
-        """Add tags, each once; those beyond `MAX_VALUES` do not count."""
-        for name in (" ".join(name.strip().lstrip("#").split()) for name in names):
-            if len(self.tags) >= MAX_VALUES:
-                return
-            if name and name not in self.tags:
-                self.tags.append(name)
-
-    def add_link(self, target: str, fragment: str, text: str, line: int) -> None:
-        """Add a link, if it leads to a file and not to another place."""
-        target, fragment = target.strip(), fragment.strip()
-        if (target or fragment) and not EXTERNAL.match(target):
-            shown = " ".join(text.split())[:MAX_LINK_TEXT] or target
-            self.links.append(Link(target, fragment, shown, line, "markdown"))
+from kbhub.documents.links import starts_of
+from kbhub.documents.markdown import Outline
 
 
 class Visible:
@@ -188,7 +124,7 @@ def _visit_adoc(outline: Outline, lines: Sequence[str], index: int, after_blank:
         outline.add_heading(level, _title_of(line, ""), index + 1)
         return index + 2
     if line.startswith("//") and not line.startswith("////"):
-        outline.comments.append((index + 1, index + 1))
+        outline.raw.append((index + 1, index + 1))
         return index + 1
     if _ATTRIBUTE.match(line):
         return _attribute(outline, lines, index) if not outline.fences and not outline.tables else index + 1
@@ -200,7 +136,7 @@ def _visit_adoc(outline: Outline, lines: Sequence[str], index: int, after_blank:
     while end < len(lines) and lines[end].rstrip() != closing:
         end += 1
     last = min(end + 1, len(lines))
-    spans = outline.tables if mark.endswith("=") else outline.comments if mark[0] == "/" else outline.fences
+    spans = outline.tables if mark.endswith("=") else outline.raw if mark[0] == "/" else outline.fences
     above = index > 0 and mark[0] not in "/|,:!" and _ATTRIBUTES.match(lines[index - 1]) is not None
     spans.append((index if above else index + 1, last))
     return last
@@ -219,7 +155,7 @@ def _underlined(lines: Sequence[str], index: int) -> int:
 
 
 def _adoc_links(outline: Outline, lines: Sequence[str]) -> None:
-    visible = Visible(lines, [*outline.fences, *outline.comments])
+    visible = Visible(lines, [*outline.fences, *outline.raw])
     for match, line in visible.matches(_XREF) if "[" in visible.text else ():
         target, _, fragment = match[2].partition("#")
         if match[1] == "xref":
@@ -333,7 +269,7 @@ def _visit_org(outline: Outline, lines: Sequence[str], index: int, without_end: 
     if first == "#" and (match := _KEYWORD.match(line)):
         _take_keyword(outline, match)
         return index + 1
-    for pattern, spans in ((_FIXED, outline.fences), (_COMMENT, outline.comments), (_ROW, outline.tables)):
+    for pattern, spans in ((_FIXED, outline.fences), (_COMMENT, outline.raw), (_ROW, outline.tables)):
         if pattern.match(line):
             end = index + 1
             while end < len(lines) and pattern.match(lines[end]):
@@ -359,7 +295,7 @@ def _block(outline: Outline, lines: Sequence[str], index: int, name: str, withou
 
 
 def _org_links(outline: Outline, lines: Sequence[str]) -> None:
-    visible = Visible(lines, [*outline.fences, *outline.comments])
+    visible = Visible(lines, [*outline.fences, *outline.raw])
     for match, line in visible.matches(_LINK) if "[[" in visible.text else ():
         destination, text = match[1], match[2] or ""
         is_file = destination.startswith(("file:", "./", "../", "/"))

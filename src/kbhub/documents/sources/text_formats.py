@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import MAX_HEADING_CHARS, decode, decoded_lines, heading_title, parse_document
+from kbhub.documents.markdown import Outline, decode, decoded_lines, outlined, parse_document
 from kbhub.documents.sources.converted import document_of_markdown
-from kbhub.documents.sources.markup import Outline, Visible, block_end, indent_of
+from kbhub.documents.sources.markup import Visible, block_end, indent_of
 from kbhub.types import Document
-from kbhub.workspace.formats import file_title, format_of, is_markdown, scan_of
+from kbhub.workspace.formats import format_of, is_markdown, scan_of
 
 LEAST_UNDERLINE = 4
 """Characters of an underline that may be shorter than its title, as in docutils."""
@@ -169,7 +168,7 @@ class _Scan:
         if match is None:
             if _COMMENT.match(line.lstrip()):
                 end = block_end(self.lines, index, indent_of(line))
-                self.outline.comments.append((index + 1, end))
+                self.outline.raw.append((index + 1, end))
                 return end
             return index + 1
         name, argument = match[1].rpartition(":")[2].lower(), (match[2] or "").strip()
@@ -214,7 +213,7 @@ class _Scan:
     def find_links(self) -> None:
         """Record the links in the text outside of code and comments."""
         outline = self.outline
-        visible = Visible(self.lines, [*outline.fences, *outline.comments])
+        visible = Visible(self.lines, [*outline.fences, *outline.raw])
         if "`" in visible.text:
             for match, line in visible.matches(_ROLE):
                 role, text, target = match[1], match[2] or match[4], (match[3] or match[4]).strip()
@@ -363,19 +362,4 @@ def read_text(path: str, data: bytes) -> Document:
     """Read reStructuredText, Org, AsciiDoc or plain text (any other suffix), YAML front matter included."""
     lines, problem = decoded_lines(data)
     front = read_front_matter(lines)
-    outline: Outline = scan_of(path)(lines, front.body)
-    title = front.title or outline.title or heading_title(outline.headings) or file_title(PurePosixPath(path))
-    return Document(
-        path=path,
-        title=title[:MAX_HEADING_CHARS],
-        lines=tuple(lines),
-        body=max(front.body, outline.body),
-        front_matter={**outline.values, **front.values},
-        tags=tuple(dict.fromkeys((*front.tags, *outline.tags))),
-        aliases=tuple(dict.fromkeys((*front.aliases, *filter(None, outline.aliases)))),
-        headings=tuple(outline.headings),
-        fences=tuple(outline.fences),
-        links=tuple(outline.links),
-        problems=tuple(part for part in (problem, front.problem) if part),
-        tables=tuple(outline.tables),
-    )
+    return outlined(path, lines, front, scan_of(path)(lines, front.body), (problem, front.problem))
