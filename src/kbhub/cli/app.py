@@ -166,6 +166,8 @@ status | basics:status | [OPTIONS] | Show the workspace, its bases and indexes, 
 doctor | upkeep:doctor | [OPTIONS] | Check the installation, and say how to fix what fails.
 audit | upkeep:audit | [OPTIONS] [BASE…] | Find problems in documents, such as broken links.
 gaps | upkeep:gaps | [OPTIONS] | List questions asked repeatedly that no document answers.
+memories inbox | exchange:inbox | [OPTIONS] [ID…]
+    List the memories proposed at the end of sessions, and accept or dismiss them.
 memories sync | exchange:sync | [OPTIONS]
     Sync this project's memories with your other machines, through a ref of a git remote.
 doc write | documents:write | [OPTIONS] REF
@@ -180,10 +182,10 @@ admin index | upkeep:index | [OPTIONS] [BASE…] | Sync the indexes of bases wit
 admin cleanup | bases:cleanup | [OPTIONS]
     Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub dev eval`, cached answers.
 admin stop | daemon:stop | [OPTIONS] | Stop the shared daemon.
-admin hooks | memories:hooks | [OPTIONS]
+admin hooks | exchange:hooks | [OPTIONS]
     Show which clients run hooks, whether this project allows them, and what they delivered.
 serve | daemon:serve | [OPTIONS] | Run the MCP server on standard input and output.
-hook | memories:hook | EVENT --client NAME | Answer a hook of a coding agent.
+hook | exchange:hook | EVENT --client NAME | Answer a hook of a coding agent.
 dev schema | setup:schema | [OPTIONS] [NAME]
     Print the JSON Schema of the global config, a pointer, a memory, or the input or output of a tool.
 dev completion | setup:completion | [OPTIONS] SHELL | Print the shell completion script for bash, zsh or fish.

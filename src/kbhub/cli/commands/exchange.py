@@ -1,14 +1,25 @@
-"""Memories of two machines: memories sync."""
+"""What memories are exchanged with: other machines, the inbox of proposals, the hooks of agents."""
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from kbhub.cli.options import AllowSecret, Reply, command, problem_lines
+from kbhub.errors import UsageError
+from kbhub.hooks.delivery import hooks_state
+from kbhub.hooks.events import EventName, HookClient
+from kbhub.hooks.inbox import Inbox, settle, waiting
+from kbhub.hooks.sessions import HooksState
 from kbhub.hub import Hub
 from kbhub.memory.exchange import Exchanged, SideChanges, exchange
+from kbhub.render.setup import inbox_report, settled_report, state_report
+from kbhub.server.daemon.launch import run_hook
+from kbhub.setup.clients import Machine
+from kbhub.setup.instructions import hooked_clients
 from kbhub.values import counted
 
 
@@ -50,3 +61,73 @@ def _text(done: Exchanged) -> str:
 def _changes(one: SideChanges) -> str:
     parts = ((one.added, "new"), (one.changed, "changed"), (one.deleted, "deleted"))
     return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "no change"
+
+
+def hook(
+    event: Annotated[EventName, Parameter(metavar="EVENT")],
+    /,
+    *,
+    client: Annotated[HookClient, Parameter(metavar="NAME")],
+) -> int:
+    """Answer a hook of a coding agent.
+
+    Clients run this; for a summary, run `kbhub admin hooks`. Reads the client's JSON from standard input, and prints
+    what the client adds to the model's context, or nothing. Any failure is silent and the exit code is always 0, so a
+    hook never gets in the way.
+
+    Example: kbhub hook prompt --client claude-code < event.json
+
+    Args:
+        event: The event: session-start, subagent-start, prompt, tool, compact or session-end.
+        client: The client that runs the hook.
+    """
+    if sys.stdin.isatty():
+        raise UsageError(
+            "This command is for clients, which send JSON on standard input. Run `kbhub admin hooks` to see what hooks "
+            "do here."
+        )
+    return run_hook(event, client, os.environ)
+
+
+@command(state_report)
+def hooks(hub: Hub) -> HooksState:
+    """Show which clients run hooks, whether this project allows them, and what they delivered.
+
+    Register hooks with `kbhub setup --hooks`. Of plugins, only that of Claude Code is seen, enabled for all projects or
+    this one; other clients list their own.
+
+    Example: kbhub admin hooks
+    """
+    machine = Machine(hub.options.home, hub.options.env)
+    return hooks_state(hub, hooked_clients(machine, hub.discovery().workspace.root))
+
+
+@command()
+def inbox(
+    hub: Hub,
+    *ids: str,
+    accept: Annotated[bool, Parameter(negative="")] = False,
+    dismiss: Annotated[bool, Parameter(negative="")] = False,
+) -> Reply:
+    """List the memories proposed at the end of sessions, and accept or dismiss them.
+
+    Proposals are sentences of yours: what you corrected, decided or asked to remember. No search finds them until you
+    accept them.
+
+    Example: kbhub memories inbox --accept 4f1c2a
+
+    Args:
+        ids: Ids of proposals, or `all`.
+        accept: Remember these proposals.
+        dismiss: Drop these proposals.
+    """
+    if accept and dismiss:
+        raise UsageError("--accept cannot be used with --dismiss.")
+    if not accept and not dismiss:
+        if ids:
+            raise UsageError("Say what to do with these proposals: --accept or --dismiss.")
+        found = Inbox(proposals=waiting(hub))
+        empty = () if found.proposals else ("The inbox is empty: no proposals are waiting for you.",)
+        return Reply(found, inbox_report(found), notes=empty)
+    done = settle(hub, ids, accept=accept)
+    return Reply(done, settled_report(done))

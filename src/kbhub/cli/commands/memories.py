@@ -1,9 +1,7 @@
-"""What agents and you remember, and what reaches agents unasked: remember, memories, recall, forget, hook, hooks."""
+"""What agents and you remember: remember, memories, recall, forget."""
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -24,10 +22,6 @@ from kbhub.cli.options import (
     standard_input,
 )
 from kbhub.errors import UsageError
-from kbhub.hooks.delivery import hooks_state
-from kbhub.hooks.events import EventName, HookClient
-from kbhub.hooks.inbox import Inbox, settle, waiting
-from kbhub.hooks.sessions import HooksState
 from kbhub.hub import Hub
 from kbhub.memory.changes import forget as forget_memories
 from kbhub.memory.changes import remember as remember_text
@@ -41,12 +35,8 @@ from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.memory.transfer import move as move_memories
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report, transfer_report, trashed_report
-from kbhub.render.setup import inbox_report, settled_report, state_report
 from kbhub.render.terminal import json_escaped
 from kbhub.render.terminal import text as text_of
-from kbhub.server.daemon.launch import run_hook
-from kbhub.setup.clients import Machine
-from kbhub.setup.instructions import hooked_clients
 from kbhub.workspace.files import expand
 
 MOST_LISTED = 1000
@@ -308,81 +298,11 @@ def restore(hub: Hub, name: Annotated[str | None, Parameter(metavar="ID")] = Non
     return Reply(memory, f"Restored {memory.ref}: {memory.title}")
 
 
-def hook(
-    event: Annotated[EventName, Parameter(metavar="EVENT")],
-    /,
-    *,
-    client: Annotated[HookClient, Parameter(metavar="NAME")],
-) -> int:
-    """Answer a hook of a coding agent.
-
-    Clients run this; for a summary, run `kbhub admin hooks`. Reads the client's JSON from standard input, and prints
-    what the client adds to the model's context, or nothing. Any failure is silent and the exit code is always 0, so a
-    hook never gets in the way.
-
-    Example: kbhub hook prompt --client claude-code < event.json
-
-    Args:
-        event: The event: session-start, subagent-start, prompt, tool, compact or session-end.
-        client: The client that runs the hook.
-    """
-    if sys.stdin.isatty():
-        raise UsageError(
-            "This command is for clients, which send JSON on standard input. Run `kbhub admin hooks` to see what hooks "
-            "do here."
-        )
-    return run_hook(event, client, os.environ)
-
-
-@command(state_report)
-def hooks(hub: Hub) -> HooksState:
-    """Show which clients run hooks, whether this project allows them, and what they delivered.
-
-    Register hooks with `kbhub setup --hooks`. Of plugins, only that of Claude Code is seen, enabled for all projects or
-    this one; other clients list their own.
-
-    Example: kbhub admin hooks
-    """
-    machine = Machine(hub.options.home, hub.options.env)
-    return hooks_state(hub, hooked_clients(machine, hub.discovery().workspace.root))
-
-
-@command()
-def inbox(
-    hub: Hub,
-    *ids: str,
-    accept: Annotated[bool, Parameter(negative="")] = False,
-    dismiss: Annotated[bool, Parameter(negative="")] = False,
-) -> Reply:
-    """List the memories proposed at the end of sessions, and accept or dismiss them.
-
-    Proposals are sentences of yours: what you corrected, decided or asked to remember. No search finds them until you
-    accept them.
-
-    Example: kbhub memories inbox --accept 4f1c2a
-
-    Args:
-        ids: Ids of proposals, or `all`.
-        accept: Remember these proposals.
-        dismiss: Drop these proposals.
-    """
-    if accept and dismiss:
-        raise UsageError("--accept cannot be used with --dismiss.")
-    if not accept and not dismiss:
-        if ids:
-            raise UsageError("Say what to do with these proposals: --accept or --dismiss.")
-        found = Inbox(proposals=waiting(hub))
-        empty = () if found.proposals else ("The inbox is empty: no proposals are waiting for you.",)
-        return Reply(found, inbox_report(found), notes=empty)
-    done = settle(hub, ids, accept=accept)
-    return Reply(done, settled_report(done))
-
-
 memories_app.default(memories)
 memories_app.command(memories, name="list", usage="kbhub memories list [OPTIONS] [QUERY…]")
 memories_app.command(export, name="export", usage="kbhub memories export [OPTIONS]")
 memories_app.command(import_, name="import", usage="kbhub memories import [OPTIONS] PATH | -")
 memories_app.command(move, name="move", usage="kbhub memories move [OPTIONS] OLD")
-memories_app.command(inbox, name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
+memories_app.command("kbhub.cli.commands.exchange:inbox", name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
 memories_app.command(restore, name="restore", usage="kbhub memories restore [OPTIONS] [ID]")
 memories_app.command("kbhub.cli.commands.exchange:sync", name="sync", usage="kbhub memories sync [OPTIONS]")
