@@ -4,6 +4,8 @@
 const GROUPS = 8;
 const ROUNDS = 50; // of the layout; after them it hardly moves
 const CELLS = 16; // of the layout's grid, along a side
+const LONG = 32; // characters of a label; all of them are shown to who points at it
+const HEIGHT = 18; // pixels of a label
 const MANY_EDGES = 2000; // more are left out while the picture moves, so that it moves without a graphics card, too
 
 async function draw(place) {
@@ -75,19 +77,24 @@ async function draw(place) {
   note.textContent = "Drag to move, scroll to zoom, click to open.";
 }
 
-// Writes labels where there is room, those of the largest nodes first.
+// Writes labels where there is room, those of the largest nodes first, and rather beside a node than across another.
 function write(labels, place, ground) {
-  const taken = [];
+  const taken = [], apart = (one, other) => Math.abs(one.y - other.y) > HEIGHT || one.x > other.x + other.width || other.x > one.x + one.width;
+  const nodes = labels.map(([, { x, y, size }]) => ({ x: x - size, y, width: 2 * size }));
   labels.sort(([, one], [, other]) => other.size - one.size);
-  for (const [context, node, { labelSize: height, labelWeight, labelFont, labelColor }] of labels) {
-    context.font = `${labelWeight} ${height}px ${labelFont}`;
-    const width = context.measureText(node.label).width, beside = node.size + 4, y = node.y + height / 3;
-    const x = node.x + beside + width > place.clientWidth ? node.x - beside - width : node.x + beside;
-    if (taken.some((other) => Math.abs(other.y - y) < height + 4 && x < other.x + other.width && other.x < x + width)) continue;
-    taken.push({ x, y, width });
+  for (const [context, node, { labelSize, labelWeight, labelFont, labelColor }] of labels) {
+    context.font = `${labelWeight} ${labelSize}px ${labelFont}`;
+    const text = node.label.length > LONG ? `${node.label.slice(0, LONG)}…` : node.label;
+    const width = context.measureText(text).width, beside = node.size + 4, { y } = node;
+    const free = [node.x + beside, node.x - beside - width]
+      .map((x) => ({ x, y, width }))
+      .filter((spot) => spot.x > 0 && spot.x + width < place.clientWidth && taken.every((other) => apart(spot, other)));
+    const spot = free.find((one) => nodes.every((other) => apart(one, other))) ?? free[0];
+    if (!spot) continue;
+    taken.push(spot);
     Object.assign(context, { strokeStyle: ground, lineWidth: 4, lineJoin: "round", fillStyle: labelColor.color });
-    context.strokeText(node.label, x, y);
-    context.fillText(node.label, x, y);
+    context.strokeText(text, spot.x, y + labelSize / 3);
+    context.fillText(text, spot.x, y + labelSize / 3);
   }
 }
 
