@@ -23,7 +23,7 @@ import links
 from kbhub import __version__
 from kbhub.setup.clients import SERVER, Machine, client_named
 from kbhub.setup.instructions import SKILLS, SUBAGENT, hooks_tasks
-from kbhub.setup.plan import RELOCATABLE, carry_out
+from kbhub.setup.plan import MODE, carry_out
 
 if TYPE_CHECKING:
     from kbhub.setup.clients import ClientName
@@ -89,7 +89,8 @@ install kbhub` or `pipx install kbhub` and to restart the client. Otherwise, run
 }
 """Command → description, hint for its arguments, text; `{arguments}` stands for what the user types after it."""
 
-LAUNCH = {"command": RELOCATABLE[0], "args": list(RELOCATABLE[1:])}
+COMMAND = ("kbhub", "serve", MODE)
+LAUNCH = {"command": COMMAND[0], "args": list(COMMAND[1:])}
 """How a plugin starts the server; `docs/explanation/decisions.md` says why not by `uvx`."""
 
 BUNDLED = """\
@@ -138,7 +139,7 @@ def hooks_of(name: ClientName) -> str:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         machine = Machine(home, {"KBHUB_DATA_DIR": str(home / "data")}, "linux")
-        (task,) = hooks_tasks([client_named(name)], machine, RELOCATABLE[:1], remove=False)
+        (task,) = hooks_tasks([client_named(name)], machine, COMMAND[:1], remove=False)
         return carry_out(task).file.read_text("utf-8")
 
 
@@ -269,7 +270,7 @@ def _registry_entry() -> dict[str, Any]:
         "version": __version__,
         "runtimeHint": "uvx",
         "transport": {"type": "stdio"},
-        "packageArguments": [{"type": "positional", "value": word} for word in RELOCATABLE[1:]],
+        "packageArguments": [{"type": "positional", "value": word} for word in COMMAND[1:]],
         "environmentVariables": [
             {
                 "name": "KBHUB_BASES",
