@@ -48,3 +48,11 @@ def test_remembering_loads_neither_the_tokenizer_nor_what_hooks_need(environment
     names, out = loaded(environment, ["remember Releases need the VPN."], others)
     assert names == [[]]
     assert "Remembered" in out
+
+
+def test_reading_loads_neither_rich_nor_what_answers_and_setup_need(environment):
+    environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
+    others = "name in ('rich', 'numpy', 'tomlkit') or name.startswith(('kbhub.answers.', 'kbhub.setup.'))"
+    names, out = loaded(environment, ["read crates.md"], others)
+    assert names == [[]]
+    assert "A crate holds bottles." in out

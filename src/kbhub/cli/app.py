@@ -143,7 +143,7 @@ def _panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str
 _TABLE = """\
 search | search:search | [OPTIONS] QUERY… | Search all active bases.
 ask | basics:ask | [OPTIONS] QUESTION… | Answer a question from the documents, with citations.
-read | basics:read | [OPTIONS] REF… | Print documents, or parts of them, as they are on disk.
+read | lists:read | [OPTIONS] REF… | Print documents, or parts of them, as they are on disk.
 related | lists:related | [OPTIONS] REF | Show documents related to one, by links, tags or meaning.
 ls | lists:ls | [OPTIONS] [BASE[/PATH]] | List documents, or tags and the documents that have them.
 remember | memories:remember | [OPTIONS] TEXT… | - | Remember something, or change or confirm a memory.

@@ -1,11 +1,11 @@
-"""Everyday commands: read, ask, status, init, trust."""
+"""Everyday commands: ask, status, init, trust."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +19,11 @@ from pydantic import Field
 from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
 from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS, Answer
-from kbhub.cli.commands.search import cut_reading, hides_title, numbered, readings_listing
-from kbhub.cli.console import confirmed, terminal_width, wants_colour
+from kbhub.cli.console import confirmed
 from kbhub.cli.options import (
     Common,
     Exact,
     Formats,
-    Lines,
     Reply,
     bring_in_step,
     command,
@@ -36,18 +34,15 @@ from kbhub.cli.options import (
 from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.delivery import hooks_state
-from kbhub.hooks.sessions import let_speak, mark_read
+from kbhub.hooks.sessions import let_speak
 from kbhub.hub import Hub
 from kbhub.index.catalogue import tag_counts
 from kbhub.index.query.parser import STOP_WORDS, parse_query
-from kbhub.memory.catalog import all_known, count_read
+from kbhub.memory.catalog import all_known
 from kbhub.reading.lists import status as status_of
-from kbhub.reading.read import ReadOptions, by_index
-from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import BaseStatus, DaemonStatus, MemorySummary, Status, TagUse
-from kbhub.render import pages
 from kbhub.render.bases import init_report, status_report, trust_report
-from kbhub.render.search import answer_markdown, answer_notes, answer_report, read_text
+from kbhub.render.search import answer_markdown, answer_notes, answer_report
 from kbhub.render.setup import summary_line
 from kbhub.render.terminal import neutralised
 from kbhub.search.memory_boost import FADING_DAYS
@@ -60,15 +55,12 @@ from kbhub.sync.base_suggestions import Suggestion, choices, outside
 from kbhub.sync.comparison import behind_of, compare
 from kbhub.types import Base
 from kbhub.usage.gaps import summary
-from kbhub.usage.log import USER, flush, note_read
+from kbhub.usage.log import USER, flush
 from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, Grant, TrustStore, find_pointer, identity, trust_pointer
 
 LINES_QUESTION = "Add lines to AGENTS.md that make agents and their subagents search here first?"
-
-EVERYTHING_READ = sys.maxsize
-"""Characters that `read` prints: a shell has no window of tokens to fit."""
 
 
 class TrustResult(Model):
@@ -76,71 +68,6 @@ class TrustResult(Model):
 
     grants: tuple[Grant, ...] = Field((), description=("What pointers may reach: just recorded, or all with `--list`."))
     revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was revoked.")
-
-
-@command(options=Formats)
-def read(
-    hub: Hub,
-    *refs: str,
-    lines: Lines = Lines(),  # noqa: B008 - frozen
-) -> Reply:
-    """Print documents, or parts of them, as they are on disk.
-
-    A ref is a path in the project base, ID@PATH or ID/PATH in another, the end of a path if no other document has it, a
-    title, a docid (quote it: '#a1b2c3'), or a path relative to the working directory. Append :LINE, :FROM-TO,
-    :FROM:COUNT or '#Heading' for a part. Name several with commas, 'runbooks/*.md' or '{a,b}.md' (quote patterns).
-
-    Example: kbhub read runbooks/rollback.md:10-30
-
-    Args:
-        refs: The documents to print.
-        lines: Which lines.
-
-    Returns:
-        The exit code: 1 if a ref matches no document.
-    """
-    if not refs:
-        raise UsageError("Nothing to read. Usage: kbhub read PATH, or, with a docid in quotes: kbhub read '#a1b2c3'")
-    wanted, whole = [decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ)
-    result = read_refs(hub, wanted, whole)
-    if by_index(wanted, result):
-        bring_in_step(hub)
-        result = read_refs(hub, wanted, whole)
-    count_read(hub, result)
-    refs_read = [reading.ref for reading in result.readings]
-    note_read(hub, refs_read)
-    mark_read(hub, refs_read)
-    readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)
-    if lines.numbers:
-        readings = tuple(
-            reading.model_copy(update={"text": numbered(reading.text, reading.start_line)}) for reading in readings
-        )
-    headers = len(refs) > 1 or len(readings) > 1 or any(map(hides_title, readings))
-    flush()
-    notes = [f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted]
-    notes += [unread.message for unread in result.unread]
-
-    def text() -> str:
-        if sys.stdout.isatty():
-            return read_text(readings, headers=headers, verbatim=False, draw=_drawing(numbered=lines.numbers))
-        return Exact(read_text(readings, headers=headers, verbatim=True))
-
-    return Reply(
-        result.model_copy(update={"readings": readings}),
-        text,
-        rows=lambda: readings_listing(readings),
-        notes=[*notes, *without_bases(hub)],
-        code=1 if result.unread else 0,
-    )
-
-
-def _drawing(*, numbered: bool) -> Callable[[str], str]:
-    """Return a layout for a document: that of a terminal, unless its lines are numbered."""
-    width = None if numbered else terminal_width()
-    if width is None:
-        return neutralised
-    colour = wants_colour(sys.stdout, os.environ)
-    return lambda text: f"{pages.drawn(text, width, colour=colour)}\n"
 
 
 @command(options=Formats, colour=True)

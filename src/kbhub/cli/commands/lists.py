@@ -1,25 +1,40 @@
-"""What there is: ls, related."""
+"""What there is: ls, related, read."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.options import Formats, Reply, bring_in_step, command, without_bases
+from kbhub.cli.commands.search import cut_reading, hides_title, numbered, readings_listing
+from kbhub.cli.console import terminal_width, wants_colour
+from kbhub.cli.options import Exact, Formats, Lines, Reply, bring_in_step, command, decoded, drawn, without_bases
 from kbhub.errors import UsageError
+from kbhub.hooks.sessions import mark_read
 from kbhub.hub import Hub
+from kbhub.memory.catalog import count_read
 from kbhub.reading import neighbours
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
+from kbhub.reading.read import ReadOptions, by_index
+from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS
 from kbhub.render.bases import documents_report
 from kbhub.render.documents import related_report, tags_report
+from kbhub.render.search import read_text
+from kbhub.render.terminal import neutralised
+from kbhub.usage.log import flush, note_read
 
 Hops = Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_HOPS))]
 Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1))]
 Kinds = tuple[Literal["link", "backlink", "related", "tag", "near"], ...]
+
+EVERYTHING_READ = sys.maxsize
+"""Characters that `read` prints: a shell has no window of tokens to fit."""
 
 
 @command(options=Formats)
@@ -116,3 +131,68 @@ def related(
     bring_in_step(hub)
     result = neighbours.related(hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit or RELATED_LIMIT)
     return Reply(result, code=1 if result.skipped else 0)
+
+
+@command(options=Formats)
+def read(
+    hub: Hub,
+    *refs: str,
+    lines: Lines = Lines(),  # noqa: B008 - frozen
+) -> Reply:
+    """Print documents, or parts of them, as they are on disk.
+
+    A ref is a path in the project base, ID@PATH or ID/PATH in another, the end of a path if no other document has it, a
+    title, a docid (quote it: '#a1b2c3'), or a path relative to the working directory. Append :LINE, :FROM-TO,
+    :FROM:COUNT or '#Heading' for a part. Name several with commas, 'runbooks/*.md' or '{a,b}.md' (quote patterns).
+
+    Example: kbhub read runbooks/rollback.md:10-30
+
+    Args:
+        refs: The documents to print.
+        lines: Which lines.
+
+    Returns:
+        The exit code: 1 if a ref matches no document.
+    """
+    if not refs:
+        raise UsageError("Nothing to read. Usage: kbhub read PATH, or, with a docid in quotes: kbhub read '#a1b2c3'")
+    wanted, whole = [decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ)
+    result = read_refs(hub, wanted, whole)
+    if by_index(wanted, result):
+        bring_in_step(hub)
+        result = read_refs(hub, wanted, whole)
+    count_read(hub, result)
+    refs_read = [reading.ref for reading in result.readings]
+    note_read(hub, refs_read)
+    mark_read(hub, refs_read)
+    readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)
+    if lines.numbers:
+        readings = tuple(
+            reading.model_copy(update={"text": numbered(reading.text, reading.start_line)}) for reading in readings
+        )
+    headers = len(refs) > 1 or len(readings) > 1 or any(map(hides_title, readings))
+    flush()
+    notes = [f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted]
+    notes += [unread.message for unread in result.unread]
+
+    def text() -> str:
+        if sys.stdout.isatty():
+            return read_text(readings, headers=headers, verbatim=False, draw=_drawing(numbered=lines.numbers))
+        return Exact(read_text(readings, headers=headers, verbatim=True))
+
+    return Reply(
+        result.model_copy(update={"readings": readings}),
+        text,
+        rows=lambda: readings_listing(readings),
+        notes=[*notes, *without_bases(hub)],
+        code=1 if result.unread else 0,
+    )
+
+
+def _drawing(*, numbered: bool) -> Callable[[str], str]:
+    """Return a layout for a document: that of a terminal, unless its lines are numbered."""
+    width = None if numbered else terminal_width()
+    if width is None:
+        return neutralised
+    colour = wants_colour(sys.stdout, os.environ)
+    return lambda text: f"{drawn(text, width=width, colour=colour)}\n"
