@@ -86,6 +86,11 @@ def test_nothing_dangerous_is_left():
             assert tag != "img" or "evil.example" not in str(attributes), "opening a document tells nobody"
 
 
+def test_tasks_have_boxes():
+    shown = html("- [x] Done\n- [ ] *Open*\n- [x](y.md) link\n\n[x] none\n\n```\n- [ ] code\n```\n")
+    assert [shown.count(text) for text in ("☑ Done", "☐ <em>Open", "☑", "☐", "[x] none", "- [ ] code")] == [1] * 6
+
+
 @pytest.mark.parametrize(
     "text",
     [

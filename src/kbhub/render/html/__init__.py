@@ -210,6 +210,8 @@ _CITATION = re.compile(r"\[(\d{1,3}(?:, ?\d{1,3})*)\](?!\()")
 _HTML_TAG = re.compile(r"(<(?:\"[^\"]*\"|[^\">])*>)")
 _SLUG = re.compile(r"[^\w\- ]")
 
+_BOXES = {"[ ] ": "☐", "[x] ": "☑"}
+
 _BLOCKS = frozenset(
     ("paragraph_open", "heading_open", "fence", "code_block", "tr_open", "blockquote_open", "html_block", "hr")
 )
@@ -288,6 +290,7 @@ def document_html(
     tokens = _parser().parse(renderable(neutralised(text), tabs=True), environment)
     _number(tokens, part.start, found)
     _show_unknown_tags(tokens)
+    _show_tasks(tokens)
     html = _parser().renderer.render(_tabbed(tokens), _parser().options, environment)
     return _marked_html(_clean(html, addresses, environment["issued"]), terms)
 
@@ -393,6 +396,14 @@ def _show_unknown_tags(tokens: Sequence[Token]) -> None:
         if token.type in ("html_block", "html_inline"):
             token.content = _TAG.sub(shown, token.content)
         _show_unknown_tags(token.children or ())
+
+
+def _show_tasks(tokens: Sequence[Token]) -> None:
+    """Show `[ ]` and `[x]` in front of list items as boxes."""
+    for item, token in zip(tokens, tokens[2:], strict=False):
+        box = _BOXES.get(token.content[:4].lower()) if item.type == "list_item_open" else None
+        if box and token.children:
+            token.children[0].content = box + token.children[0].content[3:]
 
 
 def _is_tab(tokens: Sequence[Token], at: int) -> bool:
