@@ -365,11 +365,11 @@ def look_again(places: dict, closed: str) -> dict:
     hub.sync()
     (base,) = hub.select(["project"])
     before = hub.index(base).path.stat().st_mtime_ns
-    looks = [len(compare(base, hub.index(base).path, LIMITS)) for _ in range(4)]
+    looks = [len(compare(base, hub.index(base), LIMITS)) for _ in range(4)]
     hub.freshen(max_age=0)
     written = hub.index(base).path.stat().st_mtime_ns != before
     Path(closed).chmod(0o600)
-    opened = len(compare(base, hub.index(base).path, LIMITS))
+    opened = len(compare(base, hub.index(base), LIMITS))
     hub.freshen(max_age=0)
     problems = [problem.message for one in hub.status().bases for problem in one.problems]
     refs = [hit.ref for hit in hub.search(Query(text="platypus", mode="keyword")).hits]

@@ -27,7 +27,7 @@ def problems(hub):
 
 def differences(hub, base="project"):
     (chosen,) = hub.select([base])
-    return len(compare(chosen, hub.index(chosen).path, Limits(5 << 20, 100_000)))
+    return len(compare(chosen, hub.index(chosen), Limits(5 << 20, 100_000)))
 
 
 NAMES = [

@@ -176,7 +176,7 @@ def test_one_file_of_a_base_is_looked_at_alone(twice):
 
     assert paths == difference.paths
     assert (report.added, report.changed, report.removed, report.unchanged) == (1, 1, 1, 2)
-    assert ["1.md"] == [one.path for one in compare(twice.base, twice.told.path, LIMITS).suspects if one.size == 11]
+    assert ["1.md"] == [one.path for one in compare(twice.base, twice.told, LIMITS).suspects if one.size == 11]
 
 
 def test_problems_of_other_files_stay(twice):

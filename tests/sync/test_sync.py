@@ -102,7 +102,7 @@ def test_only_what_is_new_or_changed_is_read(folder):
     report = folder.sync()
     assert (counts(report), report.vectors_made) == ((0, 0, 0, 5), 0)
     assert before == folder.content()
-    assert len(compare(folder.base, folder.index_path, LIMITS)) == 0
+    assert len(compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)) == 0
 
     folder.write("new.md", "# New\n\nfresh words\n")
     folder.write("1.md", "# Note 1\n\nentirely different now\n", age_hours=0.5)
@@ -222,7 +222,7 @@ def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch):
     (folder.base.path / "4.md").unlink()
     for at_once in (1, 2, 5, 500):
         monkeypatch.setattr(kbhub.index.catalogue, "AT_ONCE", at_once)
-        found = compare(folder.base, folder.index_path, LIMITS)
+        found = compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)
         assert [one.path for one in found.suspects] == ["0.5.md", "3.md", "a.md"]
         assert found.gone == ("1.md", "4.md")
 
@@ -259,11 +259,11 @@ def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypat
     folder.index_path.write_bytes(data)
     folder.write("new.md", "so that the index is read")
 
-    assert compare(folder.base, folder.index_path, LIMITS).new_index
+    assert compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS).new_index
 
 
 def test_a_file_that_vanishes_between_listing_and_reading_stops_nothing(folder):
-    difference = compare(folder.base, folder.index_path, LIMITS)
+    difference = compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)
     (folder.base.path / "3.md").unlink()
     report = folder.sync(difference=difference)
 
@@ -274,7 +274,7 @@ def test_a_file_that_vanishes_between_listing_and_reading_stops_nothing(folder):
 def test_a_changed_file_that_cannot_be_read_keeps_its_old_row(folder):
     folder.sync()
     folder.write("1.md", "# Note 1\n\nother words\n", age_hours=0.1)
-    difference = compare(folder.base, folder.index_path, LIMITS)
+    difference = compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)
     (folder.base.path / "1.md").unlink()
     (folder.base.path / "1.md").mkdir()
     report = folder.sync(difference=difference)
@@ -314,7 +314,7 @@ def test_what_lies_below_an_unlisted_folder_is_not_gone(folder):
     folder.sync()
     removed = []
     for unlisted in (("sub",), ()):
-        difference = compare(folder.base, folder.index_path, LIMITS)
+        difference = compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)
         seen = listing_of({path: file for path, file in difference.scan.files.items() if path != "sub/deep.md"})
         scan = replace(difference.scan, listings=(seen,), unlisted=unlisted)
         removed.append(folder.sync(difference=replace(difference, scan=scan), full=True).removed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from kbhub.errors import IndexUnavailable, WriteRefused
 from kbhub.hub import Hub
 from kbhub.index.catalogue import differing
 from kbhub.index.engine import Index
-from kbhub.index.sqlite import SqliteIndex, noted_damage
+from kbhub.index.sqlite import noted_damage
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.types import Base, FileEntry, Problem
 from kbhub.values import Value, struct
@@ -150,29 +150,23 @@ class Difference:
         return None if differs else f"{self.generation} {self.digest}"
 
 
-def compare(
-    base: Base, path: Path, limits: Limits, in_step: str | None = None, known: Index | None = None
-) -> Difference:
+def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None) -> Difference:
     """Find what `sync_base` would have to do; only stats files.
 
-    If nothing changed since the state `in_step`, only the generation of the index is read, from `known`. Raises
-    `BaseUnavailable` if the base's folder is gone.
+    If nothing changed since the state `in_step`, or that of the last sync, the documents of the index are not read.
+    Raises `BaseUnavailable` if the base's folder is gone.
     """
     keeping = DeletedTexts(limits.kept, base)
     scan = scan_base(base, keeping, limits)
-    if noted_damage(path) is not None:
+    if noted_damage(index.path) is not None:
         return _from_nothing(scan)
     digest = "" if keeping.rules else digest_of(scan)
-    if in_step and digest and known:
-        with suppress(IndexUnavailable), known.snapshot():
-            if in_step == f"{known.generation()} {digest}":
-                return Difference(scan, (), (), new_index=False, generation=known.generation(), digest=digest)
-    index = SqliteIndex(path, base.id)
     try:
         with index.snapshot():
-            if digest and index.meta(IN_STEP) == f"{index.generation()} {digest}":
-                return Difference(scan, (), (), new_index=False, generation=index.generation(), digest=digest)
-            (differ, young, absent), generation = differing(index, scan.files), index.generation()
+            generation = index.generation()
+            if digest and f"{generation} {digest}" in (in_step, index.meta(IN_STEP)):
+                return Difference(scan, (), (), new_index=False, generation=generation, digest=digest)
+            differ, young, absent = differing(index, scan.files)
             differ += young
             if keeping.rules:
                 differ += filter(keeping.lacks, scan.files.keys() - differ)
@@ -180,8 +174,6 @@ def compare(
             failed = {path for path, _ in index.problems()} if different else set()
     except IndexUnavailable:
         return _from_nothing(scan)
-    finally:
-        index.close()
     # Files that still cannot be read are no work, or every search would retry them.
     again = [entry for entry in different if entry.path in failed]
     unreadable = _unreadable(base, keeping, limits, again) if again else ()

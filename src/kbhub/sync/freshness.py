@@ -164,7 +164,7 @@ class Freshness:
             began, started = time.perf_counter(), time.thread_time()
             self.comparing[index.path] = began
             try:
-                difference = comparison.compare(base, index.path, limits, last.in_step if last else None, index)
+                difference = comparison.compare(base, index, limits, last.in_step if last else None)
             finally:
                 self.comparing.pop(index.path, None)
             cost, scan = time.thread_time() - started, difference.scan

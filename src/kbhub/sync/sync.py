@@ -18,7 +18,7 @@ from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.protocols import Writer
 from kbhub.index.references import chunk_key, embedded_text
-from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
+from kbhub.index.sqlite import IndexWriter, SqliteIndex, noted_damage, remedy, set_aside
 from kbhub.models.embedding import Embedder
 from kbhub.sync import indexer
 from kbhub.sync.comparison import (
@@ -86,7 +86,8 @@ def sync_base(
     """
     started = time.monotonic()
     if difference is None:
-        difference = compare(base, path, limits)
+        with closing(SqliteIndex(path, base.id)) as index:
+            difference = compare(base, index, limits)
     try:
         private_directory(path.parent)
         with only_writer(path), DocumentReader(base, DeletedTexts(limits.kept, base), limits) as files:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kbhub.errors import EmbedderError, QueryLogUnavailable, UsageError
+from kbhub.errors import QueryLogUnavailable, UsageError
 from kbhub.hub import Hub
 from kbhub.index.side_files import ONCE_SECONDS, LoggedGap, QueryLog
-from kbhub.models.embedding import PACKAGED_SHA256, Embedder, packaged_embedder
+from kbhub.models.embedding import packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.memory_boost import timestamp
 from kbhub.search.search import search
@@ -232,7 +232,7 @@ def _maintained(hub: Hub, queries: QueryLog, deadline: float) -> Maintained:
     # numpy takes 0.1 s to load, and logging queries does not need it.
     from kbhub.usage.clusters import SIMILARITY, clusters  # noqa: PLC0415
 
-    embedder = _packaged(hub)
+    embedder = packaged_embedder()
     distinct = queries.distinct(MOST_DISTINCT)
     recurring = clusters(distinct, embedder.embed([query.subject for query in distinct])) if distinct else []
     answered = close_answered(hub, queries, deadline)
@@ -251,7 +251,7 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
     # As in `_maintained`.
     from kbhub.usage.clusters import LEAST, SIMILARITY, clusters  # noqa: PLC0415
 
-    gaps, queries, embedder = list_gaps(hub, every=every), log_of(hub), _packaged(hub)
+    gaps, queries, embedder = list_gaps(hub, every=every), log_of(hub), packaged_embedder()
     distinct = queries.distinct(MOST_DISTINCT) if gaps.logged and queries.exists() else []
     known = KnownGaps(queries, embedder.embed, SIMILARITY)
     recurring = clusters(distinct, embedder.embed([query.subject for query in distinct]), least=1) if distinct else []
@@ -280,12 +280,3 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
         f"verdict `none`. Repeats by a client within {ONCE_SECONDS // 60} minutes count once."
     )
     return gaps.model_copy(update={"unanswered": unanswered, "rule": rule})
-
-
-def _packaged(hub: Hub) -> Embedder:
-    """Return the embedder that `SIMILARITY` was chosen for; the hub's, which may be loaded, if it is the same."""
-    try:
-        embedder = hub.embedder()
-    except EmbedderError:
-        embedder = None
-    return embedder if embedder and embedder.fingerprint == PACKAGED_SHA256 else packaged_embedder()

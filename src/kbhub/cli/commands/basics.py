@@ -366,7 +366,7 @@ def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
         return status
     index = hub.index(status.base)
     try:
-        found = compare(status.base, status.index, hub.limits())
+        found = compare(status.base, index, hub.limits())
         behind = len(behind_of(found, index))
     except (BaseUnavailable, IndexUnavailable):  # one of its problems says so
         return status

@@ -189,7 +189,7 @@ def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
 
 def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
     try:
-        files = behind_of(compare(base, index.path, hub.limits()), index)
+        files = behind_of(compare(base, index, hub.limits()), index)
     except BaseUnavailable as error:
         remedy = "Give kbhub permission to list it, or fix or remove the base."
         return [bad("base", f"{error.reason}.", remedy, base.id, level="error")]
