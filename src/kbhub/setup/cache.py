@@ -14,7 +14,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -253,15 +253,10 @@ def _base_of_texts(folder: Path) -> Path | None:
 
 def _base_of(path: Path) -> Path | None:
     """Return the folder recorded in an index, or None if the index is unreadable or unfinished."""
-    index = SqliteIndex(path, path.stem)
-    try:
-        with index.snapshot():
-            folder = index.meta("base")
-    except IndexUnavailable:
-        return None
-    finally:
-        index.close()
-    return Path(folder) if isinstance(folder, str) and folder else None
+    with suppress(IndexUnavailable), closing(SqliteIndex(path, path.stem)) as index, index.snapshot():
+        folder = index.meta("base")
+        return Path(folder) if isinstance(folder, str) and folder else None
+    return None
 
 
 def _why_unknown(hub: Hub, folder: Path | None, place: Path, place_of: Callable[[Base], Path]) -> str | None:

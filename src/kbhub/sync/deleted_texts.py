@@ -163,9 +163,7 @@ class DeletedTexts:
 
     def add(self, patterns: Iterable[str]) -> None:
         """Keep the texts of files that match more patterns, from now on."""
-        self.added = tuple(dict.fromkeys((*self.added, *patterns)))
-        self._write_about()
-        self.rules = parse_rules((*self.base.keep_deleted, *self.added), "keepDeleted")
+        self._change(tuple(dict.fromkeys((*self.added, *patterns))))
 
     def forget(self, patterns: Iterable[str]) -> list[str]:
         """Remove added patterns and delete the kept texts of missing files that match; return their paths.
@@ -182,9 +180,7 @@ class DeletedTexts:
                 (self.folder / _name(path)).unlink(missing_ok=True)
                 self._names.discard(_name(path))
                 deleted.append(path)
-        self.added = tuple(pattern for pattern in self.added if pattern not in removed)
-        self._write_about()
-        self.rules = parse_rules((*self.base.keep_deleted, *self.added), "keepDeleted")
+        self._change(tuple(pattern for pattern in self.added if pattern not in removed))
         return sorted(deleted)
 
     @cached_property
@@ -207,6 +203,11 @@ class DeletedTexts:
             match self._header(name):
                 case {"path": str(path), "size": int(size), "mtimeNs": int(mtime)} if _name(path) == name:
                     yield path, size, mtime
+
+    def _change(self, added: tuple[str, ...]) -> None:
+        self.added = added
+        self._write_about()
+        self.rules = parse_rules((*self.base.keep_deleted, *added), "keepDeleted")
 
     def _write_about(self) -> None:
         assert self.folder is not None

@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -338,12 +339,8 @@ def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:
     """Return the most frequent tags of some bases, equally frequent ones in alphabetical order."""
     counted: Counter[str] = Counter()
     for base in bases:
-        index = hub.index(base)
-        try:
-            with index.snapshot():
-                counted.update(tag_counts(index))
-        except IndexUnavailable:  # one of its problems says so
-            continue
+        with suppress(IndexUnavailable), (index := hub.index(base)).snapshot():  # one of its problems says why
+            counted.update(tag_counts(index))
     ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
     return tuple(TagUse(tag=str(tag), documents=count) for tag, count in ordered[:TAGS])
 

@@ -11,7 +11,6 @@ from typing import Literal
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.engine import Index
-from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
 from kbhub.sync.base_suggestions import is_empty, outside
 from kbhub.sync.comparison import behind_of, compare, is_being_indexed
@@ -143,21 +142,18 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
     if base.engine:
         findings: list[Finding] = hub.engine(base.engine).findings(hub, base)
         return findings
-    index = SqliteIndex(hub.index(base).path, base.id)
-    try:
-        lock = _lock(base, index.path)
-        if lock or not os.path.lexists(index.path):
-            findings = lock or [_behind(base, "It has no index yet.")]
-        elif is_directory(index.path) and not index.path.is_symlink():
-            findings = [_broken(base, f"{index.path} is a folder")]
-        else:
-            findings = _index_findings(hub, base, index)
-        if findings:
-            return findings
-        with index.snapshot():
-            documents, chunks, vectors = index.counts()
-    finally:
-        index.close()
+    index = hub.index(base)
+    lock = _lock(base, index.path)
+    if lock or not os.path.lexists(index.path):
+        findings = lock or [_behind(base, "It has no index yet.")]
+    elif is_directory(index.path) and not index.path.is_symlink():
+        findings = [_broken(base, f"{index.path} is a folder")]
+    else:
+        findings = _index_findings(hub, base, index)
+    if findings:
+        return findings
+    with index.snapshot():
+        documents, chunks, vectors = index.counts()
     counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
     return [ok("index", f"{counts}; intact, up to date", base.id)]
 
