@@ -124,8 +124,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 263,
-    "lines": 66771,
-    "code lines": 46108,
+    "lines": 66744,
+    "code lines": 46082,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -376,9 +376,32 @@ class Machine:
     env: Mapping[str, str]
     platform: Platform = field(default_factory=this_platform)
 
+    def folders(self) -> dict[str, str]:
+        """Return the value of each path placeholder; the clients' own environment variables take precedence."""
+        env, home = self.env, self.home
+        xdg = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
+        user = {
+            "linux": xdg,
+            "darwin": f"{home}/Library/Application Support",
+            "win32": env.get("APPDATA") or f"{home}/AppData/Roaming",
+        }[self.platform]
+        claude = env.get("CLAUDE_CONFIG_DIR")
+        return {
+            "home": str(home),
+            "xdg": xdg,
+            "user": user,
+            "claude": claude or f"{home}/.claude",
+            "claude_file": claude or str(home),
+            "codex": env.get("CODEX_HOME") or f"{home}/.codex",
+            "copilot": env.get("COPILOT_HOME") or f"{home}/.copilot",
+            "qwen": env.get("QWEN_HOME") or f"{home}/.qwen",
+            "crush": env.get("CRUSH_GLOBAL_CONFIG") or f"{xdg}/crush",
+            "continue": env.get("CONTINUE_GLOBAL_DIR") or f"{home}/.continue",
+        }
+
     def path(self, template: str) -> Path:
         """Return the path a template from `CLIENTS` stands for."""
-        return Path(template.format_map(folders(self)))
+        return Path(template.format_map(self.folders()))
 
     def file(self, client: Client) -> Path:
         """Return the user's file of a client, which may not exist."""
@@ -397,27 +420,3 @@ class Machine:
             or any(self.path(sign).is_dir() for sign in client.signs)
             or any(self.program(name) for name in client.programs)
         )
-
-
-def folders(machine: Machine) -> dict[str, str]:
-    """Return the value of each path placeholder; the clients' own environment variables take precedence."""
-    env, home = machine.env, machine.home
-    xdg = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    user = {
-        "linux": xdg,
-        "darwin": f"{home}/Library/Application Support",
-        "win32": env.get("APPDATA") or f"{home}/AppData/Roaming",
-    }[machine.platform]
-    claude = env.get("CLAUDE_CONFIG_DIR")
-    return {
-        "home": str(home),
-        "xdg": xdg,
-        "user": user,
-        "claude": claude or f"{home}/.claude",
-        "claude_file": claude or str(home),
-        "codex": env.get("CODEX_HOME") or f"{home}/.codex",
-        "copilot": env.get("COPILOT_HOME") or f"{home}/.copilot",
-        "qwen": env.get("QWEN_HOME") or f"{home}/.qwen",
-        "crush": env.get("CRUSH_GLOBAL_CONFIG") or f"{xdg}/crush",
-        "continue": env.get("CONTINUE_GLOBAL_DIR") or f"{home}/.continue",
-    }

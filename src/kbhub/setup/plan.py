@@ -30,6 +30,9 @@ How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 MODE = "--connect"
 """Has the windows share one process."""
 
+RELOCATABLE = ("kbhub", "serve", MODE)
+"""The command in a project's files, found on PATH, since its location differs between team members."""
+
 _PACKAGE = "kbhub"
 
 

@@ -262,9 +262,7 @@ def _named(places: Mapping[str, int]) -> str:
     """Name the places with the most files, folders first."""
     ordered = sorted(places, key=lambda name: (not name.endswith("/"), -places[name], name))
     names = [name if len(name) <= NAME_CHARACTERS else f"{name[:NAME_CHARACTERS]}…" for name in ordered[:PLACES]]
-    if more := len(ordered) - PLACES:
-        names += ["…"] if more > 0 else []
-    return ", ".join(names)
+    return ", ".join([*names, *(["…"] if len(ordered) > PLACES else [])])
 
 
 def _remedy(hub: Hub, root: Path, target: Path) -> str:
