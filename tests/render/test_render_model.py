@@ -90,13 +90,13 @@ def test_an_excerpt_does_not_begin_with_the_end_of_code():
     )
 
     assert "````\nUse the full path.\n" in text
-    assert "lines 13-" in text
+    assert "shown: 13-" in text
 
 
 def test_an_excerpt_that_is_a_part_says_which():
     text = answer([hit(start_line=3, end_line=40, excerpt_line=20)])
 
-    assert text.endswith("```\n   lines 20-22 shown")
+    assert text.endswith("```\n   shown: 20-22")
     assert answer([hit(start_line=1, end_line=40, whole=True)]).endswith("of before.\n```")
 
 
@@ -113,7 +113,7 @@ def test_no_document_changes_the_structure_or_the_size_of_an_answer(hostile, whe
     numbers = [word for word in shown if re.fullmatch(r"\d+\.", word)]
     assert numbers == [f"{number}." for number in range(1, len(numbers) + 1)]
     assert len(numbers) >= 2
-    assert set(shown) <= {"Hits", "", *numbers, ">", "whole", "lines", "To"}
+    assert set(shown) <= {"Hits", "", *numbers, ">", "whole", "shown", "To"}
     assert not re.search(
         "[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "\n".join(outside_fences(text))
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
 from typing import Any
 
+from kbhub.documents.markdown import unmarked
 from kbhub.documents.safe_text import TITLE_BYTES, bare, cut, fenced, one_line, quoted
 from kbhub.index.query.excerpts import excerpt
 from kbhub.render.report import (
@@ -30,7 +31,7 @@ from kbhub.values import counted
 ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000
 """UTF-8 bytes of an answer, some 2,000 tokens; and of one with `full`, which may be as long as an answer of `read`."""
 
-GLANCE_CHARACTERS = 120
+GLANCE_CHARACTERS = 110
 """Characters shown of a text on the line below a hit."""
 
 LIST_BYTES = 320
@@ -44,6 +45,7 @@ SLACK_BYTES = 16
 
 SEPARATOR = " · "
 
+_FRONT_MATTER = re.compile(r"\A---\n.*?^---\s*", re.DOTALL | re.MULTILINE)
 _BLANK = re.compile(r"\n{3,}")
 
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
@@ -154,10 +156,10 @@ def _quote_lines(quote: Quote) -> list[str]:
     if not quote.fenced:
         text = quote.text
         if quote.terms is not None:
-            lines = [line for line in text.split("\n") if line.strip()]
+            lines = [line for line in (_FRONT_MATTER.sub("", text) or text).split("\n") if line.strip()]
             while len(lines) > 1 and lines[0].startswith("#"):  # the headings are in the title already
                 del lines[0]
-            text, _ = excerpt("\n".join(lines), quote.terms, GLANCE_CHARACTERS)
+            text, _ = excerpt(unmarked("\n".join(lines)), quote.terms, GLANCE_CHARACTERS)
         return ["   > " + re.sub(r"`{3,}|~{3,}", "`", one_line(text, quote.limit))]
     text = cut(quote.text, quote.limit)
     if not quote.lines:
@@ -166,9 +168,9 @@ def _quote_lines(quote: Quote) -> list[str]:
     if len(_FENCE.findall(text)) % 2 and (closing := _CLOSING.match(text)):  # of code that ends before
         first, text = first + closing[0].count("\n"), text[closing.end() :]
     shown, whole = text.count("\n") + 1, end - start + 1
-    text = _BLANK.sub("\n\n", text)
+    text = _BLANK.sub("\n\n", text).rstrip("\n")
     part = shown < whole or "…" in text[:1] + text[-1:]
-    return [fenced(text), *([f"   lines {first}-{first + shown - 1} shown"] if part else [])]
+    return [fenced(text), *([f"   shown: {first}-{first + shown - 1}"] if part else [])]
 
 
 def _argument(value: object) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import REJECTED, TITLE_BYTES, fenced, one_line, outdated_mark
+from kbhub.documents.markdown import unmarked
+from kbhub.documents.safe_text import REJECTED, TITLE_BYTES, cut, fenced, one_line, outdated_mark
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import model, terminal
@@ -45,7 +46,13 @@ NEARLY_AS_GOOD = 0.9
 """Share of the first hit's score from which another is quoted, too, where the first is a certain answer."""
 
 OTHERS = 3
-"""Maximum of uncited sources that are listed."""
+"""Maximum of uncited sources that are listed, and of other hits that are quoted to a model."""
+
+MOST_HITS = 25
+"""Hits on a page for a model, as most are only refs, but a client that takes the result as data gets their excerpts."""
+
+HEADING_BYTES = 60
+"""UTF-8 bytes of the title and the last heading of each other hit for a model."""
 
 WRITERS = {
     "sampling": "your own model",
@@ -128,7 +135,7 @@ def search_report(
 ) -> Report:
     """Return the hits of a search: the first one quoted, or all with `full`; only refs if none covers the query.
 
-    Without `quote_all`, those far behind a certain first are only refs.
+    Without `quote_all`, those far behind a certain first, and all after the fourth, are only refs.
     """
     leading = [note for note in result.notes if note in LEADING_NOTES]
     nearest = _empty_handed(result) and not full
@@ -136,7 +143,7 @@ def search_report(
         hits = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits)
         result = result.model_copy(update={"hits": hits})
     terms, items = terms_of(result.terms), list[Item]()
-    for number, hit in enumerate(result.hits):
+    for number, hit in enumerate(result.hits[:MOST_HITS]):
         limit = model.FULL_ANSWER_BYTES if full else GLANCE_BYTES
         if number == 0:
             limit = model.FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES
@@ -144,7 +151,7 @@ def search_report(
         behind = result.verdict == "strong" and hit.score < NEARLY_AS_GOOD * result.hits[0].score
         quote = (
             None
-            if nearest or (behind and not quote_all)
+            if nearest or ((behind or number > OTHERS) and not quote_all)
             else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
         )
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
@@ -228,7 +235,8 @@ def _heading(result: SearchResult, query: Query, shown: int, cursor: str) -> Tex
 def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     years = (hit.age_days or 0) // STALE_DAYS
     above = heading_path(hit.title, hit.headings)
-    names = " › ".join(name[:TITLE_BYTES] for name in (above if number == 1 else dict.fromkeys((above[0], above[-1]))))
+    short = [cut(name, HEADING_BYTES) for name in dict.fromkeys((above[0], above[-1]))]
+    names = " › ".join([name[:TITLE_BYTES] for name in above] if number == 1 else short)
     also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also if not span.excerpt)
     return Item(
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
@@ -240,7 +248,8 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
             *((f"also lines {also}",) if also and number == 1 else ()),
             *(
                 say(
-                    f"lines {span.start_line}-{span.end_line}: {{}}", Name(" ".join(span.excerpt.split()), GLANCE_BYTES)
+                    f"lines {span.start_line}-{span.end_line}: {{}}",
+                    Name(" ".join(unmarked(span.excerpt).split()), GLANCE_BYTES),
                 )
                 for span in hit.also
                 if span.excerpt
