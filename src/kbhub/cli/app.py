@@ -153,7 +153,7 @@ setup | setup:setup | [OPTIONS] | Register kbhub with the coding agents on this 
 init | basics:init | [OPTIONS] | Choose what kbhub searches here, or create knowledge/.
 base list | bases:list_ | [OPTIONS] | List all your bases, and any others that are active here.
 base add | bases:add | [OPTIONS] PATH|ID=PATH | Add a folder of Markdown files as a base.
-base remove | bases:remove | [OPTIONS] ID | Remove a base from ~/.kbhub.json. Its documents are not touched.
+base remove | bases:remove | [OPTIONS] ID | Remove a base from ~/.kbhub.json. Your documents are not touched.
 base rename | bases:rename | [OPTIONS] OLD NEW | Change the id of a base. Its folder and index stay the same.
 base show | bases:show | [OPTIONS] ID | Show the details of a base.
 base context list | bases:list_contexts | [OPTIONS] [BASE[/PATH]] | List the descriptions of bases and paths.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from kbhub.workspace.config import (
     split_engine_url,
 )
 from kbhub.workspace.discovery import EVERYWHERE
-from kbhub.workspace.files import expand, is_directory, why_no_directory
+from kbhub.workspace.files import PACKAGES, expand, is_directory, why_no_directory
 from kbhub.workspace.jsonc import add_item, alone, edit_file, remove_value, rename_key, set_value
 from kbhub.workspace.settings import BaseEntry, GlobalConfig, nearest
 from kbhub.workspace.validation import adapter
@@ -258,7 +259,10 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
 
 
 def remove_base(hub: Hub, name: str) -> BaseChange:
-    """Remove a base from the global config. Its documents stay, and its index stays until `kbhub admin cleanup`."""
+    """Remove a base from the global config; its index stays until `kbhub admin cleanup`.
+
+    Its documents stay, too, unless they are kbhub's copy of the documentation of a library.
+    """
     path = config_file(hub)
     entry = _entry(hub, name)
 
@@ -274,6 +278,11 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
     note = f"The documents in {folder} are untouched. `kbhub admin cleanup` deletes the index."
     if entry.engine:
         note = f"The base in {shown_url(entry.engine)} is untouched."
+    others = {key: _entry(hub, key) for key in hub.config().settings.bases if key != name}
+    used = (folder_of(key, one, path.parent, hub.options.home, hub.options.env) for key, one in others.items())
+    if folder.parent == hub.data / PACKAGES and folder not in used:
+        shutil.rmtree(folder, ignore_errors=True)
+        note = f"Its copy in {folder} is deleted. `kbhub admin cleanup` deletes the index."
     return BaseChange(id=name, path=folder, engine=entry.engine, config=path, changed=True, notes=(note,))
 
 

@@ -52,6 +52,9 @@ _UNREADABLE = (EOFError, RuntimeError, ValueError, lzma.LZMAError, tarfile.TarEr
 _VERSIONED = re.compile(r"(.+?)(?:[-@_]v?(\d[\w.+-]*?))?(?:\.(?:zip|whl|crate|tgz|tar(?:\.\w+)?|txt|md))?")
 """Name and version in the name of a folder, an archive or a file."""
 
+_TAGS = re.compile(r"([^-]+-[^-]+)(?:-\d[^-]*)?(?:-[^-]+){3}\.whl")
+"""Build and tags in the name of a wheel: packaging.python.org, "Binary distribution format"."""
+
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "requirements.txt", "package-lock.json", "go.mod", "Cargo.lock")
 
 ECOSYSTEMS = {"uv.lock": "python", "poetry.lock": "python", "pdm.lock": "python", "requirements.txt": "python",
@@ -71,7 +74,7 @@ class Package:
     @classmethod
     def parsed(cls, text: str) -> Package:
         """Parse `NAME`, `NAME==VERSION` or `NAME@VERSION`, with `node:` or the like before it, or an absolute path."""
-        if Path(text).is_absolute() and (match := _VERSIONED.fullmatch(Path(text).name)):
+        if Path(text).is_absolute() and (match := _VERSIONED.fullmatch(_TAGS.sub(r"\1", Path(text).name))):
             return cls(match[1], "named", match[2])
         match = _NAME.fullmatch(text)
         if match is None or ".." in text or "//" in text:

@@ -102,7 +102,7 @@ def add(
 
 @command(lambda change: change_report(change, "Removed"))
 def remove(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> BaseChange:
-    """Remove a base from ~/.kbhub.json. Its documents are not touched.
+    """Remove a base from ~/.kbhub.json. Your documents are not touched.
 
     Example: kbhub base remove ops
 
