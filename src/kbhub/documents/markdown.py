@@ -6,7 +6,6 @@ Files that are not Markdown by their name are plain text: one title, no structur
 from __future__ import annotations
 
 import codecs
-import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT, InlineTag, extract_links, inline_tags, joined_tags
+from kbhub.documents.safe_text import unmarked
 from kbhub.types import Document, Heading, Link
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title, is_markdown
@@ -52,13 +52,6 @@ _NO_PARAGRAPH = re.compile(
     r"[ \t]*(?:>|\||[-*+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|#{1,6}(?:[ \t]|$)"
     r"|</?[A-Za-z][\w-]*(?:[\s/>]|$)|<[!?]|\[[^\]]{1,999}\]:)"
 )
-# Code spans keep their content; elsewhere strong emphasis, links, anchors and escapes lose their markup.
-_INLINE = re.compile(
-    r"(?P<ticks>`{1,3})(?P<code>[^`]+)(?P=ticks)(?!`)|\*\*|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
-    r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
-)
-
-
 _ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.:]|[\w-]+=)[^{}]*\}$")
 _COMMENT = re.compile(r"<!--\s*(?:[\w-]+:[\w-]+\s+)?(.*?)\s*-->")
 """A comment, or a short code of a site (`<!-- md:setting name -->`), whose last group is what readers see."""
@@ -353,17 +346,6 @@ def heading_text(text: str) -> str:
     if "<!--" in text:
         text = _COMMENT.sub("", text).strip() or _COMMENT.sub(r"\1", text)
     return " ".join(unmarked(text).split())[:MAX_HEADING_CHARS]
-
-
-def unmarked(text: str) -> str:
-    """Return Markdown of a line without the markup of code, strong emphasis, links and HTML."""
-    return text if text.isalnum() else _INLINE.sub(_unmarked, text)
-
-
-def _unmarked(match: re.Match[str]) -> str:
-    if match["entity"]:
-        return html.unescape(match["entity"])
-    return match["code"] or match["text"] or match["escaped"] or ""
 
 
 def section(document: Document, heading: str) -> tuple[int, int] | None:

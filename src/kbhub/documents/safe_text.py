@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 TITLE_BYTES = 160
@@ -9,6 +10,12 @@ TITLE_BYTES = 160
 
 LONG_FENCE = 40
 """Run of backticks beyond which the fence uses tildes, so that hostile text cannot double the length of the answer."""
+
+# Code spans keep their content; elsewhere strong emphasis, links, anchors and escapes lose their markup.
+_INLINE = re.compile(
+    r"(?P<ticks>`{1,3})(?P<code>[^`]+)(?P=ticks)(?!`)|\*\*|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
+    r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
+)
 
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 # Bidirectional controls, zero-width and tag characters can make a text look like another.
@@ -96,3 +103,14 @@ def without_thinking(text: str) -> str:
             kept.clear()
         thinking, at = not tag[1], tag.end()
     return "".join([*kept, "" if thinking else text[at:]]).strip()
+
+
+def unmarked(text: str) -> str:
+    """Return Markdown of a line without the markup of code, strong emphasis, links and HTML."""
+    return text if text.isalnum() else _INLINE.sub(_unmarked, text)
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    if match["entity"]:
+        return html.unescape(match["entity"])
+    return match["code"] or match["text"] or match["escaped"] or ""

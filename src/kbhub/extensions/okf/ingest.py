@@ -22,8 +22,8 @@ from kbhub.answers.extractive import nearness, plain
 from kbhub.answers.sentences import units
 from kbhub.documents.filters import Filters, too_large
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import decode, unmarked
-from kbhub.documents.safe_text import TITLE_BYTES, one_line
+from kbhub.documents.markdown import decode
+from kbhub.documents.safe_text import TITLE_BYTES, one_line, unmarked
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.documents.sources.source import IsolatedParser, read_source
 from kbhub.documents.walk import open_contained, scan
