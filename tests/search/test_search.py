@@ -174,7 +174,7 @@ def test_the_spelling_of_a_name_does_not_change_the_verdict(shop, query, written
     ("query", "verdict"),
     [
         ("Bartholomew", "weak"), ('"Bartholomew"', "weak"), ("who is Bartholomew", "weak"), ("--lockedge", "strong"),
-        ("Bartholomew zeppelin", "weak"), ("Bartolomew", "weak"), ("--bartholomew", "weak"),
+        ("Bartholomew zeppelin", "none"), ("Bartolomew", "weak"), ("--bartholomew", "weak"),
     ],
 )  # fmt: skip
 def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environment, query, verdict):

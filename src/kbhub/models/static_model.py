@@ -442,7 +442,7 @@ LONGEST_WORD = 100
 """Characters of the longest word that is split; longer ones are unknown (BERT's rule)."""
 
 WORDS_KEPT = 4096
-"""Words whose tokens are cached, as queries repeat words."""
+"""Words whose tokens and vectors are cached, as queries and texts repeat words."""
 
 _WORDS = re.compile(WORD_OR_MARK)
 
@@ -460,6 +460,7 @@ class QueryVectors:
         pieces = folder / PIECES
         self._pieces = pieces.read_bytes() if pieces.is_file() else None
         self._kept: dict[str, tuple[int, ...]] = {}
+        self._kept_directions: dict[str, NDArray[np.float32]] = {}
 
     def embed_all(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return one vector per text, or None if one needs the tokenizer; see `Embedder.embed`."""
@@ -493,9 +494,26 @@ class QueryVectors:
 
     def cohesion(self, texts: Sequence[str]) -> float:
         """Return the length of the mean of some texts' unit vectors, ignoring unknown texts."""
-        known = [tokens for text in texts if (tokens := self._known_tokens(text))]
-        directions = [unit(self._rows(np.array(tokens, np.int64)).sum(0)) for tokens in known]
+        directions = self._directions(texts)
         return float(np.linalg.norm(np.mean(directions, 0))) if directions else 0.0
+
+    def nearest(self, texts: Iterable[str], others: Iterable[str]) -> list[float]:
+        """Return the largest cosine of each text to one of the others, 0 if none is known."""
+        near = np.array(self._directions(others))
+        own = [self._directions([text]) for text in texts]
+        return [float((near @ one[0]).max()) if len(near) and one else 0.0 for one in own]
+
+    def _directions(self, texts: Iterable[str]) -> list[NDArray[np.float32]]:
+        """Return the unit vectors of the texts that are known."""
+        directions = []
+        for text in texts:
+            if (direction := self._kept_directions.get(text)) is None and (tokens := self._known_tokens(text)):
+                if len(self._kept_directions) >= WORDS_KEPT:
+                    self._kept_directions.clear()
+                direction = self._kept_directions[text] = unit(self._rows(np.array(tokens, np.int64)).sum(0))
+            if direction is not None:
+                directions.append(direction)
+        return directions
 
     def _known_tokens(self, text: str) -> list[int]:
         return [token for token in self.plain_tokens(text) or () if token != UNKNOWN_ID]

@@ -39,6 +39,9 @@ UNKNOWN = 1.5
 COMMONEST = 0.3
 """Rarity of the commonest words, so that a query of only those has some weight."""
 
+OTHER, SAME = 0.3, 0.8
+"""Cosines up to which two words mean something else, and from which they mean the same."""
+
 WORDS = 4096
 """Words whose rarity is cached."""
 
@@ -93,6 +96,14 @@ def cohesion(words: Iterable[str]) -> float:
     return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
 
 
+def gap(missing: Sequence[tuple[str, float]], text: str) -> float:
+    """Return how rare a word is missing that no word of a text resembles, of some with their rarity."""
+    model, words = _model(), dict.fromkeys(re.findall(r"\w+", text.lower()))
+    cosines = model.nearest([word.strip(_MARKS) for word, _ in missing], words) if model else [0.0] * len(missing)
+    unlike = [min(1.0, max(0.0, (SAME - cosine) / (SAME - OTHER))) for cosine in cosines]
+    return max([rare * other for (_, rare), other in zip(missing, unlike, strict=True)], default=0.0)
+
+
 def embedded(text: str) -> NDArray[np.float32] | None:
     """Return the vector of a sentence by the packaged model, or None if it is missing."""
     try:
@@ -122,6 +133,7 @@ class QueryTerms:
         self._terms = [(stems[0], rarity(text)) for text, stems in forms.items() if len(stems) == 1]
         self._spellings = [(stems, rarity(text)) for text, stems in forms.items() if len(stems) > 1]
         """Names that are searched as one word and as several (`maxRetries`, `max_retries`): either is all of it."""
+        self._texts = sorted(forms, key=lambda text: len(forms[text]) > 1)
         self._rarity = sum([rare for _, rare in (*self._terms, *self._spellings)]) or 1.0
         self._shares = _shares(self._terms)
         # A title shares pairs of Han or Kana with a question by chance.
@@ -161,6 +173,13 @@ class QueryTerms:
             identifier=named / self._total,
             definition=defined / self._total,
             names=rare_names / self._rarity,
+            missing=tuple(
+                [
+                    (word, rare)
+                    for word, (stems, rare) in zip(self._texts, terms, strict=True)
+                    if not everywhere.issuperset(stems)
+                ]
+            ),
             literal=covered >= WHOLLY * self._rarity and named >= WHOLLY * self._named_weight,
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,

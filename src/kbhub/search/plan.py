@@ -148,6 +148,8 @@ class Evidence:
     """Share of the words of the document's title that are in the query."""
     about: float
     """Share of the terms, by weight, that are in the document's title."""
+    missing: tuple[tuple[str, float], ...]
+    """The terms that coverage lacks, with their rarity."""
     text: str
     """The examined text."""
     name: tuple[str, ...]
