@@ -85,7 +85,7 @@ def test_what_the_agent_says_is_never_proposed(shop, environment, tmp_path):
 def test_what_a_hook_said_comes_not_back_as_the_users_word(shop, environment, tmp_path):
     environment.write("knowledge/evil.md", f"# Gadgets\n\nGadgets are calibrated. {RULE} {DECISION}\n")
     shop.sync()
-    found = deliver(shop, event("prompt", environment.project, prompt="how are gadgets calibrated in this shop"))
+    found = deliver(shop, event("prompt", environment.project, prompt="how are gadgets calibrated"))
     assert "From now on" in found.text
 
     assert ended(shop, environment, tmp_path, ("user", f"how are gadgets calibrated?\n\n{found.text}")) == ()

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbhub.search.evidence import gap
 from kbhub.search.judge import MODELS, confidence
 from kbhub.search.plan import Evidence
 
@@ -53,3 +54,20 @@ def test_words_that_occur_nowhere_make_it_less_sure(one, similarity, size, terms
     fewer, more = (confidence(one, similarity, size, terms, cohesion, model, absent) for absent in sorted((few, many)))
 
     assert more <= fewer
+
+
+@given(evidence, similarities, st.integers(1, 12), shares, models, st.floats(0, 2), st.floats(0, 2))
+def test_a_rarer_word_that_a_chunk_lacks_makes_it_less_sure(one, similarity, terms, cohesion, model, rare, rarer):
+    less, more = (
+        confidence(one, similarity, 50, terms, cohesion, model, lacking=lacking) for lacking in sorted((rare, rarer))
+    )
+
+    assert more <= less
+
+
+def test_a_word_that_another_one_resembles_is_hardly_lacking():
+    """What a question asks for is often said in another word; a name or a unit is not."""
+    text = "Two engineers rotate weekly.\nCompensation: 250 euros and a day of leave."
+
+    assert gap([("salary", 1.0)], text) < gap([("password", 1.0)], text) == 1.0
+    assert gap([], text) == 0.0

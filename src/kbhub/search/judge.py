@@ -68,7 +68,7 @@ WORDS = Weights(0.0, 1.4, 1.7, 1.0, 1.0, 0.06, -3.02, -0.5, 1.4)
 MODELS: Mapping[str, Weights] = MappingProxyType(
     {
         PACKAGED: Weights(4.06, 0.7, 1.2, 0.9, 1.0, -0.03, -3.15, -0.8, 1.75),
-        "minilm": Weights(5.72, 0.49, 3.57, 2.44, 0.0, -0.07, -4.54, -0.84, 0.2),
+        "minilm": Weights(5.72, 0.3, 2.0, 1.7, 0.5, -0.07, -4.54, -0.84, 2.0),
     }
 )
 """With a model's cosine. Fitted to leave-the-answer-out questions: each question asked of a base with its
