@@ -170,7 +170,7 @@ def test_nothing_matched_says_why_and_what_to_do():
         "No document contains: zxqv.\n"
         "Not searched: notes. Its folder is gone.\n"
         "`status` lists the bases and what is indexed.\n"
-        'Try other wordings, as the documents may put it: search(query=<the same>, queries=["…", "…"])'
+        'Try other wordings: search(query=<the same>, queries=["…", "…"])'
     )
     beyond = answer([], Query(text="roll back", offset=40), total=12)
     assert "No more hits" in beyond

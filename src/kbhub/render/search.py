@@ -45,7 +45,10 @@ NEARLY_AS_GOOD = 0.9
 """Share of the first hit's score from which another is quoted, too, where the first is a certain answer."""
 
 OTHERS = 3
-"""Maximum of uncited sources that are listed, and of other hits that are quoted to a model."""
+"""Maximum of uncited sources that are listed."""
+
+QUOTED = 3
+"""Hits that are quoted to a model where the first is no certain answer."""
 
 MOST_HITS = 25
 """Hits on a page for a model, as most are only refs, but a client that takes the result as data gets their excerpts."""
@@ -134,7 +137,7 @@ def search_report(
 ) -> Report:
     """Return the hits of a search: the first one quoted, or all with `full`; only refs if none covers the query.
 
-    Without `quote_all`, those far behind a certain first, and all after the fourth, are only refs.
+    Without `quote_all`, those far behind a certain first, and all after the third, are only refs.
     """
     leading = [note for note in result.notes if note in LEADING_NOTES]
     nearest = _empty_handed(result) and not full
@@ -150,7 +153,7 @@ def search_report(
         behind = result.verdict == "strong" and hit.score < NEARLY_AS_GOOD * result.hits[0].score
         quote = (
             None
-            if nearest or ((behind or number > OTHERS) and not quote_all)
+            if nearest or ((behind or number >= QUOTED) and not quote_all)
             else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
         )
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
@@ -213,7 +216,7 @@ def _not_searched(skip: Skipped) -> Text:
 def _reworded(tool: str, question: str, command: str) -> Text:
     """Return the next step after a weak answer: the call with other wordings to fill in."""
     call = Call(tool, {question: ..., "queries": ["…", "…"]}, command)
-    return say("Try other wordings, as the documents may put it: {}", call)
+    return say("Try other wordings: {}", call)
 
 
 def _heading(result: SearchResult, query: Query, shown: int, cursor: str) -> Text:

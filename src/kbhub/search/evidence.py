@@ -98,10 +98,12 @@ def cohesion(words: Iterable[str]) -> float:
 
 def gap(missing: Sequence[tuple[str, float]], text: str) -> float:
     """Return how rare a word is missing that no word of a text resembles, of some with their rarity."""
+    if not missing:
+        return 0.0
     model, words = _model(), dict.fromkeys(re.findall(r"\w+", text.lower()))
     cosines = model.nearest([word.strip(_MARKS) for word, _ in missing], words) if model else [0.0] * len(missing)
     unlike = [min(1.0, max(0.0, (SAME - cosine) / (SAME - OTHER))) for cosine in cosines]
-    return max([rare * other for (_, rare), other in zip(missing, unlike, strict=True)], default=0.0)
+    return max([rare * other for (_, rare), other in zip(missing, unlike, strict=True)])
 
 
 def embedded(text: str) -> NDArray[np.float32] | None:

@@ -15,7 +15,7 @@ from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, 
 from kbhub.types import Hit, SearchResult, Verdict
 from kbhub.values import struct
 
-STRONG, WEAK = 0.8, 0.13
+STRONG, WEAK = 0.8, 0.1
 """Confidence from which the verdict is `strong`, and below which it is `none`. Chosen so that of
 questions with an answer at most 5 in 100 get `none`, and of questions whose answer was removed at most 15 in 100 get
 `strong`, in bases of every size; docs/explanation/ranking.md has the table."""
@@ -119,7 +119,7 @@ def judge(
 ) -> float:
     """Return the probability that the bases answer a query with so many terms: that of the best of the examined hits.
 
-    So a further base takes nothing from it. A model of None means that the cosines are not calibrated. `literal` is the
+    So a further base takes hardly anything from it. Without a model, the cosines are not calibrated. `literal` is the
     least if one chunk has all terms, names as they were typed.
     """
     sizes, likely, best = [index.size()[0] for index in bases.indexes], [], 0.0

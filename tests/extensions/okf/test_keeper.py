@@ -392,7 +392,7 @@ def test_a_gap_is_found_where_its_answer_belongs(environment, clock):
             record(hub, hub.search(query), query, None)
             clock.now += 600
     maintain(hub)
-    environment.write("knowledge/backups.md", "# Backups\n\nBackups of the database are made every night.\n")
+    environment.write("knowledge/backups.md", "# Nightly\n\nBackups of the database are made every night.\n")
     hub.sync()
     report = audit(hub, checks=["gaps"])
     assert [(one.path, one.severity, one.line) for one in report.findings] == [("backups.md", "info", 1)]

@@ -252,7 +252,7 @@ def ask(
         written_by: Who writes the answer; `none` prints the passages instead.
         budget: Print the best passages that fit in this many tokens, instead of an answer.
         max_tokens: Maximum length of the answer, in tokens (500).
-        threshold: Use only passages with at least this score, from 0 to 1 (0.13).
+        threshold: Use only passages with at least this score, from 0 to 1 (0.1).
         direct_threshold: Show passages with at least this score in full (0.8).
         md: Print Markdown.
 
