@@ -1,9 +1,11 @@
 """Record the pictures of kbhub at work: `python docs/assets/record.py` writes `agent.svg` and `session.svg` beside it.
 
 Works in a copy of `examples/team`, with an empty home. For `agent.svg` an MCP client calls the tools of a real server,
-as a coding agent does; for `session.svg` the real command line runs in a terminal. rich draws what they return. The
-pictures name no address, so nothing is fetched when they are shown. `tests/test_docs_site.py` compares their text with
-that of a new run; ids and scores differ between runs and machines, and are left out there.
+as a coding agent does; for `session.svg` the real command line runs in a terminal. With the folder of a clone of
+squidfunk/mkdocs-material (MIT) at the commit in `benchmarks/excerpts.jsonl`, it writes `documentation.svg` in the same
+way instead. rich draws what they return. The pictures name no address, so nothing is fetched when they are shown.
+`tests/test_docs_site.py` compares the text of the first two with that of a new run; ids and scores differ between runs
+and machines, and are left out there.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,7 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = Path(__file__).with_name("session.svg")
 AGENT_PICTURE = Path(__file__).with_name("agent.svg")
+DOCUMENTATION_PICTURE = Path(__file__).with_name("documentation.svg")
 
 COMMANDS = (
     'kbhub search "how do we roll back a release" -n 1',
@@ -65,6 +69,21 @@ TURNS = (
     Turn("[a new session] I rolled back checkout. What now?", "search", {"query": "after a rollback of checkout"}, 7),
 )
 """What the user and the agent say in `agent.svg`; all that follows each call is the server's."""
+
+DOCUMENTATION_TURNS = (
+    Turn("Our search finds no version numbers. Fix it.", "search", {"query": "search finds no version numbers"}, 19),
+    Turn("What will it cost to host this on Kubernetes?", "search", {"query": "cost of hosting on Kubernetes"}, 5),
+    Turn(
+        "Remember why the separator is so odd.",
+        "remember",
+        {"text": "The search separator has a lookahead, so that versions are found."},
+        1,
+    ),
+    Turn(
+        "[a new session] Simplify our mkdocs.yml.", "search", {"query": "why the search separator has a lookahead"}, 7
+    ),
+)
+"""The same in `documentation.svg`."""
 
 DAY_SECONDS = 86_400
 
@@ -104,21 +123,25 @@ def run(folder: Path) -> list[tuple[str, str]]:
     return [(command, _printed(command, project, env)) for command in COMMANDS]
 
 
-def call(folder: Path) -> list[tuple[Turn, str]]:
+def call(
+    folder: Path, turns: Sequence[Turn] = TURNS, source: Path = ROOT / "examples" / "team"
+) -> list[tuple[Turn, str]]:
     """Call the tools as somebody whose home is empty. Each turn is a session with a server of its own.
 
     Args:
         folder: an empty folder to work in.
+        turns: what is called.
+        source: the project, which is copied.
 
     Returns:
         Each turn with the text of the tool's result.
     """
-    project, env = _newcomer(folder)
+    project, env = _newcomer(folder, source)
     server = StdioServerParameters(command=sys.executable, args=["-m", "kbhub", "serve"], env=env, cwd=project)
 
     async def results() -> list[tuple[Turn, str]]:
         found = []
-        for turn in TURNS:
+        for turn in turns:
             # As on the next day: what was just written is indexed again, and a first index takes its time.
             for memory in Path(env["HOME"]).rglob("*.md"):
                 os.utime(memory, (0, memory.stat().st_mtime - DAY_SECONDS))
@@ -131,11 +154,11 @@ def call(folder: Path) -> list[tuple[Turn, str]]:
     return asyncio.run(results())
 
 
-def _newcomer(folder: Path) -> tuple[Path, dict[str, str]]:
+def _newcomer(folder: Path, source: Path = ROOT / "examples" / "team") -> tuple[Path, dict[str, str]]:
     """Give a project with knowledge, and the environment of a user whose home is empty."""
-    home, project = folder / "home", folder / "team"
+    home, project = folder / "home", folder / source.name
     home.mkdir()
-    shutil.copytree(ROOT / "examples" / "team", project)
+    shutil.copytree(source, project)
     env = {
         "HOME": str(home),
         "PATH": os.environ["PATH"],
@@ -214,7 +237,13 @@ def _exported(console: Console, title: str) -> str:
 
 
 def main() -> None:
-    """Write the pictures."""
+    """Write the pictures, or that of a folder."""
+    if source := sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as name:
+            session = call(Path(name).resolve(), DOCUMENTATION_TURNS, Path(source[0]).resolve())
+        DOCUMENTATION_PICTURE.write_text(draw_agent(session) + "\n", "utf-8")
+        sys.stdout.write(f"{DOCUMENTATION_PICTURE}\n")
+        return
     with tempfile.TemporaryDirectory() as name:
         PICTURE.write_text(draw(run(Path(name).resolve())) + "\n", "utf-8")
     with tempfile.TemporaryDirectory() as name:

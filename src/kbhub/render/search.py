@@ -142,7 +142,7 @@ def search_report(
     leading = [note for note in result.notes if note in LEADING_NOTES]
     nearest = _empty_handed(result) and not full
     if nearest:  # without excerpts, which a model would take for an answer
-        hits = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits)
+        hits = tuple(hit.model_copy(update={"excerpt": "", "also": ()}) for hit in result.hits)
         result = result.model_copy(update={"hits": hits})
     terms, items = terms_of(result.terms), list[Item]()
     for number, hit in enumerate(result.hits[:MOST_HITS]):

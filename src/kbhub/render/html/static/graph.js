@@ -46,8 +46,7 @@ async function draw(place) {
     labelRenderedSizeThreshold: data.nodes.length < 60 ? 0 : 5,
     defaultEdgeColor: line,
     hideEdgesOnMove: data.links.length + data.near.length > MANY_EDGES,
-    nodeReducer: (at, node) =>
-      {
+    nodeReducer: (at, node) => {
       if (hovered === null) return node;
       return at === hovered || graph.areNeighbors(at, hovered) ? { ...node, forceLabel: true } : { ...node, color: line, label: "" };
     },
