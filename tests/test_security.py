@@ -426,7 +426,7 @@ def test_a_hundred_thousand_names_meet_the_default_limit(tmp_path):
 
 HIT = re.compile(r"^(\d+)\. ")
 OURS = re.compile(
-    r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Try other wordings, |Note: |Problem: "
+    r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Try other wordings: |Note: |Problem: "
     r"|No document contains|Not searched: |$"
     rf"|(?:{'|'.join(map(re.escape, LEADING_NOTES))})$)"
 )

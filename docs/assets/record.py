@@ -40,7 +40,7 @@ DOCUMENTATION_PICTURE = Path(__file__).with_name("documentation.svg")
 COMMANDS = (
     'kbhub search "how do we roll back a release" -n 1',
     'kbhub ask "who gets paged for a SEV1"',
-    'kbhub search "who pays for the coffee machine" --min-score 0.13',
+    'kbhub search "who pays for the coffee machine" --min-score 0.1',
     'kbhub remember --tag deploy "The staging database is reset every night at two."',
     'kbhub search "when is staging reset" -n 1',
 )

@@ -252,7 +252,7 @@ async def test_a_wrong_option_is_said_in_a_sentence(hub, mode):
         ({"written_by": "magic"}, "written_by"),
         ({"budget": 1}, "budget"),
         ({"threshhold": 0.2}, "did you mean 'threshold'?"),
-        ({"directThreshold": 0.1}, "direct_threshold (0.1) is below threshold"),
+        ({"directThreshold": 0.05}, "direct_threshold (0.05) is below threshold"),
     )
     async with Client(create_server(hub), mode=mode) as client:
         for options, told in cases:
