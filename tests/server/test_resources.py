@@ -77,6 +77,7 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
     ]
     assert pages == 2
     assert (first.name, first.title, first.mime_type, first.size) == ("deploy.md", "Deploying", "text/markdown", 30)
+    assert "2026" <= first.annotations.last_modified < "2100"
     assert first.annotations.last_modified.endswith("+00:00")
 
 

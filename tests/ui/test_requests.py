@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
+import time
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from urllib.parse import quote
@@ -43,6 +45,19 @@ def test_a_form_that_breaks_off_changes_nothing(shared):
         connection.recv(4096)
 
     assert ref in opened.ask("/memories", Cookie=cookie)[2]
+
+
+def test_a_document_that_was_just_written_is_new(environment):
+    """While its time may not be trusted yet, which it is not for two seconds before and after."""
+    file = environment.write("knowledge/new.md", "# New\n\nJust written.\n")
+    os.utime(file, (0, time.time() + 1.9))
+    with served(environment) as opened:
+        cookie = opened.enter()
+        assert "new.md" in opened.ask("/?q=written", Cookie=cookie)[2]  # it is indexed
+        text = opened.ask("/read?ref=new.md", Cookie=cookie)[2]
+    assert " old</span>" in text
+    assert "years" not in text
+    assert "stale" not in text
 
 
 @pytest.mark.slow

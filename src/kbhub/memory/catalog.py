@@ -105,7 +105,8 @@ def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
     for row in rows:
         if row.path in indexed:
             facts = facts_of(row.path, row.front_matter, row.tags)
-            memories[row.path] = MemoryFile(shelf, row.path, row.title, facts, row.mtime_ns / 1e9, uses.get(facts.id))
+            moment = abs(row.mtime_ns) / 1e9
+            memories[row.path] = MemoryFile(shelf, row.path, row.title, facts, moment, uses.get(facts.id))
     for path in files - memories.keys():
         if stored := read(shelf, path, uses):
             memories[path] = stored

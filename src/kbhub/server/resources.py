@@ -274,7 +274,7 @@ def _resource(base: Base, entry: CatalogueEntry, ref: str) -> types.Resource:
 
 def _moment(mtime_ns: int) -> str | None:
     try:
-        return datetime.fromtimestamp(mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
+        return datetime.fromtimestamp(abs(mtime_ns) / 1e9, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):  # mtimes can be of any year
         return None
 

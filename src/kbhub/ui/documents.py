@@ -19,7 +19,7 @@ from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.hub import Hub
 from kbhub.index.engine import DocumentRow
-from kbhub.index.references import STALE_DAYS, ref_of
+from kbhub.index.references import STALE_DAYS, age_days, ref_of
 from kbhub.memory.catalog import all_known, described
 from kbhub.memory.results import Memory
 from kbhub.reading.faults import Faults
@@ -31,7 +31,7 @@ from kbhub.reading.reports import Neighbour, Related
 from kbhub.render.html import STATIC, Addresses, LineRange, document_html, part_with, rendered, slug
 from kbhub.ui.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
 from kbhub.usage.log import note_read
-from kbhub.values import DAY_SECONDS, struct
+from kbhub.values import struct
 from kbhub.workspace.discovery import covers
 from kbhub.workspace.settings import Editor
 
@@ -162,7 +162,7 @@ def document_page(request: Request) -> Response:
     found = [whole.lines] if whole.lines and whole.lines != (1, len(whole.document.lines)) else []
     around = None if looked else _around(site, whole)
     neighbours = around.neighbours if around else ()
-    age = _age(site, whole)
+    age = None if whole.row is None else age_days(whole.row, site.hub.options.clock())
     return site.page(
         request,
         "document.html",
@@ -353,11 +353,3 @@ def _properties(whole: Whole) -> list[tuple[str, str]]:
 
 def _said(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False).strip('"')
-
-
-def _age(site: Site, whole: Whole) -> int | None:
-    """Return the days since a document was dated, committed or changed."""
-    if whole.row is None:
-        return None
-    moment = whole.row.dated or whole.row.committed or whole.row.mtime_ns / 1e9
-    return max(0, int((site.hub.options.clock() - moment) / DAY_SECONDS))
