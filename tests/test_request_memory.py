@@ -48,6 +48,7 @@ def window(place):
             ("ask", {"question": "how long does the canary take"}),
             ("related", {"ref": "deploy.md"}),
             ("write_document", {"ref": "first.md", "text": "# First\n\nThe albatross.\n"}),
+            ("search", {"query": "canary [mask]"}),  # which needs the tokenizer
         ):
             assert not started.ask(call(name, **arguments))["result"].get("isError"), name
         yield started
