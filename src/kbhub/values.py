@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 DAY_SECONDS = 86_400
+DAYS_A_YEAR = 365.25
 
 PARSES = 10
 """Attempts at parsing the source of a class."""
@@ -188,6 +189,11 @@ class Within:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: `1 chunk`, `2 chunks`; an irregular plural is passed along."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def age_text(days: int) -> str:
+    """Return an age in days, from a year on in years: `3.8 years`."""
+    return counted(days, "day") if days < DAYS_A_YEAR else f"{days / DAYS_A_YEAR:.1f} years"
 
 
 def shared_start(left: Sequence[T], right: Sequence[T]) -> tuple[T, ...]:

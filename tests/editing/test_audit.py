@@ -250,6 +250,7 @@ def test_stale_documents_are_told_once_for_their_gravest_reason(audited, environ
         "4.md": ("info", 3), "old.md": ("info", None),
     }  # fmt: skip
     assert report.findings[-1].message == "It says: superseded by 6.md."
+    assert "Not changed for 7.1 years." in [one.message for one in report.findings]
 
 
 def test_orphans_have_no_link_and_no_tag(audited):

@@ -36,7 +36,7 @@ from kbhub.index.references import (
 from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.links import folded, site_settings, stem
-from kbhub.values import counted
+from kbhub.values import age_text, counted
 from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 
@@ -173,7 +173,7 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
             yield Found(material, path, f"Its date has passed: {why}.", remedy, line, severity="warning")
         elif age > STALE_DAYS and row.id not in decided:
             remedy = "Check whether it still holds, and set `updated` in front matter to the date of the check."
-            yield Found(material, path, f"Not changed for {age} days.", remedy)
+            yield Found(material, path, f"Not changed for {age_text(age)}.", remedy)
 
 
 def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:

@@ -29,7 +29,7 @@ from kbhub.render.search import contribution_of, heading_path, why
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
 from kbhub.search.judge import is_unfinished
 from kbhub.search.memory_boost import FADING_DAYS, strength
-from kbhub.values import DAY_SECONDS, counted, struct
+from kbhub.values import DAY_SECONDS, age_text, counted, struct
 from kbhub.workspace.formats import has_markdown
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def environment() -> Environment:
         ago=_ago,
         bytes=size_text,
         counted=counted,
-        age=_age,
+        age=age_text,
         url=partial(quote, safe="/@:"),
     )
     made.filters.update(passage=_passage, why=why)
@@ -110,11 +110,6 @@ def _coded(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(neutralised(text)))))  # noqa: S704 - it is escaped
 
 
-def _age(days: int) -> str:
-    """Return an age in days, from a year on in years: `3.8 years`."""
-    return counted(days, "day") if days < DAYS_A_YEAR else f"{days / DAYS_A_YEAR:.1f} years"
-
-
 def _ago(moment: str | float | None, now: float) -> str:
     """Return how long ago a moment (ISO 8601, seconds since the epoch, or None for never) was, in the largest unit."""
     if moment is None:
@@ -124,8 +119,6 @@ def _ago(moment: str | float | None, now: float) -> str:
         moment = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     return ago_text(now - moment)
 
-
-DAYS_A_YEAR = 365.25
 
 WIDTH, HEIGHT = 300.0, 60.0
 """Units of a plot's view box."""
