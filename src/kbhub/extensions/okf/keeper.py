@@ -32,6 +32,7 @@ from kbhub.memory.catalog import MAX_SUBJECT_CHARACTERS, all_known, definition, 
 from kbhub.reading.code_references import BUDGET_BYTES, GRAMMAR_CHARACTERS, SYMBOL_BYTES, Code, Sources
 from kbhub.reading.links import places
 from kbhub.search.conversations import Statement
+from kbhub.search.dates import MONTHS, WEEKDAYS
 from kbhub.search.search import search
 from kbhub.types import Base, Query
 from kbhub.usage.gaps import list_gaps
@@ -62,10 +63,10 @@ _SYMBOL = re.compile(r"(?!L\d)[^\W\d]\w*(?:\.\w+)*")
 _INDENTED = (".yaml", ".yml", ".mk", "makefile", ".haml", ".pug", ".sass", ".coffee", ".nim", ".fs", ".hs")
 """Ends of the names of files in which indentation has a meaning."""
 
+_DATED = "|".join((*(f"{day}s?" for day in WEEKDAYS), *(month for month in MONTHS if month != "may")))
 _VALUE = re.compile(
-    r"(?<![\w.#/-])[v$€£]?\d[\w.,:]*%?|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|"
-    r"june|july|august|september|october|november|december|hourly|daily|weekly|monthly|quarterly|yearly|one|two|three|"
-    r"four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|ninety|hundred)\b",
+    rf"(?<![\w.#/-])[v$€£]?\d[\w.,:]*%?|\b(?:{_DATED}|hourly|daily|weekly|monthly|quarterly|yearly|one|two|three|four|"
+    r"five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|ninety|hundred)\b",
     re.IGNORECASE,
 )
 """A number, a day, a month or an interval: what a sentence may say otherwise. Digits in a name (`sha256`) are none."""
