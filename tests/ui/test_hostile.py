@@ -163,10 +163,15 @@ No diagram <script>hacked=1</script>
 """
 
 
-@pytest.mark.slow
-def test_a_diagram_runs_and_reaches_nothing(environment, tab):
+@pytest.fixture
+def diagrams(environment):
+    """A page that is there before the server starts, which looks for new bases once a second."""
     environment.write("knowledge/diagrams.md", DIAGRAMS)
     environment.hub().sync()
+
+
+@pytest.mark.slow
+def test_a_diagram_runs_and_reaches_nothing(diagrams, tab):
     page = tab.go("/read?ref=diagrams.md")
     expect(page.frame_locator(".diagram >> nth=0").locator("svg")).to_contain_text("Second")
     expect(page.frame_locator(".diagram >> nth=1").locator("svg")).to_contain_text("Third")
