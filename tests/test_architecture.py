@@ -124,12 +124,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 263,
-    "lines": 66817,
-    "code lines": 46133,
+    "lines": 66830,
+    "code lines": 46139,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47889,
+    "test lines": 47895,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -335,7 +335,8 @@ OTHERWISE = {
     "another subject": ("The search cluster has 3 replicas.", "The cache cluster has 5 replicas.", False),
     "more values": ("Access tokens are valid for 60 minutes.", "10 access tokens are valid for 15 minutes.", False),
     "a name": ("It takes the `sha256` hash of a string.", "It takes the `sha512` hash of a string.", False),
-    "few words": ("Time: 20.", "Time: 30.", False),
+    "few words": ("Rooms: 20", "Rooms: 30", False),
+    "since when": ("We deploy on Tuesdays.", "Since March 2026, we deploy on Thursdays.", True),
     "versions in code": ('```yaml hl_lines="4" plugins:', '```yaml hl_lines="2" plugins:', False),
 }
 

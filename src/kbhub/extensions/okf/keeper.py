@@ -72,7 +72,8 @@ _VALUE = re.compile(
 """A number, a day, a month or an interval: what a sentence may say otherwise. Digits in a name (`sha256`) are none."""
 
 _ASIDE = re.compile(
-    r"\]\([^)]*\)|\]\[[^\]]*\]|\[\^[^\]]*\]|https?://\S+|^\s*(?:[-*+]|\d+[.)])\s+|\b(?:now|currently|today)\b",
+    r"\]\([^)]*\)|\]\[[^\]]*\]|\[\^[^\]]*\]|https?://\S+|^\s*(?:[-*+]|\d+[.)])\s+|\b(?:now|currently|today)\b"
+    rf"|\b(?:since|as of)(?: (?:{_DATED}|may|\d[\d-]*))+,?",
     re.IGNORECASE,
 )
 """Targets of links, marks of lists and footnotes, and words that date a sentence."""
@@ -81,7 +82,7 @@ _DIGITS = re.compile(r"\d+")
 """What differs in the paths of pages on two versions of a thing."""
 
 FEWEST_WORDS, MOST_ALIKE = 2, 4
-"""Words with a meaning in a claim, and the most pages that say the same; what more of them say is a phrase."""
+"""Words with a meaning in a claim, one less in a whole sentence; and the most that say the same: more are a phrase."""
 
 _CHECK = "Check whether the page still holds, and change it, or say so: `verified: { by: human:NAME, at: TIME }`."
 _OTHERWISE = "Change what is no longer true; if both are, link one page to the other."
@@ -375,40 +376,51 @@ def _replaceable(run: AuditRun, material: Material) -> Iterator[Found]:
                 yield Found(material, older.path, message, remedy, others=(ref(run.hub, newer),))
 
 
+@struct
+class Sentence:
+    """What a page says, with values."""
+
+    page: str
+    line: int
+    text: str
+    values: tuple[str, ...]
+
+
 def _otherwise(run: AuditRun, material: Material) -> Iterator[Found]:
     """Find sentences that a newer page has with other numbers or days, unless one of the two pages links the other."""
+    said: dict[frozenset[str], list[Sentence]] = defaultdict(list)
+    for words, sentence in _sentences(run, material):
+        said[words].append(sentence)
+    linked = {frozenset((link.path, link.goal[1])) for link in material.links if link.goal}
+    since = {page: _moment(material, page) for page in {one.page for some in said.values() for one in some}}
+    for some in said.values():
+        ordered = sorted(some, key=lambda one: (since[one.page], one.page, one.line)) if len(some) <= MOST_ALIKE else ()
+        for old, new in combinations(ordered, 2):
+            versions = _DIGITS.sub("", old.page) == _DIGITS.sub("", new.page)
+            if versions or frozenset((old.page, new.page)) in linked or not 0 < since[old.page] < since[new.page]:
+                continue
+            if len(old.values) == len(new.values) and sorted(old.values) != sorted(new.values):
+                ref, text = material.ref(new.page), one_line(new.text, TITLE_BYTES)
+                message = f"The newer {ref!r} says on line {new.line}: {text!r}."
+                yield Found(material, old.page, message, _OTHERWISE, old.line, others=(ref,))
+
+
+def _sentences(run: AuditRun, material: Material) -> Iterator[tuple[frozenset[str], Sentence]]:
+    """Yield the sentences with values of pages that are not superseded, with their other words."""
     index, pages = material.hub.index(material.base), material.written()
-    said: dict[frozenset[str], list[tuple[str, int, str, list[str]]]] = defaultdict(list)
     with index.snapshot():
         ended, _ = outdated(index, [*pages.values()], run.hub.options.clock())
-        for path, text in texts(
-            index, [path for path, row in pages.items() if not ended.get(row.id, "").casefold().startswith(ENDED)]
-        ):
-            body = read_front_matter(lines := text.split("\n")).body
+        valid = [page for page, row in pages.items() if not ended.get(row.id, "").casefold().startswith(ENDED)]
+        for page, text in texts(index, valid):
+            lines = text.split("\n")
+            body = read_front_matter(lines).body
             for unit in filter(None, map(plain, units("\n".join(lines[body:]), body + 1, whole_lists=False))):
                 claim = _ASIDE.sub(" ", unit.text)
-                if unit.kind != "block" and (
-                    values := [one.casefold().rstrip(".,:s") for one in _VALUE.findall(claim)]
-                ):
+                values = tuple(one.casefold().rstrip(".,:s") for one in _VALUE.findall(claim))
+                if values and unit.kind != "block":
                     words = frozenset(Statement(_VALUE.sub(" ", claim)).words)
-                    said[words].append((path, unit.line, unit.text, values))
-    linked = {frozenset((link.path, link.goal[1])) for link in material.links if link.goal}
-    since = {path: _moment(material, path) for path in {one[0] for some in said.values() for one in some}}
-    for words, claims in said.items():
-        if len(words) < FEWEST_WORDS or len(claims) > MOST_ALIKE:
-            continue
-        for old, new in combinations(sorted(claims, key=lambda one: (since[one[0]], one)), 2):
-            apart = frozenset((old[0], new[0])) not in linked and _DIGITS.sub("", old[0]) != _DIGITS.sub("", new[0])
-            if (
-                apart
-                and 0 < since[old[0]] < since[new[0]]
-                and len(old[3]) == len(new[3])
-                and sorted(old[3]) != sorted(new[3])
-            ):
-                message = (
-                    f"The newer {material.ref(new[0])!r} says on line {new[1]}: {one_line(new[2], TITLE_BYTES)!r}."
-                )
-                yield Found(material, old[0], message, _OTHERWISE, old[1], others=(material.ref(new[0]),))
+                    if len(words) >= FEWEST_WORDS - claim.rstrip().endswith("."):
+                        yield words, Sentence(page, unit.line, unit.text, values)
 
 
 def _moment(material: Material, path: str) -> float:
