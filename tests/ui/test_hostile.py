@@ -188,12 +188,17 @@ def test_a_diagram_runs_and_reaches_nothing(diagrams, tab):
     assert tab.dialogs == []
 
 
-@pytest.mark.slow
-def test_a_picture_that_is_a_page_does_nothing(environment, tab):
+@pytest.fixture
+def picture(environment):
+    """A picture that is there before the server starts."""
     environment.write(
         "knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
     )
     environment.write("knowledge/a.md", "# A\n\n![x](x.svg)\n")
+
+
+@pytest.mark.slow
+def test_a_picture_that_is_a_page_does_nothing(picture, tab):
     page = tab.go("/image?base=project&path=x.svg")
     assert page.evaluate("window.hacked") is None
 
