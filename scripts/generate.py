@@ -27,7 +27,7 @@ from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.memory.files import MemoryFrontMatter
 from kbhub.server.definitions import BRIEF, FILE, Schema
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.values import Value
 from kbhub.workspace.settings import GlobalConfig, Pointer
 from kbhub.workspace.tool_names import ALL
@@ -77,7 +77,7 @@ def registered_tools(*, structured: bool = True, whole: bool = False) -> dict[st
 
     with tempfile.TemporaryDirectory() as folder:
         env = {"HOME": folder, "KBHUB_CACHE_DIR": f"{folder}/cache", "KBHUB_DATA_DIR": f"{folder}/data"}
-        server = create_server(Hub(HubOptions(cwd=Path(folder), home=Path(folder), env=env)), structured=structured)
+        server = KbhubServer(Hub(HubOptions(cwd=Path(folder), home=Path(folder), env=env)), structured=structured)
         tools = {tool.name: tool for tool in anyio.run(listed)}
     return {
         name: tools[name].model_copy(update={"input_schema": compact(tools[name].input_schema, whole=whole)})

@@ -15,7 +15,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 import kbhub
 from conftest import make_repository
 from kbhub.server.client import ServerExtension
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.workspace.extensions import Extension
 from wheels import ROOT, UV, made, skip_without_index
 
@@ -125,7 +125,7 @@ async def test_an_extension_adds_a_tool_and_an_address_to_the_server(environment
     added = Extension(server=("test_extensions:Greeting", "nowhere:Extension"))
     monkeypatch.setattr("kbhub.server.server.extensions", lambda: (added,))
 
-    async with Client(create_server(environment.hub())) as client:
+    async with Client(KbhubServer(environment.hub())) as client:
         assert "org.example/greeting" in client.server_capabilities.extensions
         assert [tool.name for tool in (await client.list_tools()).tools][-1] == "greet"
         said = await client.call_tool("greet", {"name": "Ann"})
@@ -163,10 +163,10 @@ import anyio, sys
 from mcp import Client
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 
 async def search():
-    async with Client(create_server(Hub(HubOptions(root=sys.argv[1])))) as client:
+    async with Client(KbhubServer(Hub(HubOptions(root=sys.argv[1])))) as client:
         print(client.server_capabilities.extensions)
         print((await client.call_tool("search", {"query": "roll back a release"})).content[0].text)
 

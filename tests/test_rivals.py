@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from conftest import make_repository, synced
-from kbhub.server.server import create_server, instructions
+from kbhub.server.server import KbhubServer, instructions
 from kbhub.types import Query
 
 pytestmark = pytest.mark.usefixtures("no_pause")
@@ -101,7 +101,7 @@ async def test_the_environment_stays_private(environment, monkeypatch):
     hub = environment.hub(env={**environment.env, "DEPLOY_TOKEN": "hunter2-hunter2"})
     calls = [("status", {}), ("search", {"query": "token"}), ("read", {"refs": "b.md"})]
     calls.append(("read", {"refs": "$DEPLOY_TOKEN"}))
-    async with Client(create_server(hub, structured=True)) as client:
+    async with Client(KbhubServer(hub, structured=True)) as client:
         answers = [(await client.call_tool(tool, arguments)).model_dump_json() for tool, arguments in calls]
 
     assert "hunter2" not in "".join([*answers, instructions(hub)])

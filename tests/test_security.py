@@ -23,7 +23,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.index.sqlite.schema import open_reader, open_writer
 from kbhub.search.judge import LEADING_NOTES
-from kbhub.server.server import create_server, instructions
+from kbhub.server.server import KbhubServer, instructions
 from kbhub.setup.doctor import examine
 from kbhub.types import Base, Query
 from kbhub.workspace.git import main_worktree
@@ -57,7 +57,7 @@ def answers(environment, *calls, structured=True):
     """Call tools in one conversation, and give each answer as it goes over the wire."""
 
     async def talk():
-        async with Client(create_server(environment.hub(), structured=structured)) as client:
+        async with Client(KbhubServer(environment.hub(), structured=structured)) as client:
             return [await client.call_tool(tool, arguments) for tool, arguments in calls]
 
     return anyio.run(talk)
@@ -497,10 +497,10 @@ def test_nothing_is_asked_of_the_network(environment):
         "    if main(line): sys.exit(1)\n"
         "from mcp import Client\n"
         "from kbhub.hub import Hub, HubOptions\n"
-        "from kbhub.server.server import create_server\n"
+        "from kbhub.server.server import KbhubServer\n"
         "hub = Hub(HubOptions(env=dict(os.environ), home=Path.home(), cwd=Path.cwd()))\n"
         "async def ask():\n"
-        "    async with Client(create_server(hub)) as client:\n"
+        "    async with Client(KbhubServer(hub)) as client:\n"
         "        print((await client.call_tool('search', {'query': 'where is the key'})).content[0].text)\n"
         "anyio.run(ask)\n"
         "downloading = {'model2vec', 'huggingface_hub', 'hf_xet', 'fsspec', 'joblib', 'safetensors', 'tqdm', 'ollama',"

@@ -12,7 +12,7 @@ from mcp import Client
 
 import faults
 import kbhub.sync.base_suggestions
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.sync.base_suggestions import ASK, choices, outside
 
 TOLD = (
@@ -49,7 +49,7 @@ def test_every_command_that_finds_no_base_names_them(project, kbhub):
 async def test_every_tool_has_the_model_ask_its_user(project, mode):
     asked = {name: {} for name in ("status", "tags", "audit")}
     asked |= {"search": {"query": "crates"}, "ask": {"question": "What is in a crate?"}}
-    async with Client(create_server(project.hub()), mode=mode) as client:
+    async with Client(KbhubServer(project.hub()), mode=mode) as client:
         for tool, arguments in asked.items():
             assert NOTES in (await client.call_tool(tool, arguments)).content[0].text
 

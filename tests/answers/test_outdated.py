@@ -8,7 +8,7 @@ from mcp import Client
 from conftest import synced
 from kbhub.answers.citations import request_of
 from kbhub.answers.question import prepare
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.types import Query
 from test_server import text_of
 
@@ -37,7 +37,7 @@ def test_sources_are_marked_in_a_terminal(kbhub, outdated, options):
 async def test_hits_and_sources_are_marked_for_a_model(outdated):
     """On the line that names the document, in place of an age that says nothing."""
     outdated.env["KBHUB_TOOLS"] = "all"
-    async with Client(create_server(outdated.hub())) as client:
+    async with Client(KbhubServer(outdated.hub())) as client:
         found = text_of(await client.call_tool("search", {"query": "deploy"}))
         answered = text_of(await client.call_tool("ask", {"question": "deploy things by hand"}))
         packed = text_of(

@@ -102,7 +102,7 @@ class FixtureServer(KbhubServer):
         """Change the settings so that other tools are offered."""
         self._tools_all = not self._tools_all
         self._config.write_text(json.dumps({"tools": "all" if self._tools_all else "core"}), "utf-8")
-        await self.calls.run(self.calls.announcer.look)
+        await (await self.calls()).run(self.announcer.look)
         return "Changed."
 
 

@@ -11,7 +11,7 @@ from kbhub.hooks.delivery import deliver
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories
 from kbhub.memory.transfer import export, import_
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.types import Query
 from kbhub.ui.memories import alike, all_known
 
@@ -241,7 +241,7 @@ def test_a_count_by_hand_is_read_as_far_as_it_makes_sense(environment, hub, valu
 
 @pytest.mark.anyio
 async def test_the_tool_takes_both(environment):
-    async with Client(create_server(environment.hub())) as client:
+    async with Client(KbhubServer(environment.hub())) as client:
         done = await client.call_tool("remember", {"text": TRIED, "options": {"rejected": True}})
         assert MARK in done.content[0].text
         name = re.search(r"\bid (\w+)", done.content[0].text)[1]

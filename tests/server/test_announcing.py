@@ -13,7 +13,7 @@ import kbhub.server.client
 from daemons import settings
 from kbhub.server.client import Announcer
 from kbhub.server.resources import MAX_SUBSCRIPTIONS
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from test_resources import INVALID_PARAMS, every_uri, read, refused
 
 pytestmark = [
@@ -120,7 +120,7 @@ def over_stdio(shop):
 @pytest.mark.parametrize("way", ["memory", pytest.param("stdio", marks=pytest.mark.slow)])
 async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
     """The client hears it and finds what is in the new base, without a restart and without having asked."""
-    server = create_server(shop.hub()) if way == "memory" else over_stdio(shop)
+    server = KbhubServer(shop.hub()) if way == "memory" else over_stdio(shop)
     async with listening(server, mode) as (client, ears):
         configure(shop)
         await ears.until("resources")
@@ -133,14 +133,14 @@ async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
     configure(shop, docsFallback=False)
     (shop.project / "knowledge").rename(shop.project / "elsewhere")
     shop.hub().sync()
-    async with listening(create_server(shop.hub()), mode) as (_, ears):
+    async with listening(KbhubServer(shop.hub()), mode) as (_, ears):
         configure(shop, docsFallback=False, bases={"notes": {"knowledge": "~/notes", "writable": True}})
         assert await ears.next() == "tools"
         assert ears.rest() == []
 
 
 async def test_what_changes_nothing_is_not_announced(shop, mode):
-    server = create_server(shop.hub())
+    server = KbhubServer(shop.hub())
     async with listening(server, mode) as (client, ears):
         for text in ("{", json.dumps({"tools": "all", "search": {"limit": 9}})):
             (shop.home / ".kbhub.json").write_text(text)
@@ -158,7 +158,7 @@ async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_not
     announcer = Announcer(shop.hub())
     with anyio.fail_after(WAIT_SECONDS):
         async with announcer.connection():
-            announcer._session = Deaf()
+            announcer._sessions[None] = Deaf()
             configure(shop)
             announcer._hub._discovered = None
             await anyio.to_thread.run_sync(announcer.look)
@@ -177,7 +177,7 @@ async def test_roots_that_change_are_asked_for_again(shop):
         asked.append(str(roots[0].uri))
         return ListRootsResult(roots=list(roots))
 
-    server = create_server(shop.hub(cwd=shop.home))
+    server = KbhubServer(shop.hub(cwd=shop.home))
     async with listening(server, "legacy", list_roots_callback=answer) as (client, ears):
         before = (await client.call_tool("search", {"query": "giraffe"})).content[0].text
         roots[0] = Root(uri=other.as_uri())
@@ -198,7 +198,7 @@ async def test_roots_that_change_do_not_count_where_something_else_names_the_wor
         asked.append(1)
         return ListRootsResult(roots=[])
 
-    async with listening(create_server(shop.hub()), "legacy", list_roots_callback=answer) as (client, _):
+    async with listening(KbhubServer(shop.hub()), "legacy", list_roots_callback=answer) as (client, _):
         await client.session.send_notification(RootsListChangedNotification())
         found = await client.call_tool("search", {"query": "deploy"})
 
@@ -213,7 +213,7 @@ async def append(client, ref="deploy.md"):
 async def test_a_document_that_changes_is_announced_to_who_follows_it(shop, mode):
     """By the watcher, without a call; others are not, and who follows none hears nothing."""
     followed = (URI, "kbhub://project/gone.md")
-    async with listening(create_server(shop.hub()), mode, *followed, lists=False) as (client, ears):
+    async with listening(KbhubServer(shop.hub()), mode, *followed, lists=False) as (client, ears):
         await client.call_tool("status", {"reload": True})
         shop.write("knowledge/notes/one.md", "# Another\n")
         shop.write("knowledge/deploy.md", "# Deploying differently\n")
@@ -225,7 +225,7 @@ async def test_a_document_that_changes_is_announced_to_who_follows_it(shop, mode
 async def test_documents_that_come_and_go_are_announced(shop, mode):
     """A new one and one that is deleted change the list; who follows it hears that, too."""
     uri = "kbhub://project/new.md"
-    async with listening(create_server(shop.hub()), mode, uri) as (client, ears):
+    async with listening(KbhubServer(shop.hub()), mode, uri) as (client, ears):
         await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
         assert {await ears.next(), await ears.next()} == {"resources", uri}
         assert mode != "legacy" or uri in (await every_uri(client))[0]
@@ -236,7 +236,7 @@ async def test_documents_that_come_and_go_are_announced(shop, mode):
 async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
     """A client fetches the list anew each time, so it hears of it every two seconds at most."""
     monkeypatch.setattr(kbhub.server.client, "LIST_SECONDS", 3600)
-    async with listening(create_server(shop.hub()), mode) as (client, ears):
+    async with listening(KbhubServer(shop.hub()), mode) as (client, ears):
         for number in range(3):
             await client.call_tool("write_document", {"ref": f"n{number}.md", "text": "# New\n"})
         assert await ears.next() == "resources"
@@ -246,13 +246,13 @@ async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
 
 async def test_every_spelling_of_an_address_is_followed(shop, mode):
     uris = ["kbhub://project/%64eploy.md", "KBHUB://project/deploy.md"]
-    async with listening(create_server(shop.hub()), mode, *uris) as (client, ears):
+    async with listening(KbhubServer(shop.hub()), mode, *uris) as (client, ears):
         await append(client)
         assert {await ears.next(), await ears.next()} == set(uris)
 
 
 async def test_who_unsubscribes_hears_no_more(shop):
-    async with listening(create_server(shop.hub()), "legacy", URI) as (client, ears):
+    async with listening(KbhubServer(shop.hub()), "legacy", URI) as (client, ears):
         await client.unsubscribe_resource(URI)
         await append(client)
         await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
@@ -260,7 +260,7 @@ async def test_who_unsubscribes_hears_no_more(shop):
 
 
 async def test_what_cannot_be_followed_is_refused(shop):
-    async with Client(create_server(shop.hub()), mode="legacy") as client:
+    async with Client(KbhubServer(shop.hub()), mode="legacy") as client:
         error = await refused(client.subscribe_resource("file:///etc/passwd"))
         for number in range(MAX_SUBSCRIPTIONS):
             await client.subscribe_resource(f"kbhub://project/{number}.md")
@@ -273,7 +273,7 @@ async def test_what_cannot_be_followed_is_refused(shop):
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe closes otherwise")
 async def test_the_end_of_a_connection_ends_what_is_followed(shop, mode):
     """The next client of the same server follows what it asked for, and nothing else."""
-    server = create_server(shop.hub())
+    server = KbhubServer(shop.hub())
     async with listening(server, mode, URI):
         assert server.announcer.subscribed == {URI}
     async with listening(server, mode) as (client, ears):

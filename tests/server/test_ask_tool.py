@@ -25,7 +25,7 @@ import kbhub.server.tools.ask
 from ask_documents import QUESTION, write_documents
 from daemons import settings
 from kbhub.answers import Answer
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.usage.reports import show_log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
@@ -64,7 +64,7 @@ class Model:
 
 async def call(hub, mode, model=None, **arguments):
     """Ask through a server with structured results, and give the answer."""
-    async with Client(create_server(hub, structured=True), mode=mode, sampling_callback=model) as client:
+    async with Client(KbhubServer(hub, structured=True), mode=mode, sampling_callback=model) as client:
         result = await client.call_tool("ask", {"question": QUESTION, **arguments})
     assert not result.is_error, result.content
     return Answer.model_validate(result.structured_content)
@@ -123,7 +123,7 @@ async def test_a_refusal_falls_through_where_the_server_learns_of_it(hub):
 
 async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer_can_be_named(hub):
     refusing = Model(ErrorData(code=-1, message="User rejected sampling request"))
-    async with Client(create_server(hub, structured=True), sampling_callback=refusing) as client:
+    async with Client(KbhubServer(hub, structured=True), sampling_callback=refusing) as client:
         with pytest.raises(MCPError):
             await client.call_tool("ask", {"question": QUESTION})
         options = {"written_by": "extractive"}
@@ -166,9 +166,9 @@ async def test_the_retry_neither_searches_again_nor_changes_the_prompt(hub, monk
 
 
 async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hub):
-    server = create_server(hub, structured=True)
+    server = KbhubServer(hub, structured=True)
     said = CreateMessageResult(role="assistant", model="m", content=TextContent(type="text", text=WRITTEN))
-    async with Client(server, sampling_callback=Model()) as client, Client(create_server(hub)) as other:
+    async with Client(server, sampling_callback=Model()) as client, Client(KbhubServer(hub)) as other:
 
         async def repeat(state, by=client, question=QUESTION, answer=said, expected=CallToolResult):
             answers = {"input_responses": {"answer": answer}} if answer else {}
@@ -240,7 +240,7 @@ async def test_words_that_find_nothing_leave_it_at_that_and_it_says_so(hub, mode
 
 async def test_the_text_for_a_model_keeps_its_form(hub, snapshot):
     for mode in ("auto", "legacy"):
-        async with Client(create_server(hub), mode=mode, sampling_callback=Model()) as client:
+        async with Client(KbhubServer(hub), mode=mode, sampling_callback=Model()) as client:
             result = await client.call_tool("ask", {"question": QUESTION})
 
         assert result.structured_content is None
@@ -254,7 +254,7 @@ async def test_a_wrong_option_is_said_in_a_sentence(hub, mode):
         ({"threshhold": 0.2}, "did you mean 'threshold'?"),
         ({"directThreshold": 0.05}, "direct_threshold (0.05) is below threshold"),
     )
-    async with Client(create_server(hub), mode=mode) as client:
+    async with Client(KbhubServer(hub), mode=mode) as client:
         for options, told in cases:
             result = await client.call_tool("ask", {"question": QUESTION, "options": options})
             assert (result.is_error, told in result.content[0].text) == (True, True)

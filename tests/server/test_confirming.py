@@ -10,7 +10,7 @@ from mcp.types import ElicitResult
 import kbhub.server.client
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient", "no_pause")]
 
@@ -54,7 +54,7 @@ async def told(client, tool, **arguments):
 
 async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
     user = User("accept")
-    async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=user) as client:
+    async with Client(KbhubServer(remembering.hub()), mode=mode, elicitation_callback=user) as client:
         text, failed = await told(client, "forget", everything=True)
 
     assert not failed, text
@@ -65,7 +65,7 @@ async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
 
 @pytest.mark.parametrize("says", ["decline", "cancel"])
 async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
-    async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=User(says)) as client:
+    async with Client(KbhubServer(remembering.hub()), mode=mode, elicitation_callback=User(says)) as client:
         text, failed = await told(client, "forget", everything=True)
 
     assert failed
@@ -75,7 +75,7 @@ async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
 
 async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatch):
     monkeypatch.setattr(kbhub.server.client, "ANSWER_SECONDS", 0.2)
-    async with Client(create_server(remembering.hub()), mode="legacy", elicitation_callback=User(None)) as client:
+    async with Client(KbhubServer(remembering.hub()), mode="legacy", elicitation_callback=User(None)) as client:
         _, failed = await told(client, "forget", everything=True)
 
     assert failed
@@ -85,7 +85,7 @@ async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatc
 async def test_a_single_memory_is_no_question(remembering, mode):
     user = User()
     (first, _) = memories(remembering.hub()).memories
-    async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=user) as client:
+    async with Client(KbhubServer(remembering.hub()), mode=mode, elicitation_callback=user) as client:
         _, failed = await told(client, "forget", ids=[first.id])
 
     assert not failed
@@ -94,9 +94,9 @@ async def test_a_single_memory_is_no_question(remembering, mode):
 
 async def test_a_pointer_is_followed_after_a_yes(clone, mode):
     user = User("accept")
-    async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
+    async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
         text, _ = await told(client, "search", query="when does the zebra cross")
-    async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
+    async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
         again, _ = await told(client, "search", query="when does the zebra cross")
 
     (question,) = user.asked
@@ -109,7 +109,7 @@ async def test_a_pointer_is_followed_after_a_yes(clone, mode):
 async def test_a_pointer_that_was_refused_is_not_asked_about_again(clone, mode):
     user = User("decline")
     for _ in range(2):
-        async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
+        async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
             text, _ = await told(client, "search", query="zebra")
             assert "zebra.md" not in text
 
@@ -125,7 +125,7 @@ async def test_a_pointer_that_was_refused_is_not_asked_about_again(clone, mode):
 async def test_a_user_who_says_nothing_is_asked_once_a_connection(clone, mode):
     user = User("cancel", "cancel")
     for _ in range(2):
-        async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
+        async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
             for _ in range(2):
                 text, _ = await told(client, "status")
                 assert "is not followed" in text
@@ -143,7 +143,7 @@ async def test_only_what_was_shown_is_allowed(clone, mode):
         clone.write(".kbhub.json", json.dumps({"knowledge": f"{clone.home}/secrets"}))
         return ElicitResult(action="accept", content={})
 
-    async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=swap) as client:
+    async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=swap) as client:
         text, _ = await told(client, "search", query="zebra")
 
     assert "key.md" not in text
@@ -154,7 +154,7 @@ async def test_a_client_that_cannot_ask_is_told_the_command(clone, mode):
     notes = clone.home / "/".join(["very-long-names-of-folders"] * 7)
     notes.mkdir(parents=True)
     clone.write(".kbhub.json", json.dumps({"knowledge": str(notes)}))
-    async with Client(create_server(clone.hub()), mode=mode) as client:
+    async with Client(KbhubServer(clone.hub()), mode=mode) as client:
         text, _ = await told(client, "status")
 
     assert "kbhub base trust" in text

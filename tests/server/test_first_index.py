@@ -10,7 +10,7 @@ from mcp import Client
 import kbhub.sync.freshness
 import kbhub.sync.unindexed
 from daemons import PATIENCE
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.sync.freshness import Patience
 from kbhub.types import Query
 
@@ -66,7 +66,7 @@ async def test_a_search_waits_for_the_first_index_that_another_process_makes(col
         go_on.set()
 
     with indexing(cold, go_on):
-        async with Client(create_server(cold.hub()), mode=mode) as client:
+        async with Client(KbhubServer(cold.hub()), mode=mode) as client:
             found = await client.call_tool("search", {"query": "tune the xylophone"}, progress_callback=progress)
 
     text = found.content[0].text
@@ -83,7 +83,7 @@ async def test_a_first_index_that_gets_no_nearer_is_replaced_by_a_scan(cold, mod
     cold.env["KBHUB_TOOLS"] = "all"
     hub = cold.hub()
     with FileLock(lock_of(hub)):
-        async with Client(create_server(hub), mode=mode) as client:
+        async with Client(KbhubServer(hub), mode=mode) as client:
 
             async def told(tool, **arguments):
                 return (await client.call_tool(tool, arguments)).content[0].text

@@ -13,7 +13,7 @@ from mcp.types import ListRootsResult, PromptReference, ResourceTemplateReferenc
 import kbhub.server.client
 import kbhub.server.resources
 from kbhub.server.client import TEMPLATE, parse_uri, template_value, uri_of
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from test_server import text_of
 
 pytestmark = [
@@ -65,7 +65,7 @@ async def read(client, uri):
 
 async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
     monkeypatch.setattr(kbhub.server.resources, "PAGE", 2)
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         uris, pages = await every_uri(client)
         first = (await client.list_resources(cache_mode="bypass")).resources[0]
 
@@ -84,7 +84,7 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
 async def test_documents_that_come_and_go_between_pages_leave_the_others_in_place(shop, mode, monkeypatch):
     monkeypatch.setattr(kbhub.server.resources, "PAGE", 2)
     hub = shop.hub()
-    async with Client(create_server(hub), mode=mode) as client:
+    async with Client(KbhubServer(hub), mode=mode) as client:
         page = await client.list_resources()
         (shop.project / "knowledge/deploy.md").unlink()
         shop.write("knowledge/a-new-one.md", "# New\n")
@@ -95,7 +95,7 @@ async def test_documents_that_come_and_go_between_pages_leave_the_others_in_plac
 
 
 async def test_a_cursor_that_is_none_is_refused(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         for cursor in ("x", "é", "W10", "WyJnb25lIiwgImEubWQiXQ"):
             error = await refused(client.list_resources(cursor=cursor))
             assert (error.code, "Unknown `cursor`" in error.message) == (INVALID_PARAMS, True)
@@ -106,9 +106,9 @@ async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
     hub = environment.hub()
     path = hub.index(hub.select()[0]).path
     path.with_name(f"{path.name}.lock").mkdir(parents=True)  # so that nobody can make one
-    async with Client(create_server(hub), mode=mode) as client:
+    async with Client(KbhubServer(hub), mode=mode) as client:
         assert (await client.list_resources()).resources == []
-    async with Client(create_server(environment.hub(cwd=environment.home)), mode=mode) as client:
+    async with Client(KbhubServer(environment.hub(cwd=environment.home)), mode=mode) as client:
         assert (await client.list_resources()).resources == []
         assert [one.uri_template for one in (await client.list_resource_templates()).resource_templates] == [TEMPLATE]
 
@@ -116,7 +116,7 @@ async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
 async def test_a_document_is_read_as_it_is_on_disk(shop, mode):
     shop.write("knowledge/new.txt", "plain\n")
     shop.write(".kbhub.json", '{"include": ["*.txt"]}')
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         document = await read(client, "kbhub://project/deploy.md")
         plain = await read(client, "kbhub://project/new.txt")
         other = await read(client, "kbhub://own/deep/three.md")
@@ -131,7 +131,7 @@ async def test_odd_names_are_found_by_the_address_that_is_listed(environment, mo
     for name in ODD:
         environment.write(f"knowledge/{name}", f"# {name}\n")
     environment.hub().sync()
-    async with Client(create_server(environment.hub()), mode=mode) as client:
+    async with Client(KbhubServer(environment.hub()), mode=mode) as client:
         uris, _ = await every_uri(client)
         texts = {(await read(client, uri)).text for uri in uris}
         everything_escaped = urllib.parse.quote("ä/é & +,;=@.md", safe="")
@@ -163,7 +163,7 @@ async def test_what_is_no_document_is_refused(shop, mode):
         ("kbhub://project/%ff.md", ""),
         ("file:///etc/passwd", "documents have addresses such as "),
     )
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         for uri, told in cases:
             error = await refused(client.read_resource(uri))
             assert (error.code, error.data) == (INVALID_PARAMS, {"uri": uri})
@@ -172,7 +172,7 @@ async def test_what_is_no_document_is_refused(shop, mode):
 
 
 async def test_a_memory_that_is_read_counts_as_used(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         done = text_of(await client.call_tool("remember", {"text": "Tabs, not spaces."}))
         path = done.split("memory@")[1].split(" · ")[0]
         assert (await read(client, uri_of("memory", path))).text.endswith("Tabs, not spaces.\n")
@@ -185,7 +185,7 @@ async def test_roots_are_asked_for_a_document_too(shop, mode):
     async def roots(_context):
         return ListRootsResult(roots=[Root(uri=shop.project.as_uri())])
 
-    server = create_server(shop.hub(cwd=shop.home))
+    server = KbhubServer(shop.hub(cwd=shop.home))
     async with Client(server, mode=mode, list_roots_callback=roots) as client:
         assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
 
@@ -219,7 +219,7 @@ async def test_bases_and_paths_are_completed(shop, mode):
         ("path", "NE.md", {"base": "project"}, ["notes/one.md"]), ("path", "", {"base": "own"}, ["deep/three.md"]),
         ("path", "d", {}, ["deploy.md", "deep/three.md"]), ("path", "", {"base": "nope"}, []), ("other", "", {}, []),
     )  # fmt: skip
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         for name, value, others, values in cases:
             done = await client.complete(DOCUMENT, {"name": name, "value": value}, context_arguments=others)
             assert (done.completion.values, done.completion.has_more or False) == (values, False)
@@ -230,7 +230,7 @@ async def test_arguments_of_prompts_are_completed(shop, mode):
         ("write_down", "topic", "", ["ops/deploy", "Food"]), ("write_down", "topic", "#fo", ["Food"]),
         ("audit_and_fix", "base", "p", ["project"]), ("search_first", "question", "x", []), ("nope", "x", "", []),
     )  # fmt: skip
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         for prompt, name, value, values in cases:
             reference = PromptReference(type="ref/prompt", name=prompt)
             done = await client.complete(reference, {"name": name, "value": value})
@@ -241,7 +241,7 @@ async def test_a_completion_is_cut_at_what_the_protocol_allows(environment, mode
     for number in range(103):
         environment.write(f"knowledge/n{number:03}.md", f"# {number}\n")
     environment.hub().sync()
-    async with Client(create_server(environment.hub()), mode=mode) as client:
+    async with Client(KbhubServer(environment.hub()), mode=mode) as client:
         done = await client.complete(DOCUMENT, {"name": "path", "value": "n"}, context_arguments={"base": "project"})
 
     assert len(done.completion.values) == 100
@@ -253,7 +253,7 @@ async def test_a_completed_path_makes_the_address_of_its_document(environment, m
     """What the template would leave to break the address is escaped already, and can be typed either way."""
     environment.write("knowledge/c#sharp?.md", "# C\n")
     environment.hub().sync()
-    async with Client(create_server(environment.hub()), mode=mode) as client:
+    async with Client(KbhubServer(environment.hub()), mode=mode) as client:
         for typed in ("c#s", "c%23s"):
             done = await client.complete(DOCUMENT, {"name": "path", "value": typed})
             (value,) = done.completion.values

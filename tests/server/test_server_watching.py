@@ -7,7 +7,7 @@ from mcp import Client
 
 import kbhub.sync.watch
 from daemons import call, text_of, until, windows
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from test_stdio import SERVE
 from test_watch import WAIT_SECONDS
 
@@ -32,7 +32,7 @@ def begun(server):
 async def test_status_says_how_changes_are_noticed(environment, mode, monkeypatch, mounts, told):
     monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: mounts)
     environment.write("knowledge/deploy.md", "# Deploy\n")
-    server = create_server(environment.hub())
+    server = KbhubServer(environment.hub())
     async with Client(server, mode=mode) as client:
         await client.call_tool("search", {"query": "deploy"})
         begun(server)

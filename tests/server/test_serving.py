@@ -14,7 +14,7 @@ from mcp.server import MCPServer
 import kbhub.search.pipeline
 import kbhub.server.calls
 import kbhub.sync.background
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.usage.reports import Maintained
 from kbhub.workspace.tool_names import CORE
 
@@ -86,7 +86,7 @@ def test_what_is_wrong_from_the_start_is_one_line_and_the_code_for_wrong_usage(e
 
 def test_a_tool_is_registered_when_it_is_called(environment):
     environment.write("knowledge/crates.md", "# Crates\n")
-    server = create_server(environment.hub())
+    server = KbhubServer(environment.hub())
 
     async def called_and_listed():
         answer = await server.call_tool("status", {}, None)
@@ -117,7 +117,7 @@ def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypa
 
     monkeypatch.setattr(kbhub.search.pipeline, "search", searched)
     monkeypatch.setattr(kbhub.server.calls, "maintain", lambda *_, **__: looked.set() or Maintained(ran=True))
-    server = create_server(environment.hub())
+    server = KbhubServer(environment.hub())
 
     async def asked():
         async with Client(server) as client:
@@ -138,14 +138,14 @@ from mcp import Client
 import kbhub.sync.background
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.sync.freshness import freshen
 
 kbhub.sync.background.REST_SECONDS = 3600  # what is done when nobody calls is none of it
 
 async def main():
     hub = Hub(HubOptions(cwd=Path.cwd()))
-    server = create_server(hub)
+    server = KbhubServer(hub)
     async with Client(server) as client:
         server._begin()
         freshen(hub, max_age=0)

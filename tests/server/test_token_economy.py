@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 import generate
 from kbhub.server import definitions
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.workspace.tool_names import ALL, CORE, MEANT
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ def everything(environment):
 
 
 async def listed(environment, **options):
-    async with Client(create_server(environment.hub(), **options)) as client:
+    async with Client(KbhubServer(environment.hub(), **options)) as client:
         return (await client.list_tools()).tools
 
 
@@ -56,7 +56,7 @@ def definition(tool):
 async def conversation(environment):
     """What a client that offers its model is sent by default: the instructions and the tools."""
     environment.configure()
-    async with Client(create_server(environment.hub()), sampling_callback=AsyncMock()) as client:
+    async with Client(KbhubServer(environment.hub()), sampling_callback=AsyncMock()) as client:
         return [client.instructions, *(compact(tool) for tool in (await client.list_tools()).tools)]
 
 
@@ -105,7 +105,7 @@ async def test_a_conversation_costs_little(everything):
 
 
 async def test_what_kbhub_is_told_with_each_conversation_is_short(everything):
-    async with Client(create_server(everything.hub())) as client:
+    async with Client(KbhubServer(everything.hub())) as client:
         prompts = (await client.list_prompts()).model_dump_json(by_alias=True, exclude_none=True)
         templates = (await client.list_resource_templates()).model_dump_json(by_alias=True, exclude_none=True)
 

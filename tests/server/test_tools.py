@@ -9,7 +9,7 @@ from mcp import Client
 
 from kbhub.render.model import FULL_ANSWER_BYTES
 from kbhub.server.definitions import offered
-from kbhub.server.server import create_server, instructions
+from kbhub.server.server import KbhubServer, instructions
 from kbhub.workspace.tool_names import ALL, CORE, MEANT, WRITERS
 from test_render_model import outside_fences
 from test_server import text_of
@@ -35,7 +35,7 @@ def shop(environment):
 
 
 async def names_of(environment, **options):
-    async with Client(create_server(environment.hub(**options))) as client:
+    async with Client(KbhubServer(environment.hub(**options))) as client:
         return [tool.name for tool in (await client.list_tools()).tools]
 
 
@@ -56,7 +56,7 @@ async def refused(client, tool, /, **arguments):
 
 
 async def test_the_definitions_are_as_they_were(shop, snapshot):
-    async with Client(create_server(shop.hub())) as client:
+    async with Client(KbhubServer(shop.hub())) as client:
         tools = (await client.list_tools()).tools
     shown = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
 
@@ -99,7 +99,7 @@ async def test_instructions_name_only_what_is_offered(shop):
 
 
 async def test_who_calls_a_tool_of_another_server_is_told_ours(shop):
-    async with Client(create_server(shop.hub())) as client:
+    async with Client(KbhubServer(shop.hub())) as client:
         for name in (*MEANT, "Vault-Search"):
             meant = MEANT[name.lower().replace("-", "_")]
             assert (await refused(client, name)).startswith(f"no tool {name!r}; use `{meant}`. Tools: search, read, ")
@@ -113,7 +113,7 @@ async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop):
         ({"memory": {"enabled": False}}, "memories", "`memories` is not available: `memory.enabled` is false "),
     ):
         shop.configure(**settings)
-        async with Client(create_server(shop.hub())) as client:
+        async with Client(KbhubServer(shop.hub())) as client:
             assert (await refused(client, name, text="x")).startswith(reason)
 
 
@@ -151,7 +151,7 @@ async def test_who_calls_a_tool_wrongly_is_told_how(shop, mode):
         ("write_document", {"ref": "a", "mode": "move"}, "write_document: `mode` must be `create` or `update`"),
         ("audit", {"checks": ["link"]}, "Unknown check 'link'"),
     )
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         for tool, arguments, reason in calls:
             assert (await refused(client, tool, **arguments)).startswith(reason), (tool, arguments)
 
@@ -160,7 +160,7 @@ async def test_who_calls_a_tool_wrongly_is_told_how(shop, mode):
 
 
 async def test_search_takes_filters_as_words_and_switches_as_options(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         filtered = await told(client, "search", query="tag:ops redeploy -canary")
         full = await told(client, "search", query="canary redeploy soup", limit=2, options={"full": True})
         good = await told(client, "search", query="deploy", options={"min_score": 0.8})
@@ -180,7 +180,7 @@ async def test_search_takes_filters_as_words_and_switches_as_options(shop, mode)
 async def test_the_next_page_is_of_the_same_wordings(shop, mode):
     given = {"queries": ["canary redeploy"], "options": {"hyde": "The soup is hot."}}
     page = {"query": "soup", "limit": 1}
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         first = await told(client, "search", **page, **given)
         page["cursor"] = re.search(r'cursor="(.*?)" for more', first)[1]
         second = await told(client, "search", **page, **given)
@@ -194,7 +194,7 @@ async def test_the_next_page_is_of_the_same_wordings(shop, mode):
 
 async def test_search_says_what_lies_where_a_hit_is(shop, mode):
     shop.write(".kbhub.json", json.dumps({"contexts": {"": "All about\nthe shop", "food.md": "Not about work"}}))
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         found = await told(client, "search", query="deploy soup", mode="keyword")
         read = await told(client, "read", refs=["deploy.md", "food.md"])
 
@@ -205,7 +205,7 @@ async def test_search_says_what_lies_where_a_hit_is(shop, mode):
 
 
 async def test_related_shows_links_of_all_kinds_and_the_broken_ones(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         from_it = await told(client, "related", ref="Deploying", kinds="link,related")
         to_it = await told(client, "related", ref="rollback.md", limit=3)
         nowhere = await refused(client, "related", ref="rolback.md")
@@ -218,7 +218,7 @@ async def test_related_shows_links_of_all_kinds_and_the_broken_ones(shop, mode):
 
 
 async def test_tags_lists_them_and_what_is_about_one(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         every = await told(client, "tags")
         one = await told(client, "tags", names="ops/deploy", hops=0)
         joined = await told(client, "tags", names=["#ops/deploy"], everything=True)
@@ -229,7 +229,7 @@ async def test_tags_lists_them_and_what_is_about_one(shop, mode):
 
 
 async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         first = await told(client, "remember", text="The gateway times out after 30 seconds.", tags="ops, gateway")
         (old,) = re.findall(r" · id (\w+) · ", first)
         second = await told(client, "remember", text="The gateway times out after 60 seconds.", about=["deploy.md"])
@@ -260,7 +260,7 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
 
 
 async def test_a_document_is_written_changed_and_kept_from_a_lost_update(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         made = await told(
             client, "write_document", ref="runbooks/night", text="# Night\n\nCall [nobody](nobody.md).\n",
             front_matter={"tags": ["ops"]},
@@ -288,7 +288,7 @@ async def test_a_document_is_written_changed_and_kept_from_a_lost_update(shop, m
 
 
 async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         await told(client, "search", query="deploy")
         deleted = await told(client, "delete_document", ref="rollback.md")
         missing = await refused(client, "read", refs="rollback.md")
@@ -313,7 +313,7 @@ async def test_an_audit_reports_progress_to_a_client_that_asks(shop, mode, monke
     async def progress(done, total, message):
         heard.append((done, total, message))
 
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         await client.call_tool("audit", {"checks": ["secrets", "links"]}, progress_callback=progress)
 
     assert [message for _, _, message in heard if message.startswith("Checking ")]
@@ -326,7 +326,7 @@ async def test_status_looks_anew_when_it_is_told_to(shop, mode, monkeypatch):
 
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 3600)
     monkeypatch.setattr("kbhub.sync.watch.Watcher.start", lambda self: None)
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         before = await told(client, "status")
         shop.write(f"{shop.home}/notes/a.md", "# A\n")
         shop.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
@@ -344,7 +344,7 @@ async def test_where_nothing_is_every_tool_says_what_was_looked_for(environment,
         "search": ({"query": "x"}, "hits"), "read": ({"refs": "a.md"}, "readings"), "status": ({}, "bases"),
         "tags": ({}, "tags"), "audit": ({}, "findings"), "ask": ({"question": "x"}, "passages"),
     }  # fmt: skip
-    async with Client(create_server(environment.hub(), structured=True), mode=mode) as client:
+    async with Client(KbhubServer(environment.hub(), structured=True), mode=mode) as client:
         for tool, (arguments, empty) in calls.items():
             answer = await client.call_tool(tool, arguments)
             assert not answer.is_error
@@ -361,7 +361,7 @@ async def test_where_nothing_is_every_tool_says_what_was_looked_for(environment,
 
 async def test_whatever_memories_and_documents_say_they_keep_to_their_place(shop, mode):
     shop.write("knowledge/evil.md", json.dumps({"title": EVIL}).join(("---\n", f"\n---\n# {EVIL}\n[x]({EVIL[:9]})\n")))
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         answers = [
             await told(client, "remember", text=EVIL, tags=["ops"], options={"namespace": "a/b"}),
             await told(client, "remember", text=f"{EVIL}!", about=["evil.md"]),
@@ -394,7 +394,7 @@ async def test_structured_results_of_every_tool_fit_their_schemas(shop, mode):
         ("rename_document", {"ref": "new.md", "to": "newer.md"}), ("delete_document", {"ref": "newer.md"}),
         ("delete_document", {"ref": "newer.md", "restore": True}), ("audit", {}),
     ]  # fmt: skip
-    async with Client(create_server(shop.hub(), structured=True), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub(), structured=True), mode=mode) as client:
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
         for schema in schemas.values():
             jsonschema.Draft202012Validator.check_schema(schema)
@@ -410,7 +410,7 @@ async def test_structured_pages_cover_all_hits_once(environment, mode, options):
         environment.write(f"knowledge/{number:02}-{'x' * 60}.md", f"# Deploy {number}\n\n{'deploy it ' * 90}\n")
     arguments = {"query": "deploy", "mode": "keyword", "limit": 100, "options": options}
     seen, cursor, pages = [], None, 0
-    async with Client(create_server(environment.hub(), structured=True), mode=mode) as client:
+    async with Client(KbhubServer(environment.hub(), structured=True), mode=mode) as client:
         while cursor or not pages:
             result = await client.call_tool("search", {**arguments, "cursor": cursor})
             page, text = result.structured_content, text_of(result)
@@ -440,7 +440,7 @@ async def test_structured_answers_are_cut_where_the_text_is(environment, mode):
         ("audit", {"limit": 1000, "checks": ["links", "duplicates", "orphans"]}, "findings", r"^- .* · \w+: "),
         ("memories", {"limit": 100}, "memories", r"^\d+\. "),
     ]
-    async with Client(create_server(environment.hub(), structured=True), mode=mode) as client:
+    async with Client(KbhubServer(environment.hub(), structured=True), mode=mode) as client:
         for number in range(20):
             text = f"Fact {number}: " + " ".join(f"word{number}x{place}" for place in range(150))
             await told(client, "remember", text=text, tags=[f"tag{number}"])
@@ -451,7 +451,7 @@ async def test_structured_answers_are_cut_where_the_text_is(environment, mode):
 
 
 async def test_a_client_may_give_other_wordings_of_its_own(shop, mode):
-    async with Client(create_server(shop.hub()), mode=mode) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         alone = await told(client, "search", query="zzyzx")
         helped = await told(client, "search", query="zzyzx", queries=["canary redeploy"])
         lines = await told(client, "search", query="zzyzx", queries="canary redeploy\n\n")

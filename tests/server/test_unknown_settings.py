@@ -3,7 +3,7 @@
 import pytest
 from mcp import Client
 
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 
 FIELD = "unknown field 'repso'; did you mean 'repos'?"
 WRONG = {"bases": {"notes": "~/notes"}, "repso": {"*": ["notes"]}}
@@ -57,9 +57,9 @@ def texts(results):
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("first", [("search", {"query": "rollback"}), ("read", {"refs": "nosuch.md"})], ids=["", "x"])
 async def test_the_first_answer_of_a_session_names_it_and_no_other(mistaken, mode, first):
-    async with Client(create_server(mistaken.hub()), mode=mode) as client:
+    async with Client(KbhubServer(mistaken.hub()), mode=mode) as client:
         results = [await client.call_tool(*first), await client.call_tool("search", {"query": "rollback"})]
-    async with Client(create_server(mistaken.hub()), mode=mode) as client:
+    async with Client(KbhubServer(mistaken.hub()), mode=mode) as client:
         again = await client.call_tool(*first)
 
     said = [FIELD in text for text in texts([*results, again])]
@@ -70,10 +70,10 @@ async def test_the_first_answer_of_a_session_names_it_and_no_other(mistaken, mod
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
 async def test_status_names_it_once_and_what_is_structured_has_it_too(mistaken, mode):
-    async with Client(create_server(mistaken.hub()), mode=mode) as client:
+    async with Client(KbhubServer(mistaken.hub()), mode=mode) as client:
         status = await client.call_tool("status", {})
         search = await client.call_tool("search", {"query": "rollback"})
-    async with Client(create_server(mistaken.hub(), structured=True), mode=mode) as client:
+    async with Client(KbhubServer(mistaken.hub(), structured=True), mode=mode) as client:
         structured = await client.call_tool("search", {"query": "rollback"})
 
     assert texts([status])[0].count(FIELD) == 1

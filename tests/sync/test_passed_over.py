@@ -3,7 +3,7 @@
 import pytest
 from mcp import Client
 
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from kbhub.sync.freshness import freshen
 
 NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]
@@ -87,7 +87,7 @@ def test_a_base_that_is_full_counts_a_file_once(mixed, files):
 @pytest.mark.usefixtures("patient")
 async def test_a_model_is_told_in_status_and_in_an_audit(mixed, mode):
     mixed.configure(tools="all")
-    async with Client(create_server(mixed.hub(), structured=True), mode=mode) as client:
+    async with Client(KbhubServer(mixed.hub(), structured=True), mode=mode) as client:
         status = await client.call_tool("status", {"reload": True})
         audit = await client.call_tool("audit", {"checks": ["files"]})
 

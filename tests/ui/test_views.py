@@ -12,7 +12,7 @@ from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from playwright.sync_api import expect
 
 from kbhub.memory.lists import memories
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +79,7 @@ class Server:
 
     def _client(self) -> Client:
         shows = advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})
-        return Client(create_server(self._environment.hub()), extensions=[shows])
+        return Client(KbhubServer(self._environment.hub()), extensions=[shows])
 
 
 @pytest.fixture

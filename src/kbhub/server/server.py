@@ -49,7 +49,7 @@ ROOTS_CHANGED = "notifications/roots/list_changed"
 
 
 class KbhubServer(MCPServer[None]):
-    """An MCP server for one hub.
+    """An MCP server for one hub, loaded without its indexes. While the configuration is wrong, every tool reports it.
 
     With `structured`, tools publish output schemas and add structured content to their text. `request_state` seals what
     a client of 2026-07-28 returns with the answer to a question; None for a key that lasts as long as the process.
@@ -315,16 +315,6 @@ class KbhubServer(MCPServer[None]):
     async def _ask_roots_again(self, _context: Any, _params: types.NotificationParams | None) -> None:
         """Ask a client with changed roots again, during the next call."""
         (await self.calls()).roots = RootsQuestion(again=True)
-
-
-def create_server(
-    hub: Hub, *, structured: bool = False, request_state: RequestStateSecurity | None = None
-) -> KbhubServer:
-    """Create the MCP server of a hub, with the options of `KbhubServer`; loads no index and no model.
-
-    A wrong configuration does not stop the server: every tool reports it until it is fixed.
-    """
-    return KbhubServer(hub, structured=structured, request_state=request_state)
 
 
 def instructions(hub: Hub) -> str:

@@ -30,7 +30,7 @@ from kbhub.errors import UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.server.daemon.protocol import PROTOCOLS
 from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, Frames
-from kbhub.server.server import KbhubServer, create_server, log_level
+from kbhub.server.server import KbhubServer, log_level
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.discovery import parse_base_arguments
 
@@ -109,7 +109,7 @@ def serve(options: HubOptions, *, structured: bool = False, protocol: str = "aut
     client = _claim_wire()
     hub = Hub(options)
     logging.basicConfig(level=log_level(hub), format=LOG_FORMAT, stream=sys.stderr)
-    server = create_server(hub, structured=structured)
+    server = KbhubServer(hub, structured=structured)
     serve_frugally()
     try:
         anyio.run(_serve, server, client, protocol)

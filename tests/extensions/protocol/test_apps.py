@@ -9,7 +9,7 @@ from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
 from kbhub.memory.changes import remember
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 from test_server import text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
@@ -37,7 +37,7 @@ def shop(environment):
 
 
 async def test_a_client_that_shows_views_is_told_of_them(shop, era):
-    async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+    async with Client(KbhubServer(shop.hub()), mode=era, extensions=[SHOWS]) as client:
         tools = (await client.list_tools()).tools
         views = {tool.name: tool.meta["ui"]["resourceUri"] for tool in tools if "ui" in (tool.meta or {})}
         assert views == {"search": "ui://kbhub/search", "memories": "ui://kbhub/memories"}
@@ -51,9 +51,9 @@ async def test_a_client_that_shows_views_is_told_of_them(shop, era):
 
 
 async def test_hits_come_with_their_traces(shop, era):
-    async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+    async with Client(KbhubServer(shop.hub()), mode=era, extensions=[SHOWS]) as client:
         answer = await client.call_tool("search", {"query": "canary"})
-    async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS_OTHERS]) as client:
+    async with Client(KbhubServer(shop.hub()), mode=era, extensions=[SHOWS_OTHERS]) as client:
         plain = await client.call_tool("search", {"query": "canary"})
         (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "search"]
 
@@ -70,9 +70,9 @@ async def test_hits_come_with_their_traces(shop, era):
 
 async def test_memories_come_to_be_reviewed(shop, era):
     """With a button for each tool that a review needs, unless nothing may be written."""
-    async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+    async with Client(KbhubServer(shop.hub()), mode=era, extensions=[SHOWS]) as client:
         html = (await client.call_tool("memories", {})).meta["kbhub/html"]
-    async with Client(create_server(shop.hub(read_only=True)), mode=era, extensions=[SHOWS]) as client:
+    async with Client(KbhubServer(shop.hub(read_only=True)), mode=era, extensions=[SHOWS]) as client:
         closed = (await client.call_tool("memories", {})).meta["kbhub/html"]
 
     assert "Canaries are yellow" in html
@@ -81,7 +81,7 @@ async def test_memories_come_to_be_reviewed(shop, era):
 
 
 async def test_traces_that_were_asked_for_are_in_the_text(shop):
-    async with Client(create_server(shop.hub()), extensions=[SHOWS]) as client:
+    async with Client(KbhubServer(shop.hub()), extensions=[SHOWS]) as client:
         answer = await client.call_tool("search", {"query": "canary", "options": {"explain": True}})
         listed = await client.list_resources()
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kbhub.extensions.protocol.skills import MOST_FILES
 from kbhub.hooks.sessions import let_speak
-from kbhub.server.server import create_server
+from kbhub.server.server import KbhubServer
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ def own(environment):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_skill_is_listed_with_all_its_files_and_read_as_it_is(own, mode):
-    async with Client(create_server(own.hub()), mode=mode) as client:
+    async with Client(KbhubServer(own.hub()), mode=mode) as client:
         declared = client.server_capabilities.extensions
         (entry,) = (await ask(client, "skills/list"))["skills"]
         read = {file["uri"]: (await client.read_resource(file["uri"])).contents[0] for file in entry["resources"]}
@@ -77,7 +77,7 @@ async def test_a_skill_is_listed_with_all_its_files_and_read_as_it_is(own, mode)
 
 async def test_a_clones_skills_are_served_only_after_consent(own):
     hub = own.hub()
-    async with Client(create_server(hub)) as client:
+    async with Client(KbhubServer(hub)) as client:
         before = [skill["uri"] for skill in (await ask(client, "skills/list"))["skills"]]
         for method in ("skills/get", "resources/directory/read"):
             with pytest.raises(MCPError):
@@ -92,7 +92,7 @@ async def test_a_clones_skills_are_served_only_after_consent(own):
 
 
 async def test_folders_are_read_level_by_level(own):
-    async with Client(create_server(own.hub())) as client:
+    async with Client(KbhubServer(own.hub())) as client:
         root = await ask(client, "resources/directory/read", uri="skill://notes/skills/deploy")
         inner = await ask(client, "resources/directory/read", uri="skill://notes/skills/deploy/references")
 
@@ -116,7 +116,7 @@ async def test_folders_are_read_level_by_level(own):
 async def test_nothing_but_files_of_skills_is_read(own, uri):
     own.write(f"{own.home}/notes/skills/deploy/.hidden", "secret")
     (own.home / "notes/skills/deploy/link.md").symlink_to("/etc/passwd")
-    async with Client(create_server(own.hub())) as client:
+    async with Client(KbhubServer(own.hub())) as client:
         with pytest.raises(MCPError):
             await client.read_resource(uri)
         with pytest.raises(MCPError):
@@ -133,7 +133,7 @@ async def test_nothing_but_files_of_skills_is_read(own, uri):
 )  # fmt: skip
 async def test_a_faulty_skill_is_not_served(own, text):
     own.write(f"{own.home}/notes/wrong/SKILL.md", text)
-    async with Client(create_server(own.hub())) as client:
+    async with Client(KbhubServer(own.hub())) as client:
         listed = (await ask(client, "skills/list"))["skills"]
         with pytest.raises(MCPError, match="no skill is available there"):
             await ask(client, "skills/get", uri="skill://notes/wrong/SKILL.md")
@@ -145,7 +145,7 @@ async def test_a_skill_with_too_many_files_is_not_served(own):
     write_skill(own, f"{own.home}/notes/many")
     for number in range(MOST_FILES):
         own.write(f"{own.home}/notes/many/{number}.txt", "x")
-    async with Client(create_server(own.hub())) as client:
+    async with Client(KbhubServer(own.hub())) as client:
         assert len((await ask(client, "skills/list"))["skills"]) == 1
         (own.home / "notes/many/0.txt").unlink()
         assert len((await ask(client, "skills/list"))["skills"]) == 2
@@ -153,7 +153,7 @@ async def test_a_skill_with_too_many_files_is_not_served(own):
 
 async def test_an_inner_skill_is_one_of_its_own_and_part_of_the_outer(own):
     write_skill(own, f"{own.home}/notes/skills/deploy/canary")
-    async with Client(create_server(own.hub())) as client:
+    async with Client(KbhubServer(own.hub())) as client:
         listed = {skill["uri"]: skill for skill in (await ask(client, "skills/list"))["skills"]}
 
     inner, outer = "skill://notes/skills/deploy/canary/SKILL.md", "skill://notes/skills/deploy/SKILL.md"
@@ -165,7 +165,7 @@ async def test_skills_come_in_pages(own):
     names = [f"skill-{number:03}" for number in range(120)]
     for name in names:
         write_skill(own, f"{own.home}/notes/{name}")
-    async with Client(create_server(own.hub())) as client:
+    async with Client(KbhubServer(own.hub())) as client:
         found, cursor, pages = [], None, 0
         while pages < 10:
             page = await ask(client, "skills/list", **({"cursor": cursor} if cursor else {}))

@@ -32,7 +32,7 @@ from kbhub.server.daemon.protocol import (
     ConnectOptions,
     note_name,
 )
-from kbhub.server.server import KbhubServer, create_server
+from kbhub.server.server import KbhubServer
 from kbhub.server.stdio import converse
 from kbhub.ui.loopback import bind_port
 from kbhub.workspace.discovery import parse_base_arguments
@@ -205,7 +205,7 @@ class Connections:
         # The state of a question is valid for the next daemon, but not for servers of other workspaces.
         identity = greeting.model_dump_json(exclude={"token"}).encode()
         key = hmac.digest(self._token.encode(), b"request state\0" + identity, "sha256")
-        return create_server(
+        return KbhubServer(
             Hub(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
         )
 

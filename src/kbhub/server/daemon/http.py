@@ -27,7 +27,7 @@ from kbhub.server.client import SESSION
 from kbhub.server.daemon.protocol import dial
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
-from kbhub.server.server import KbhubServer, create_server
+from kbhub.server.server import KbhubServer
 from kbhub.ui.loopback import BODY_SECONDS, MOST_AT_A_TIME, Refusal, drain, foreign, read_body, replay
 from kbhub.values import struct
 from kbhub.workspace.files import is_directory
@@ -94,7 +94,7 @@ class Workspaces:
         return len(self._open)
 
     def _made(self, options: HubOptions) -> KbhubServer:
-        return create_server(Hub(options), structured=self._structured)
+        return KbhubServer(Hub(options), structured=self._structured)
 
     def _make_room(self) -> bool:
         idle = [(workspace.used, str(root), root) for root, workspace in self._open.items() if not workspace.busy]
