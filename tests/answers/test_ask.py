@@ -1,6 +1,5 @@
 """A question gets a cited answer, whatever model is at hand, or none."""
 
-import json
 import re
 from math import inf
 
@@ -26,9 +25,7 @@ CITED = "Roll back first [1]. It takes ninety seconds [1]. The moon is cheese. S
 @pytest.fixture
 def hub(environment):
     """A hub over some notes."""
-    opened = write_documents(environment).hub()
-    opened.sync()
-    return opened
+    return synced(write_documents(environment))
 
 
 @pytest.fixture
@@ -39,10 +36,10 @@ def ollama():
         yield running
 
 
-def with_ollama(environment, server, **env):
+def with_ollama(environment, server, model="qwen3:0.6b", **env):
     """A hub whose settings name a model of a server."""
-    write_documents(environment)
-    return synced(environment, env={**environment.env, **server.env, "KBHUB_ANSWERS__MODEL": "qwen3:0.6b", **env})
+    env = {**environment.env, **server.env, "KBHUB_ANSWERS__MODEL": model, **env}
+    return synced(write_documents(environment), env=env)
 
 
 def answer_for_model(answer):
@@ -73,17 +70,13 @@ def test_strong_hits_are_direct_and_what_they_link_to_is_related(hub):
 
 
 def test_thresholds_are_on_the_score_of_the_search(hub):
-    weak = prepare(hub, QUESTION, options=AskOptions(threshold=0.1, direct_threshold=1.0))
+    """By their names in knowledgebased, too."""
+    weak = prepare(hub, QUESTION, options=AskOptions.model_validate({"threshold": 0.1, "directThreshold": 1.0}))
     strict = prepare(hub, QUESTION, options=AskOptions(threshold=0.9, direct_threshold=0.9))
 
+    assert weak.options.direct_threshold == 1.0
     assert {one.tier for one in weak.passages} <= {"summarized", "direct"}
     assert all(one.score >= 0.9 for one in strict.passages if one.tier != "related")
-
-
-def test_the_parameters_of_knowledgebased_are_taken():
-    options = AskOptions.model_validate({"threshold": 0.3, "directThreshold": 0.85, "maxTokens": 300})
-
-    assert (options.direct_threshold, options.max_tokens) == (0.85, 300)
 
 
 @pytest.mark.parametrize(
@@ -106,24 +99,22 @@ def test_a_prepared_question_survives_a_round_trip(hub):
 
     assert again == prepared
     assert request_of(again) == request_of(prepared)
+    assert answer_without_client(hub, again) == ask(hub, QUESTION)
 
 
-def test_a_passage_is_what_the_file_says_now(environment, hub):
-    """A document that is gone since it was indexed is quoted from the index, and nothing fails."""
-    (environment.project / "knowledge/runbooks/rollback.md").unlink()
-    (environment.project / "knowledge/runbooks/copy.md").unlink()
+def test_a_document_that_is_gone_since_it_was_indexed_is_quoted_from_the_index(environment, hub):
+    for name in ("rollback.md", "copy.md"):
+        (environment.project / "knowledge/runbooks" / name).unlink()
     answer = ask(hub, QUESTION)
 
-    assert answer.outcome == "written"
-    assert "ninety seconds" in answer.text
+    assert (answer.outcome, "ninety seconds" in answer.text) == ("written", True)
 
 
 def test_a_question_is_expanded_where_every_search_is(environment, ollama):
     """The setting holds for answers, too: other wordings of a model find what the question does not name."""
     ollama.answers({"queries": ["roll back a release"], "passage": ""})
-    write_documents(environment)
-    opened = synced(environment, env={**environment.env, **ollama.env, "KBHUB_EXPANSION__ENABLED": "true"})
-    found = prepare(opened, "Wie macht man eine Auslieferung rückgängig?")
+    hub = with_ollama(environment, ollama, "", KBHUB_EXPANSION__ENABLED="true")
+    found = prepare(hub, "Wie macht man eine Auslieferung rückgängig?")
 
     assert any(one.ref.startswith("runbooks/") for one in found.passages)
     assert "Also searched for: roll back a release." in found.notes
@@ -190,14 +181,6 @@ def test_a_model_of_no_use_is_passed_over_and_the_answer_says_why(environment, o
     assert told in answer.why[0]
 
 
-def test_half_a_character_of_a_model_breaks_no_answer(environment, ollama):
-    """What no message can hold, and what no reader sees, is taken out of what a model wrote."""
-    ollama.say = lambda body: "Roll back\ud800 first\x1b[31m\u202e [1]."
-    answer = ask(with_ollama(environment, ollama), QUESTION)
-
-    assert json.loads(answer.model_dump_json())["text"] == "Roll back\ufffd first[31m. [1]"
-
-
 def test_a_slow_model_is_not_waited_for_for_ever(environment, ollama):
     ollama.silent = True
     answer = ask(with_ollama(environment, ollama, KBHUB_ANSWERS__SECONDS="0.2"), QUESTION)
@@ -217,17 +200,13 @@ def test_a_model_may_say_that_the_passages_do_not_answer(environment, ollama, sn
 
 def test_who_writes_can_be_said(environment, ollama):
     opened = with_ollama(environment, ollama)
-    extractive = ask(opened, QUESTION, options=AskOptions(written_by="extractive"))
+    writers = ("extractive", "sampling", "none")
+    extractive, sampling, nobody = (ask(opened, QUESTION, options=AskOptions(written_by=by)) for by in writers)
     assert ollama.requests == []
-    sampling = ask(opened, QUESTION, options=AskOptions(written_by="sampling"))
-    nobody = ask(opened, QUESTION, options=AskOptions(written_by="none"))
-    assert ollama.requests == []
-    forced = ask(opened, QUESTION, options=AskOptions(written_by="ollama"))
-
     assert [extractive.written_by, sampling.written_by, nobody.written_by] == ["extractive", "extractive", "none"]
     assert (nobody.outcome, nobody.text) == ("passages", "")
     assert NO_CLIENT in sampling.why
-    assert forced.written_by == "ollama"
+    assert ask(opened, QUESTION, options=AskOptions(written_by="ollama")).written_by == "ollama"
 
 
 def test_what_nothing_covers_is_not_answered(hub, snapshot):
@@ -308,15 +287,9 @@ def test_budgets_and_lengths_have_bounds():
             AskOptions(**wrong)
 
 
-def test_what_was_prepared_is_answered_without_a_model(hub):
-    assert answer_without_client(hub, prepare(hub, QUESTION)) == ask(hub, QUESTION)
-
-
 def test_an_uncertain_answer_says_so_first_and_quotes_three_passages(environment):
-    for number in range(6):
-        environment.write(
-            f"knowledge/n{number}.md", f"# Wave {number}\n\nRelease wave {number} goes out on day {number}.\n"
-        )
+    for day in range(6):
+        environment.write(f"knowledge/n{day}.md", f"# Wave {day}\n\nRelease wave {day} goes out on day {day}.\n")
     hub = synced(environment)
     answer = ask(hub, "who signs a release before the first wave of an audit", options=AskOptions(threshold=0.0))
 

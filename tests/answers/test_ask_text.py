@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask_documents import passage, prepared
+from corpus import EMBEDDER
 from kbhub.answers.answer import AskOptions, estimated_tokens
 from kbhub.answers.citations import LONGEST_RUN, check, request_of, says_no_answer, supports
 from kbhub.answers.extractive import extract
 from kbhub.answers.sentences import units
-from kbhub.models.embedding import packaged_embedder
 
 
 def texts(text, **options):
@@ -44,20 +44,13 @@ def test_text_is_taken_apart_into_what_stands_alone(text, expected):
     assert texts(text) == expected
 
 
-def test_items_of_a_long_list_stand_alone():
+def test_items_of_a_long_list_stand_alone_and_units_know_their_lines():
     items = [f"- item {number} " + "word " * 10 for number in range(20)]
-
-    assert texts("\n".join(items)) == [item.rstrip() for item in items]
-
-
-def test_units_know_their_lines():
     found = units("One.\nTwo. Three.\n\nFour.", 5)
 
+    assert texts("\n".join(items)) == [item.rstrip() for item in items]
     assert [(one.text, one.line) for one in found] == [("One.", 5), ("Two.", 6), ("Three.", 6), ("Four.", 8)]
-
-
-def test_a_passage_that_begins_within_code_is_no_prose():
-    assert texts("a. B\nc\n```\n\nText.", in_code=True) == ["```\na. B\nc\n```", "Text."]
+    assert texts("a. B\nc\n```\n\nText.", in_code=True) == ["```\na. B\nc\n```", "Text."]  # begins within code
 
 
 @given(st.text(max_size=400))
@@ -150,13 +143,10 @@ def test_what_is_beyond_the_length_asked_for_is_dropped():
     assert 5 <= len(found.dropped) < 20
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *("Redeploy [1]. ", "a", "[", "[1]", "`", "![", "<!--", "[a](", "[1,", "` ", ".", "- a\n", "\n", "【1"),
-        *(' ."', "<think>"),
-    ],
-)
+PIECES = ("Redeploy [1]. ", "a", "[", "[1]", "`", "![", "<!--", "[a](", "[1,", "` ", ".", "- a\n", "\n", "【1", ' ."')
+
+
+@pytest.mark.parametrize("piece", [*PIECES, "<think>"])
 def test_a_model_that_writes_on_and_on_holds_nobody_up(piece):
     """A hundred kilobytes of anything are looked through in a moment; what is kept is of the length asked for."""
     started = time.process_time()
@@ -241,10 +231,6 @@ def test_a_title_or_ref_cannot_break_out_of_its_line():
     assert len(shape(odd)[1]) == len(shape(plain)[1])
 
 
-def test_a_prompt_is_the_same_every_time():
-    assert request_of(prepared(passage(1), passage(2))) == request_of(prepared(passage(1), passage(2)))
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -260,17 +246,17 @@ def test_that_the_passages_do_not_answer_is_understood(text, expected):
 # Sentences that answer
 
 
-@pytest.fixture(scope="module")
-def embedder():
-    return packaged_embedder()
+def extracted(*texts, embedder=EMBEDDER, **options):
+    passages = [passage(number, text) if text else passage(number) for number, text in enumerate(texts, 1)]
+    return extract(prepared(*passages, **options), embedder)
 
 
-def test_the_sentences_that_answer_are_quoted_in_the_order_of_their_document(embedder):
+def test_the_sentences_that_answer_are_quoted_in_the_order_of_their_document():
     text = (
         "Our office is in Lyon.\n\nTo roll back a release, redeploy the tag before. The cat sleeps.\n\n"
         "Roll back the schema only with the person on call."
     )
-    draft = extract(prepared(passage(1, text), question="how do I roll back a release"), embedder)
+    draft = extracted(text, question="how do I roll back a release")
 
     assert draft.text.startswith("To roll back a release, redeploy the tag before.\n\nRoll back the schema")
     assert "cat" not in draft.text
@@ -278,44 +264,30 @@ def test_the_sentences_that_answer_are_quoted_in_the_order_of_their_document(emb
     assert all(one.quote in text for one in draft.support)
 
 
-def test_code_that_answers_is_quoted_whole_with_what_announces_it(embedder):
-    """Half a command is worse than none."""
-    text = "Intro.\n\nTo roll back, run:\n\n```sh\nship stop\nship --to v1\n```\n"
-    draft = extract(prepared(passage(1, text)), embedder)
-
-    assert "To roll back, run:\n\n```sh\nship stop\nship --to v1\n```\n\n[1]" in draft.text
-
-
-def test_a_table_that_is_too_long_keeps_its_head_and_the_rows_that_answer(embedder):
-    """A row without its header says nothing."""
+def test_code_is_quoted_whole_and_a_long_table_keeps_its_head_and_the_rows_that_answer():
+    """Half a command is worse than none, and a row without its header says nothing."""
+    code = "Intro.\n\nTo roll back, run:\n\n```sh\nship stop\nship --to v1\n```\n"
     rows = "".join(f"| flag{number} | does thing {number} |\n" for number in range(200))
-    text = f"| flag | roll |\n|---|---|\n{rows}| back | rolls back |\n"
-    draft = extract(prepared(passage(1, text), options=AskOptions(max_tokens=120)), embedder)
+    table = f"| flag | roll |\n|---|---|\n{rows}| back | rolls back |\n"
 
-    assert draft.text.startswith("| flag | roll |\n|---|---|\n| back | rolls back |")
-
-
-def test_what_two_passages_say_in_the_same_words_is_said_once(embedder):
-    draft = extract(prepared(passage(1), passage(2)), embedder)
-
-    assert draft.text.count("canary") == 1
+    assert "To roll back, run:\n\n```sh\nship stop\nship --to v1\n```\n\n[1]" in extracted(code).text
+    cut = extracted(table, options=AskOptions(max_tokens=120)).text
+    assert cut.startswith("| flag | roll |\n|---|---|\n| back | rolls back |")
 
 
-def test_a_number_in_brackets_of_a_document_is_no_citation(embedder):
-    draft = extract(prepared(passage(1, "To roll back see the paper [7].")), embedder)
-
-    assert draft.text == r"To roll back see the paper \[7]. [1]"
+def test_what_is_said_twice_is_said_once_and_a_number_in_brackets_is_no_citation():
+    assert extracted("", "").text.count("canary") == 1
+    assert extracted("To roll back see the paper [7].").text == r"To roll back see the paper \[7]. [1]"
 
 
 def test_without_vectors_words_decide():
-    draft = extract(prepared(passage(1, "The sky is blue. We roll back with a tag.")), None)
+    text = "The sky is blue. We roll back with a tag."
 
-    assert draft.text == "We roll back with a tag. [1]"
+    assert extracted(text, embedder=None).text == "We roll back with a tag. [1]"
 
 
 @pytest.mark.parametrize("tokens", [50, 120, 500])
-def test_an_answer_is_no_longer_than_asked_for(embedder, tokens):
+def test_an_answer_is_no_longer_than_asked_for(tokens):
     text = "\n\n".join(f"Roll back number {number}, because of reason {number * 7}." for number in range(60))
-    draft = extract(prepared(passage(1, text), options=AskOptions(max_tokens=tokens)), embedder)
 
-    assert estimated_tokens(draft.text) <= tokens
+    assert estimated_tokens(extracted(text, options=AskOptions(max_tokens=tokens)).text) <= tokens

@@ -9,7 +9,6 @@ from conftest import synced
 from kbhub.answers.citations import request_of
 from kbhub.answers.question import prepare
 from kbhub.server.server import KbhubServer
-from kbhub.types import Query
 from test_server import text_of
 
 MARK = "outdated: superseded by api.md"
@@ -37,30 +36,21 @@ def test_sources_are_marked_in_a_terminal(kbhub, outdated, options):
 async def test_hits_and_sources_are_marked_for_a_model(outdated):
     """On the line that names the document, in place of an age that says nothing."""
     outdated.env["KBHUB_TOOLS"] = "all"
+    asked = {"question": "deploy things by hand"}
+    calls = (("search", {"query": "deploy"}), ("ask", asked), ("ask", {**asked, "options": {"budget": 500}}))
     async with Client(KbhubServer(outdated.hub())) as client:
-        found = text_of(await client.call_tool("search", {"query": "deploy"}))
-        answered = text_of(await client.call_tool("ask", {"question": "deploy things by hand"}))
-        packed = text_of(
-            await client.call_tool("ask", {"question": "deploy things by hand", "options": {"budget": 500}})
-        )
+        told = [text_of(await client.call_tool(*call)) for call in calls]
 
-    assert f" · {MARK}\n" in found
-    assert "stale" not in found
-    assert f" · {MARK}\n" in answered
-    assert f" · {MARK}\n" in packed
+    assert all(f" · {MARK}\n" in text for text in told)
+    assert "stale" not in told[0]
 
 
-def test_a_model_that_writes_is_told(outdated):
-    hub = synced(outdated)
-
-    assert MARK in request_of(prepare(hub, "deploy things by hand")).prompt
-
-
-def test_an_empty_successor_supersedes_nothing(outdated):
+def test_a_model_that_writes_is_told_and_an_empty_successor_supersedes_nothing(outdated):
     outdated.write("knowledge/zebra.md", '---\nsuperseded_by: ""\n---\n# Zebras\n\nStripes.\n')
     hub = synced(outdated)
 
-    assert hub.search(Query(text="zebras")).hits[0].outdated is None
+    assert MARK in request_of(prepare(hub, "deploy things by hand")).prompt
+    assert hub.search("zebras").hits[0].outdated is None
 
 
 DECISIONS = {
@@ -74,10 +64,7 @@ DECISIONS = {
     ),
     "notes/deprecated.md": ("---\nstatus: Deprecated\n---\n# Queue six\n\nWe deploy by six queues.\n", "deprecated"),
     "notes/plain.md": ("# Queue seven\n\nWe deploy by seven queues.\n", ""),
-    "notes/log.md": (
-        "# Queue eight\n\n" + "We deploy by eight.\n\n" * 20 + "status: accepted\n\nThat was a log.\n",
-        "",
-    ),
+    "notes/log.md": ("# Queue eight\n\n" + "We deploy by eight.\n\n" * 20 + "status: accepted\n\nA log.\n", ""),
 }
 """Path → its text, and why it is stale: none where it is not, empty for age alone."""
 

@@ -6,6 +6,7 @@ does not fail it and a broken signal does. Raise the floors when ranking gets be
 """
 
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,8 @@ def by_document(dataset):
     """The same queries, answered by whole documents, each worth its best section."""
     queries = []
     for query in dataset.queries:
-        gold = {}
-        for name, gain in query.gold.items():
-            document = name.partition(SECTION_MARK)[0]
-            gold[document] = max(gain, gold.get(document, 0))
-        queries.append(replace(query, gold=gold))
+        worst_first = sorted(query.gold.items(), key=itemgetter(1))
+        queries.append(replace(query, gold={name.partition(SECTION_MARK)[0]: gain for name, gain in worst_first}))
     return replace(dataset, name="handbook by document", queries=tuple(queries), sections=None)
 
 
@@ -65,16 +63,12 @@ def test_hybrid_is_above_its_floors(runs, unit, floors):
 
 
 @pytest.mark.parametrize("unit", ["section", "document"])
-def test_hybrid_is_not_below_its_signals_and_above_the_baseline(runs, unit):
+def test_hybrid_is_not_below_its_signals_above_the_baseline_and_never_empty(runs, unit):
     """What the second signal adds is more than what it costs."""
     ndcg = {name: run.overall.ndcg10 for name, run in runs[unit].items()}
 
     assert ndcg["hybrid"] >= max(ndcg["keyword"], ndcg["semantic"]) - NOISE
     assert ndcg["hybrid"] > ndcg["naive"]
-
-
-@pytest.mark.parametrize("unit", ["section", "document"])
-def test_every_query_is_answered(runs, unit):
     assert runs[unit]["hybrid"].overall.empty == 0
 
 

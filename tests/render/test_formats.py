@@ -36,38 +36,24 @@ def test_any_records_are_valid_in_every_format(rows):
     assert len(list(csv.reader(io.StringIO(formatted(one, "files"), newline="")))) == len(rows)
 
 
-def test_csv_quotes_what_a_spreadsheet_would_run_and_changes_nothing():
-    text = formatted(listing({"ref": "=1+2", "title": 'a "b"\nc', "tags": ["x", "y"], "score": 0.5}), "csv")
+def test_no_cell_gets_out_of_its_place():
+    """CSV quotes what a spreadsheet would run; no pipe, element, link or image of a title is Markdown's."""
+    odd = listing({"ref": "=1+2", "title": 'a "b"\nc', "tags": ["x", "y"], "score": 0.5})
+    cell = listing({"ref": "a|b.md", "title": "<img src=x> ![p](http://e) `c|`\nd", "tags": [], "score": 1})
+    long = listing({"ref": "a.md", "title": "```\ncode\n```\n# x"}, body="title")
 
-    assert text.splitlines()[1:] == ['"=1+2","a ""b""', 'c","x;y",0.5']
-
-
-def test_a_markdown_cell_ends_where_it_should_and_runs_nothing():
-    """No pipe, element, link or image gets out of a document's title."""
-    text = formatted(
-        listing({"ref": "a|b.md", "title": "<img src=x> ![p](http://e) `c|`\nd", "tags": [], "score": 1}), "md"
-    )
-
-    assert text.splitlines()[2] == r"| a\|b.md | &lt;img src=x> !\[p](http://e) \`c\|\`<br>d |  | 1 |"
-
-
-def test_long_text_is_a_section_whose_fence_it_cannot_close():
-    text = formatted(listing({"ref": "a.md", "title": "```\ncode\n```\n# x"}, body="title"), "md")
-
-    assert text == "## a.md\n\n\n````markdown\n```\ncode\n```\n# x\n````\n"
-
-
-def test_xml_has_no_character_that_xml_forbids():
+    assert formatted(odd, "csv").splitlines()[1:] == ['"=1+2","a ""b""', 'c","x;y",0.5']
+    told = formatted(cell, "md").splitlines()[2]
+    assert told == r"| a\|b.md | &lt;img src=x> !\[p](http://e) \`c\|\`<br>d |  | 1 |"
+    assert formatted(long, "md") == "## a.md\n\n\n````markdown\n```\ncode\n```\n# x\n````\n"
     assert fromstring(formatted(listing({"ref": "a\x00\x1b<b>&\ud800"}), "xml"))[0][0].text == "a��<b>&�"
 
 
 def test_files_gives_the_ref_as_the_path():
     """What stands in the line can be handed to `kbhub read`."""
-    one = Listing(
-        "hit", ("docid", "ref"), [{"docid": "#a1", "score": 0.5, "ref": "ops@a,b.md", "path": "a,b.md", "context": "x"}]
-    )
+    row = {"docid": "#a1", "score": 0.5, "ref": "ops@a,b.md", "path": "a,b.md", "context": "x"}
 
-    assert formatted(one, "files") == '#a1,0.5,"ops@a,b.md",x\n'
+    assert formatted(Listing("hit", ("docid", "ref"), [row]), "files") == '#a1,0.5,"ops@a,b.md",x\n'
     with pytest.raises(UsageError, match="--csv"):
         formatted(Listing("tag", ("tag",), []), "files")
 

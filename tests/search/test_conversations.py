@@ -15,12 +15,12 @@ from kbhub.types import Query
 NOW = datetime(2026, 11, 23, 18, tzinfo=UTC)  # a Monday
 
 
-def chunk(text, headings=()):
-    return ChunkRow(1, 1, headings, 1, 1 + text.count("\n"), 0, text)
+def chunk(text):
+    return ChunkRow(1, 1, (), 1, 1 + text.count("\n"), 0, text)
 
 
-def document(path="a.md", title="A", kind="document"):
-    return DocumentRow(1, path, "0" * 16, title, kind, (), (), 1, 1, None, None)
+def document(path="a.md", kind="document"):
+    return DocumentRow(1, path, "0" * 16, "A", kind, (), (), 1, 1, None, None)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,8 @@ def test_conversations_are_told_by_their_speakers():
     assert is_conversation(chunk("**Ann** (10:02): Hi!\n\n> Ben: Hello.\n\n**Ann** (10:05): News?"), document())
     assert is_conversation(chunk("How do I roll back?"), document("a.jsonl", kind="session"))
     assert not is_conversation(chunk("Alpha: the first.\nBeta: the second.\nGamma: the third."), document())
-    assert not is_conversation(
-        chunk("Steps:\n\nRun it.\nNote: it is slow.\nNote: it is old.\nThen go on.\nAnd on."), document()
-    )
+    steps = "Steps:\n\nRun it.\nNote: it is slow.\nNote: it is old.\nThen go on.\nAnd on."
+    assert not is_conversation(chunk(steps), document())
 
 
 class Logs:
@@ -90,22 +89,16 @@ class Logs:
 
     def __init__(self, environment):
         self.environment = environment
-        self.hub = None
         environment.configure(bases={"logs": {"knowledge": "~/logs", "kind": "session"}}, repos={"*": "logs"})
 
     def session(self, day, *said):
-        rows = [
-            {"role": "user", "timestamp": f"{day}T09:0{number}:00Z", "content": text}
-            for number, text in enumerate(said)
-        ]
+        rows = [{"role": "user", "timestamp": f"{day}T09:0{at}:00Z", "content": text} for at, text in enumerate(said)]
         data = "".join(json.dumps(row) + "\n" for row in rows)
         self.environment.write(self.environment.home / f"logs/{day}.jsonl", data)
 
     def search(self, text, **options):
-        if self.hub is None:
-            self.hub = self.environment.hub(clock=Clock(NOW.timestamp()))
-            self.hub.sync()
-        return self.hub.search(Query(text=text, explain=True, **options))
+        hub = synced(self.environment, clock=Clock(NOW.timestamp()))
+        return hub.search(Query(text=text, explain=True, **options))
 
 
 @pytest.fixture
@@ -148,21 +141,17 @@ def test_the_title_may_have_the_date(environment):
     """As that of a daily note, or of an exported chat."""
     for day, place in (("4 May, 2023", "museum"), ("11 July, 2023", "harbour")):
         environment.write(f"knowledge/{place}.md", f"# 9:30 am on {day}\n\nThe outing with Kim went to the {place}.\n")
-    hub = environment.hub(clock=Clock(NOW.timestamp()))
-    hub.sync()
+    hub = synced(environment, clock=Clock(NOW.timestamp()))
 
-    paths = [hub.search(Query(text=f"the outing with Kim in {month} 2023")).hits[0].path for month in ("May", "July")]
+    paths = [hub.search(f"the outing with Kim in {month} 2023").hits[0].path for month in ("May", "July")]
     assert paths == ["museum.md", "harbour.md"]
 
 
 def test_the_newer_statement_is_above_the_older_one(logs):
     """Each names the other, unless the question is about how it was."""
+    said = "From now on we meet for the stand-up at 10:15, as many of us come late by train."
     logs.session("2026-03-02", "Our stand-up is at 9:30.", "Tell me a joke.")
-    logs.session(
-        "2026-06-01",
-        "From now on we meet for the stand-up at 10:15, as many of us come late by train.",
-        "Write a mail to the landlord.",
-    )
+    logs.session("2026-06-01", said, "Write a mail to the landlord.")
     before = logs.search("when is the stand-up", granularity="chunk", without=("newer",)).hits
     newer, older = logs.search("when is the stand-up", granularity="chunk").hits[:2]
 
@@ -193,7 +182,7 @@ def test_the_newer_memory_is_above_the_older_one(environment):
     remember(hub, "Restarts of the staging cluster moved to Thursday, at four in the afternoon.")
     hub.rediscover()
     hub.sync()
-    newer, older = hub.search(Query(text="when does the staging cluster restart")).hits[:2]
+    newer, older = hub.search("when does the staging cluster restart").hits[:2]
 
     assert "Thursday" in newer.excerpt
     assert newer.replaces == (f"{older.ref}:{older.start_line}",)
@@ -201,16 +190,11 @@ def test_the_newer_memory_is_above_the_older_one(environment):
 
 def test_a_turn_is_not_found_for_the_words_of_the_title(logs):
     """The title of a session is its first sentence: every turn had its words, and they hid the other sessions."""
-    logs.session(
-        "2026-03-02", "How is the stand-up of the gateway team?", *(f"Tell me joke {number}." for number in range(9))
-    )
+    logs.session("2026-03-02", "How is the stand-up of the gateway team?", *(f"Tell me joke {n}." for n in range(9)))
     logs.session("2026-03-09", "Hello.", "The gateway team has its stand-up at 9:30.")
     hits = logs.search("stand-up of the gateway team", granularity="chunk", mode="keyword").hits
 
-    assert {(hit.path, hit.start_line == 1) for hit in hits} == {
-        ("2026-03-02.jsonl", True),
-        ("2026-03-09.jsonl", False),
-    }
+    assert {(hit.path[:10], hit.start_line == 1) for hit in hits} == {("2026-03-02", True), ("2026-03-09", False)}
 
 
 def test_signals_of_conversations_are_for_conversations(environment):

@@ -15,15 +15,14 @@ def candidate(number: int, value: float, base: int = 0) -> tuple[tuple[int, int]
     return (base, number), number, value
 
 
-def places(keys):
-    """Every chunk is the first of its file."""
-    return {(base, number): (f"{number:03}.md", 1, str(base)) for base, number in keys}
-
-
 def fuse(rankings, similar, fusion="convex", coverage=1.0):
-    """Join rankings, given as candidates, and cosines by chunk."""
+    """Join rankings, given as candidates, and cosines by chunk; every chunk is the first of its file."""
     compared = ranking_of([(key, 0, similar[key]) for key in sorted(similar)])
     made = {signal: ranking_of(found) for signal, found in rankings.items()}
+
+    def places(keys):
+        return {(base, number): (f"{number:03}.md", 1, str(base)) for base, number in keys}
+
     return fuse_rankings(made, compared.chunks, compared.values, places, fusion, coverage)
 
 
@@ -54,9 +53,9 @@ def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
     shuffled = list(rankings.items())
     random.shuffle(shuffled)
 
-    one, other = fuse(rankings, {}, fusion), fuse(dict(shuffled), {}, fusion)
-    assert [(part.key, part.parts, part.score) for part in one] == [
-        (part.key, part.parts, part.score) for part in other
+    one, other = (fuse(some, {}, fusion) for some in (rankings, dict(shuffled)))
+    assert [(each.key, each.parts, each.score) for each in one] == [
+        (each.key, each.parts, each.score) for each in other
     ]
 
 
@@ -64,8 +63,8 @@ def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
 def test_first_in_every_signal_scores_1(fusion):
     lead = [candidate(1, 9.0), candidate(2, 8.0)]
 
-    assert fuse({"keyword": lead, "semantic": lead}, {}, fusion)[0].score == pytest.approx(1.0)
-    assert fuse({"keyword": lead}, {}, fusion)[0].score == pytest.approx(1.0)
+    for signals in ({"keyword": lead, "semantic": lead}, {"keyword": lead}):
+        assert fuse(signals, {}, fusion)[0].score == pytest.approx(1.0)
 
 
 def test_how_much_better_counts_and_not_only_that_it_is():

@@ -1,12 +1,10 @@
 """Data sets are read as they are meant, searched as a user's bases are, and reported."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from kbhub.__main__ import main
 from kbhub.documents.markdown import parse_document
 from kbhub.errors import DatasetError
 from kbhub.extensions.lab.corpus import Setup, open_corpus
@@ -80,24 +78,14 @@ def vault(tmp_path):
 
 
 @pytest.fixture
-def evaluate(environment, monkeypatch, capsys):
+def evaluate(environment, kbhub):
     """Runs `kbhub dev eval` in this process, for a user who has bases of their own."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
     environment.write("knowledge/noise.md", "# Rolling back\n\nHow do we roll back? Restore invoices.\n")
-    for name, value in {**environment.env, "COLUMNS": "80", "NO_COLOR": "1"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
-
-    def run(*arguments: str | Path):
-        code = main(["dev", "eval", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return run
+    return lambda *arguments: kbhub("dev", "eval", *map(str, arguments))
 
 
-def setup(environment) -> Setup:
-    return Setup(environment.env)
+def runs_in(outcome) -> dict[str, dict]:
+    return {run["name"]: run for run in outcome.json["datasets"][0]["runs"]}
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -205,7 +193,7 @@ def test_a_chunk_counts_as_the_best_section_that_it_covers():
 
 def test_a_cut_corpus_has_every_document_once(beir, environment):
     dataset = load_dataset(beir)
-    one, again = (open_corpus(dataset, setup(environment), 2) for _ in range(2))
+    one, again = (open_corpus(dataset, Setup(environment.env), 2) for _ in range(2))
 
     assert one.bases == ("part1", "part2")
     assert sorted(one.documents.values()) == sorted(TEXTS)
@@ -225,14 +213,12 @@ def test_the_baseline_finds_any_word_stemmed():
 
 def test_the_command_reports_every_mode(beir, evaluate):
     """Figures per mode, times, and what the run is compared with; the user's own bases take no part."""
-    code, out, _ = evaluate(beir, "--json", "--mode", "naive", "--mode", "keyword", "--mode", "hybrid")
-    report = json.loads(out)
-    runs = {run["name"]: run for run in report["datasets"][0]["runs"]}
-
-    assert code == 0
-    assert list(runs) == ["naive", "keyword", "hybrid"]
-    assert report["datasets"][0]["documents"] == len(TEXTS)
+    done = evaluate(beir, "--json", "--mode", "naive", "--mode", "keyword", "--mode", "hybrid")
+    runs = runs_in(done)
     overall = runs["hybrid"]["overall"]
+
+    assert (done.code, list(runs)) == (0, ["naive", "keyword", "hybrid"])
+    assert done.json["datasets"][0]["documents"] == len(TEXTS)
     assert (overall["queries"], overall["hit1"], overall["recall10"], overall["empty"]) == (3, 1.0, 1.0, 0.0)
     assert 0 < overall["p50_ms"] <= overall["p95_ms"]
     assert runs["hybrid"]["comparison"]["other"] == "naive"
@@ -241,16 +227,13 @@ def test_the_command_reports_every_mode(beir, evaluate):
 
 def test_sections_and_strata_and_queries_without_an_answer(vault, evaluate):
     """Only the right section counts; the query without an answer is in no figure but the verdicts'."""
-    code, out, _ = evaluate(vault, "--json", "--mode", "hybrid")
-    dataset = json.loads(out)["datasets"][0]
-    run = dataset["runs"][0]
-
-    assert code == 0
-    assert (dataset["unit"], dataset["gains"]) == ("section", "exponential")
-    assert run["overall"]["queries"] == 3
-    assert {name: one["queries"] for name, one in run["strata"].items()} == {"question": 1, "keyword": 2}
-    assert run["overall"]["hit1"] == 1.0
+    done = evaluate(vault, "--json", "--mode", "hybrid")
+    dataset, run = done.json["datasets"][0], runs_in(done)["hybrid"]
     verdicts = run["verdicts"][0]
+
+    assert (done.code, dataset["unit"], dataset["gains"]) == (0, "section", "exponential")
+    assert (run["overall"]["queries"], run["overall"]["hit1"]) == (3, 1.0)
+    assert {name: one["queries"] for name, one in run["strata"].items()} == {"question": 1, "keyword": 2}
     assert (verdicts["answerable_queries"], verdicts["unanswerable_queries"]) == (3, 1)
     assert 0 <= verdicts["auc"] <= 1
 
@@ -271,17 +254,15 @@ def test_a_run_is_compared_with_an_earlier_one(beir, evaluate, tmp_path):
     """The same run differs by nothing; files of several runs are found by the name they were written under."""
     file = tmp_path / "base.trec"
     modes = ("--mode", "keyword", "--mode", "hybrid")
-    wrote, _, _ = evaluate(beir, *modes, "--run", file)
-    _, out, _ = evaluate(beir, *modes, "--compare", file, "--json")
-    runs = json.loads(out)["datasets"][0]["runs"]
+    assert evaluate(beir, *modes, "--run", file).code == 0
+    earlier = {
+        name: run["earlier"] for name, run in runs_in(evaluate(beir, *modes, "--compare", file, "--json")).items()
+    }
 
-    assert wrote == 0
-    assert sorted(path.name for path in tmp_path.glob("base*")) == ["base.shop.hybrid.trec", "base.shop.keyword.trec"]
-    assert [run["earlier"]["other"] for run in runs] == [
-        str(tmp_path / "base.shop.keyword.trec"),
-        str(tmp_path / "base.shop.hybrid.trec"),
-    ]
-    changes = [change for run in runs for change in run["earlier"]["changes"].values()]
+    written = {name: str(tmp_path / f"base.shop.{name}.trec") for name in ("keyword", "hybrid")}
+    assert sorted(map(str, tmp_path.glob("base*"))) == sorted(written.values())
+    assert {name: one["other"] for name, one in earlier.items()} == written
+    changes = [change for one in earlier.values() for change in one["changes"].values()]
     assert {(change["difference"], change["p"]) for change in changes} == {(0.0, 1.0)}
 
 
@@ -303,19 +284,15 @@ def test_what_cannot_be_done_is_said_in_one_line(beir, evaluate, arguments, faul
 
 
 def test_other_wordings_are_measured_beside_the_query(beir, evaluate):
-    queries = "".join(
-        jsonl([{"_id": "q1", "text": "undo"}, {"_id": "q2", "text": "undo"}, {"_id": "q3", "text": "bills"}])
-    )
-    (beir / "queries.jsonl").write_text(queries, "utf-8")
+    queries = {"q1": "undo", "q2": "undo", "q3": "bills"}
+    (beir / "queries.jsonl").write_text(jsonl({"_id": name, "text": text} for name, text in queries.items()), "utf-8")
     code, _, errors = evaluate(beir, "--wordings")
     assert (code, "rewordings.jsonl" in errors) == (2, True)
 
     rows = [{"id": "q1", "queries": ["earlier release"]}, {"id": "q2", "hyde": "Restore the database from the copy."}]
     (beir / "rewordings.jsonl").write_text(jsonl(rows), "utf-8")
-    code, told, _ = evaluate(beir, "--wordings", "--mode", "keyword", "--json")
-    runs = {run["name"]: run for run in json.loads(told)["datasets"][0]["runs"]}
+    runs = runs_in(evaluate(beir, "--wordings", "--mode", "keyword", "--json"))
 
-    assert code == 0
     assert list(runs) == ["keyword", "keyword with wordings", "keyword with wordings and passage"]
     alone, worded, both = (run["overall"]["mrr10"] for run in runs.values())
     assert alone < worded < both
@@ -325,28 +302,25 @@ def test_other_wordings_are_measured_beside_the_query(beir, evaluate):
 
 def test_ablations_and_cuts_are_of_the_main_mode(beir, evaluate):
     """Each is compared with the same mode whole; signals joined by commas are left out together."""
-    _, out, _ = evaluate(beir, "--json", "--without", "semantic", "--without", "phrase,title", "--bases", "2")
-    runs = json.loads(out)["datasets"][0]["runs"]
+    runs = runs_in(evaluate(beir, "--json", "--without", "semantic", "--without", "phrase,title", "--bases", "2"))
 
-    assert [(run["name"], (run["comparison"] or {}).get("other")) for run in runs] == [
-        *(("keyword", None), ("semantic", "keyword"), ("hybrid", "keyword"), ("hybrid without semantic", "hybrid")),
-        *(("hybrid without phrase+title", "hybrid"), ("hybrid, 2 bases", "hybrid")),
-    ]
-    assert runs[4]["without"] == ["phrase", "title"]
-    assert runs[5]["bases"] == 2
+    assert {name: (run["comparison"] or {}).get("other") for name, run in runs.items()} == {
+        "keyword": None, "semantic": "keyword", "hybrid": "keyword", "hybrid without semantic": "hybrid",
+        "hybrid without phrase+title": "hybrid", "hybrid, 2 bases": "hybrid",
+    }  # fmt: skip
+    assert runs["hybrid without phrase+title"]["without"] == ["phrase", "title"]
+    assert runs["hybrid, 2 bases"]["bases"] == 2
 
 
 def test_a_floor_that_is_missed_names_the_run(beir, vault, evaluate):
     """One that is kept changes nothing; unless modes are named it is hybrid's, whatever the others do."""
-    assert (code_and_out := evaluate(beir, "--min-ndcg10", "0.5"))[0] == 0
-    assert "below" not in code_and_out[1]
+    kept = evaluate(beir, "--min-ndcg10", "0.5")
     rows = [{"query": "zebra", "expected": "runbooks/backups.md"}, {"query": "card refused", "expected": "guide.md"}]
     (vault / "queries.jsonl").write_text(jsonl(rows), "utf-8")
+    missed = evaluate(vault, "--mode", "keyword", "--min-ndcg10", "0.9")
 
-    code, out, _ = evaluate(vault, "--mode", "keyword", "--min-ndcg10", "0.9")
-
-    assert code == 1
-    assert out.splitlines()[-1] == "vault, keyword: nDCG@10 is 0.5000, below 0.9."
+    assert (kept.code, "below" in kept.out, missed.code) == (0, False, 1)
+    assert missed.out.splitlines()[-1] == "vault, keyword: nDCG@10 is 0.5000, below 0.9."
 
 
 PUBLISHED = Path(__file__).with_name("longmemeval.json")
@@ -355,14 +329,13 @@ PUBLISHED = Path(__file__).with_name("longmemeval.json")
 def test_each_question_of_longmemeval_has_its_own_sessions(evaluate, environment, monkeypatch):
     """Read bit by bit; asked on the day of the question; abstention is in the verdicts only; no base is left."""
     monkeypatch.setattr("kbhub.extensions.lab.datasets.MOST_BYTES", 100)
-    dataset = json.loads(evaluate(PUBLISHED, "--json", "--mode", "naive", "--mode", "hybrid")[1])["datasets"][0]
+    dataset = evaluate(PUBLISHED, "--json", "--mode", "naive", "--mode", "hybrid").json["datasets"][0]
     run, document = dataset["runs"][1], next(haystacks(PUBLISHED)).documents[0]
     strata, verdicts = run["strata"], run["verdicts"][0]
+    text = "# 2023-03-04 (Sat) 10:00\n\nUser: I bought a road bike. # Mine It is red.\nAssistant: Noted."
 
-    assert (
-        document.data == b"# 2023-03-04 (Sat) 10:00\n\nUser: I bought a road bike. # Mine It is red.\nAssistant: Noted."
-    )
-    assert (document.path, dataset["documents"], len(dataset["notes"])) == ("0001.md", 10, 2)
+    assert (document.path, document.data.decode()) == ("0001.md", text)
+    assert (dataset["documents"], len(dataset["notes"])) == (10, 2)
     assert [(one["recall_any5"], one["recall_all5"]) for one in strata.values()] == [(1.0, 1.0), (1.0, 1.0), (1.0, 0.0)]
     assert (strata["temporal-reasoning"]["hit1"], verdicts["unanswerable_queries"]) == (1.0, 1)
     assert not list(Path(environment.env["KBHUB_CACHE_DIR"], "eval").glob("haystack-*"))
