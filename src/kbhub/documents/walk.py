@@ -568,9 +568,9 @@ def _opened(folder: str) -> Iterator[int | str]:
         os.close(descriptor)
 
 
-def inside_of(root: str, real: str) -> str | None:
+def inside_of(root: str, real: str, separator: str = os.sep) -> str | None:
     """Return a real path relative to the base's, empty for the base itself, or None if it is outside."""
     if real == root:
         return ""
-    prefix = root if root.endswith(os.sep) else root + os.sep
+    prefix = root if root.endswith(separator) else root + separator
     return real[len(prefix) :] if real.startswith(prefix) else None

@@ -9,9 +9,10 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from kbhub.documents.walk import inside_of
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
-from kbhub.reading.graph import Edge, Graph, Node, WrittenLink, graph_of, in_project, inside_of, places_on_disk
+from kbhub.reading.graph import Edge, Graph, Node, WrittenLink, graph_of, places_on_disk, repository_of
 from kbhub.reading.links import PATH_KINDS, SiteSettings, files_below, folded, places, site_settings
 from kbhub.types import Base
 from kbhub.values import struct
@@ -94,16 +95,17 @@ class Faults:
         return self._path_verdict(home, edge)
 
     def _path_verdict(self, home: Base, edge: Edge) -> tuple[Status, str]:
-        git_root, led_out = self._graph.git_root, False
+        repository, led_out = repository_of(home, self._graph.git_root), False
         others = [links.base for links in self._graph.bases.values() if links.base is not home]
-        for place in places_on_disk(home, edge.link, git_root):
+        for place in places_on_disk(home, edge.link, self._graph.git_root):
             for base in (home, *others):
-                inside = inside_of(base, place)
+                inside = inside_of(base.path.as_posix(), place, "/")
                 if inside is not None and (file := _existing(base, inside)) is not None:
                     return "file", file
-            if in_project(home, git_root) and git_root and exists_below(git_root, place):
+            if repository and exists_below(repository, place):
                 return "file", os.path.relpath(place, home.path).replace(os.sep, "/")
-            led_out = led_out or (inside_of(home, place) is None and not _within(git_root, place, home))
+            in_repository = repository is not None and Path(place).is_relative_to(repository)
+            led_out = led_out or not (in_repository or inside_of(home.path.as_posix(), place, "/") is not None)
         if led_out and edge.link.target.startswith(("../", "./")):
             return "outside", "it leads out of all bases"
         if edge.link.target.startswith("/") and (file := _existing(home, f"{ASSETS}{edge.link.target}")):
@@ -158,7 +160,3 @@ def exists_below(root: Path, place: str) -> bool:
     except (OSError, ValueError, RuntimeError):  # missing, not a possible file name, or a symlink loop
         return False
     return real.is_relative_to(os.path.realpath(root))
-
-
-def _within(git_root: Path | None, place: str, base: Base) -> bool:
-    return in_project(base, git_root) and git_root is not None and Path(place).is_relative_to(git_root)

@@ -16,8 +16,8 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
-from weakref import WeakKeyDictionary
 
+from kbhub.documents.walk import inside_of
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.index.catalogue import LinkedDocument, document_slugs, front_matter_of, link_rows, linked_documents
 from kbhub.index.engine import Index
@@ -136,8 +136,6 @@ _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|mailto:")
 Node = tuple[str, str]
 """A document: (id of its base, path)."""
 
-_GUARD = threading.Lock()
-
 
 @struct
 class WrittenLink:
@@ -240,9 +238,6 @@ class _Held:
     graph: Graph | None = None
 
 
-_HELD: WeakKeyDictionary[Hub, _Held] = WeakKeyDictionary()
-
-
 def unread(hub: Hub, graph: Graph) -> tuple[Skipped, ...]:
     """Return the bases that a graph lacks, or of which it may lack documents."""
     unfinished = {
@@ -257,8 +252,7 @@ def graph_of(hub: Hub) -> Graph:
 
     The indexes are not synced.
     """
-    with _GUARD:
-        held = _HELD.setdefault(hub, _Held())
+    held = hub.state(_Held)
     with held.lock:
         discovery = hub.discovery()
         links_by_base: dict[str, BaseLinks] = {}
@@ -270,17 +264,9 @@ def graph_of(hub: Hub) -> Graph:
             except IndexUnavailable as error:
                 skipped.append(Skipped(base=base.id, reason=str(error)))
         git_root = discovery.workspace.git_root
-        state = (
-            git_root,
-            tuple(skipped),
-            discovery.bases,
-            *(base_links.generation for base_links in links_by_base.values()),
-        )
+        state = (git_root, tuple(skipped), discovery.bases, *(one.generation for one in links_by_base.values()))
         if held.graph is None or held.state != state:
-            held.links = {
-                (base_links.base.id, hub.index(base_links.base).path): base_links
-                for base_links in links_by_base.values()
-            }
+            held.links = {(one.base.id, hub.index(one.base).path): one for one in links_by_base.values()}
             held.graph, held.state = _joined(links_by_base, discovery.bases, git_root, tuple(skipped)), state
         return held.graph
 
@@ -353,14 +339,8 @@ def _joined(
             leaving[source].append(edge)
             if edge.goal is not None and edge.goal != source:
                 coming[edge.goal].append(edge)
-    return Graph(
-        bases=bases,
-        active=active,
-        git_root=git_root,
-        skipped=skipped,
-        leaving=dict(leaving),
-        coming=dict(coming),
-    )
+    joined = {"leaving": dict(leaving), "coming": dict(coming)}
+    return Graph(bases=bases, active=active, git_root=git_root, skipped=skipped, **joined)
 
 
 class _Crossing:
@@ -388,10 +368,9 @@ class _Crossing:
             folder, name = posixpath.split(place)
             for real in dict.fromkeys((place, posixpath.join(self._real_path(folder), name))):
                 for other in self._bases.values():
-                    inside = inside_of(other.base, real)
-                    document_path = None if inside is None else other.table.at(inside)
-                    if document_path is not None:
-                        return Edge(source, link, (other.base.id, document_path), "path")
+                    inside = inside_of(other.base.path.as_posix(), real, "/")
+                    if inside is not None and (path := other.table.at(inside)) is not None:
+                        return Edge(source, link, (other.base.id, path), "path")
         return None
 
     def _real_path(self, folder: str) -> str:
@@ -412,24 +391,15 @@ def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iter
     folder = posixpath.join(root, posixpath.dirname(link.path))
     starts = [folder] if link.target.startswith(("./", "../")) else [folder, root]
     if link.target.startswith("/"):
-        starts = [root, *([git_root.as_posix()] if in_project(base, git_root) and git_root else [])]
+        starts = [root, *([repository.as_posix()] if (repository := repository_of(base, git_root)) else [])]
     for start in starts:
         yield posixpath.normpath(posixpath.join(start, link.target.lstrip("/")))
 
 
-def in_project(base: Base, git_root: Path | None) -> bool:
-    """Whether a base is part of the workspace's own repository."""
+def repository_of(base: Base, git_root: Path | None) -> Path | None:
+    """Return the git root of the workspace if a base is part of its repository."""
     own = base.id == PROJECT_ID or base.origin == "docs"
-    return own and git_root is not None and base.path.is_relative_to(git_root)
-
-
-def inside_of(base: Base, place: str) -> str | None:
-    """Return the path relative to a base of an absolute one, with `/`, or None if it lies outside."""
-    root = base.path.as_posix()
-    if place == root:
-        return ""
-    prefix = root if root.endswith("/") else f"{root}/"
-    return place[len(prefix) :] if place.startswith(prefix) else None
+    return git_root if own and git_root is not None and base.path.is_relative_to(git_root) else None
 
 
 def found_document(hub: Hub, graph: Graph, ref: str) -> Node:

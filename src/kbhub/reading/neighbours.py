@@ -58,11 +58,9 @@ def walk(graph: Graph, starts: Iterable[Node], hops: int, kinds: Collection[Edge
                     continue
                 # Kind and direction only matter at the first hop.
                 key = (step.node, step.kind, step.direction) if hop == 1 else (step.node, None, None)
-                existing = steps.setdefault(key, step)
-                if existing is not step and (existing.via, existing.kind, existing.direction) == (
-                    *(step.via, step.kind, step.direction),
-                ):
-                    existing.count += 1
+                first = steps.setdefault(key, step)
+                same = (first.via, first.kind, first.direction) == (step.via, step.kind, step.direction)
+                first.count += same and first is not step
         reached += steps.values()
         level = list(dict.fromkeys(step.node for step in steps.values()))
         seen.update(level)
@@ -192,11 +190,9 @@ def _near(hub: Hub, graph: Graph, node: Node, limit: int) -> tuple[int, list[Nei
     for name, links in graph.bases.items():
         links.means = links.means or means_in(hub, links.base)
         if links.means and links.means.fingerprint == own.fingerprint:
-            near = nearest_documents(links.means, vector, NEAR_CHOSEN + 1)
-            # The index may have changed since its links were read.
-            scored += [
-                (-score, (name, path)) for path, score in near if path in links.documents and (name, path) != node
-            ]
+            for path, score in nearest_documents(links.means, vector, NEAR_CHOSEN + 1):
+                if path in links.documents and (name, path) != node:  # the index may have changed since
+                    scored.append((-score, (name, path)))
     scored = sorted(scored)[: max(NEAR_CHOSEN, limit)]
     return len(scored), [
         Neighbour(**_named(graph, other), kind="near", direction="both", hop=1, score=round(-score, 4))
@@ -319,10 +315,7 @@ def _in_order(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
 def _document(graph: Graph, node: Node, step: Hop | None) -> TaggedDocument:
     row = graph.document(node)
     return TaggedDocument(
-        ref=graph.ref(node),
-        docid=graph.docid(node),
-        base=node[0],
-        title=row.title,
+        **_named(graph, node),
         kind=row.kind,
         tags=row.tags,
         hop=step.hop if step else 0,

@@ -163,15 +163,20 @@ class Diagnosis(Model):
     failed: tuple[str, ...] = Field((), description="What `--fix` could not do, and why.")
 
 
-class Neighbour(Model):
-    """A document that something joins to another."""
+class NamedDocument(Model):
+    """What names a document in an answer."""
 
     ref: str = Field(description="Its ref.")
     docid: str = Field(description="Its short id.")
     base: str = Field(description="Id of its base.")
     title: str = Field(description="Its title.")
+
+
+class Neighbour(NamedDocument):
+    """A document that something joins to another."""
+
     kind: EdgeKind = Field(
-        description=("How they are related: `link` to it, `backlink` from it, `related`, `tag`, `near`.")
+        description="How they are related: `link` to it, `backlink` from it, `related`, `tag`, `near`."
     )
     direction: Literal["out", "in", "both"] = Field(description="Who names whom: `in` is the neighbour naming.")
     hop: int = Field(ge=1, description="Distance from the requested document, in links.")
@@ -181,7 +186,7 @@ class Neighbour(Model):
     heading: str = Field("", description="Heading or block that the link names, as written.")
     count: int = Field(1, description="Number of such links between the two; the first is shown.")
     score: float | None = Field(None, description="`near`: cosine similarity; `tag`: share of its tags' weight.")
-    ambiguous: tuple[str, ...] = Field((), description=("Other refs that the link could mean; the nearest was chosen."))
+    ambiguous: tuple[str, ...] = Field((), description="Other refs that the link could mean; the nearest was chosen.")
 
 
 class LeftLink(Model):
@@ -197,13 +202,10 @@ class LeftLink(Model):
     why: str = Field("", description="Where the file is, or what is wrong.")
 
 
-class Related(Model):
+class Related(NamedDocument):
     """What `related` knows of one document."""
 
     ref: str = Field(description="Ref of the document.")
-    docid: str = Field(description="Its short id.")
-    base: str = Field(description="Id of its base.")
-    title: str = Field(description="Its title.")
     tags: tuple[str, ...] = Field((), description="Its tags.")
     hops: int = Field(description="Number of links followed; 0 for none.")
     neighbours: tuple[Neighbour, ...] = Field((), description="By kind, within it by hop, then the strongest first.")
@@ -223,18 +225,12 @@ class TagCount(Model):
     depth: int = Field(0, description="Parent tags.")
 
 
-class TaggedDocument(Model):
+class TaggedDocument(NamedDocument):
     """A document that has a tag asked for, or that links join to one."""
 
-    ref: str = Field(description="Its ref.")
-    docid: str = Field(description="Its short id.")
-    base: str = Field(description="Id of its base.")
-    title: str = Field(description="Its title.")
     kind: Kind = Field("document", description="What it is.")
     tags: tuple[str, ...] = Field((), description="Its tags.")
-    hop: int = Field(
-        0, description=("0 if it has a requested tag; otherwise the distance from one that has, in links.")
-    )
+    hop: int = Field(0, description="0 if it has a requested tag; otherwise the distance from one that has, in links.")
     via: str | None = Field(None, description="Ref of the document one step before it.")
     edge: EdgeKind | None = Field(None, description="How it is related to that one.")
 
@@ -244,7 +240,7 @@ class Tags(Model):
 
     names: tuple[str, ...] = Field((), description="Requested tags; empty for a list of all.")
     tags: tuple[TagCount, ...] = Field(
-        (), description=("Without names: nested tags below their parents, most frequent first.")
+        (), description="Without names: nested tags below their parents, most frequent first."
     )
     documents: tuple[TaggedDocument, ...] = Field((), description="With names: documents with any of them first.")
     tagged: int = Field(0, description="Number of documents with any of the names, or any tag, shown or not.")

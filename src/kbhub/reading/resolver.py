@@ -202,7 +202,8 @@ class Resolver:
             references.ref_of(base, path, self.bases): (base, path) for base in self.bases for path in self._paths(base)
         }
         target = meanings[-1].target
-        if not reason and (below := _folder(target)) and any(near.startswith(below) for near in refs):
+        below = f"{target.removeprefix('./').rstrip('/')}/"
+        if not reason and below != "/" and any(near.startswith(below) for near in refs):
             return DocumentNotFound(ref, f"it is a folder; to read its documents, use `{below}**`")
         if not suggest:
             return DocumentNotFound(ref, reason)
@@ -388,8 +389,3 @@ def _leads_out(base: Base, path: str) -> bool:
     except (OSError, ValueError):
         return False
     return False
-
-
-def _folder(target: str) -> str | None:
-    path = target.removeprefix("./").rstrip("/")
-    return f"{path}/" if path else None
