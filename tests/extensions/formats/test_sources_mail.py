@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.documents.chunking import chunk_document
+from extensions.formats.soundness import check_soundness
 from kbhub.extensions.formats.mail import read_mail
 
 
@@ -44,20 +44,14 @@ def test_a_mail_has_its_subject_people_and_text():
     assert document.problems == ()
 
 
-def test_html_is_read_where_there_is_no_plain_text():
+def test_html_is_read_where_there_is_no_plain_text_and_a_forwarded_mail_is_a_section():
     """A newsletter is Markdown; an empty plain part does not hide it."""
     message = mail(" \n")
     message.add_alternative("<h1>News</h1><ul><li>one</ul>", subtype="html")
-
-    assert read_mail("a.eml", message.as_bytes()).lines[4:] == ("# News", "", "- one")
-
-
-def test_a_forwarded_mail_is_a_section():
-    message = mail("See below.")
     message.add_attachment(mail("Inner text.", subject="Earlier"))
     document = read_mail("a.eml", message.as_bytes())
 
-    assert [(heading.level, heading.text) for heading in document.headings] == [(2, "Earlier")]
+    assert document.lines[4:9] == ("# News", "", "- one", "", "## Earlier")
     assert document.lines[-1] == "Inner text."
 
 
@@ -65,7 +59,7 @@ def test_a_forwarded_mail_is_a_section():
     ("head", "body", "text"),
     [
         (
-            "text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: quoted-printable",
+            "text/plain; charset=latin1\nContent-Transfer-Encoding: quoted-printable",
             b"caf=E9 =\nau lait",
             "café au lait",
         ),
@@ -123,8 +117,12 @@ def test_what_is_no_mail_is_kept_as_text(data):
 
 def test_long_headers_and_many_recipients_take_no_time():
     """The library's quadratic parsers see the start of a header."""
-    for header in (b"Subject: ", b"To: ", b"Content-Type: text/plain; "):
-        for piece in (b"=?utf-8?q?a?= ", b"<", b"a,", b"(", b";", b"a*0*=x;"):
+    for header, pieces in {
+        b"Subject: ": (b"=?utf-8?q?a?= ", b"<"),
+        b"To: ": (b"=?utf-8?q?a?= ", b"<", b"a,", b"("),
+        b"Content-Type: text/plain; ": (b"(", b";", b"a*0*=x;"),
+    }.items():
+        for piece in pieces:
             document = read_mail("a.eml", header + piece * 20_000 + b"\n\nwords")
             assert "words" in document.lines
             assert document.problems
@@ -144,8 +142,4 @@ lines = st.sampled_from(
 
 @given(st.one_of(st.binary(max_size=200), st.lists(lines, max_size=30).map("\n".join).map(str.encode)))
 def test_any_bytes_parse(data):
-    document = read_mail("a.eml", data)
-
-    "\n".join(document.lines).encode()
-    assert all("\n" not in line and "\0" not in line for line in document.lines)
-    chunk_document(document)
+    check_soundness(read_mail("a.eml", data))

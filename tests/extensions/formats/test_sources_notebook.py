@@ -1,4 +1,4 @@
-"""Jupyter notebooks: Markdown cells as they are, code fenced, outputs bounded, damage reported."""
+"""Notebooks and canvases: cells and cards in their order, code fenced, outputs bounded, damage reported."""
 
 import json
 
@@ -6,81 +6,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.documents.chunking import chunk_document
-from kbhub.extensions.formats.notebook import OUTPUT_CHARACTERS, read_notebook
+from extensions.formats.soundness import check_soundness
+from kbhub.extensions.formats.notebook import OUTPUT_CHARACTERS, read_canvas, read_notebook
 
 
 def read(record: object):
     return read_notebook("a/my-work.ipynb", json.dumps(record).encode())
 
 
+def headings(document):
+    return [(heading.level, heading.text) for heading in document.headings]
+
+
 def test_a_notebook_is_its_cells():
     """Headings come from Markdown cells alone, code has the kernel's language, and outputs follow their code."""
+    outputs = [
+        {"output_type": "stream", "text": ["one\n", "\x1b[31mtwo\x1b[0m\n"]},
+        {"output_type": "execute_result", "data": {"text/html": "<b>no</b>", "text/plain": ["three"]}},
+        {"output_type": "display_data", "data": {"image/png": "aGVsbG8="}},
+        {"output_type": "error", "ename": "ValueError", "evalue": "bad", "traceback": ["long"]},
+    ]
+    cells = [
+        {"cell_type": "raw", "source": "---\ntags: [a, b]\nauthor: Ann\n---"},
+        {"cell_type": "markdown", "source": ["# First\n", "\n", "See [b](b.md).\n", "| k |\n", "|---|\n", "| v |"]},
+        {"cell_type": "code", "source": ["# no heading\n", "print('```')"], "outputs": outputs},
+        {"cell_type": "markdown", "source": "## Second\n\n~~~\nnever closed"},
+        {"cell_type": "markdown", "source": "## Third"},
+    ]
     document = read(
-        {
-            "nbformat": 4,
-            "metadata": {"language_info": {"name": "python"}, "title": "Named"},
-            "cells": [
-                {"cell_type": "raw", "source": "---\ntags: [a, b]\nauthor: Ann\n---"},
-                {
-                    "cell_type": "markdown",
-                    "source": ["# First\n", "\n", "See [b](b.md).\n", "| k |\n", "|---|\n", "| v |"],
-                },
-                {
-                    "cell_type": "code",
-                    "source": ["# no heading\n", "print('```')"],
-                    "outputs": [
-                        {"output_type": "stream", "text": ["one\n", "\x1b[31mtwo\x1b[0m\n"]},
-                        {"output_type": "execute_result", "data": {"text/html": "<b>no</b>", "text/plain": ["three"]}},
-                        {"output_type": "display_data", "data": {"image/png": "aGVsbG8="}},
-                        {"output_type": "error", "ename": "ValueError", "evalue": "bad", "traceback": ["long"]},
-                    ],
-                },
-                {"cell_type": "markdown", "source": "## Second\n\n~~~\nnever closed"},
-                {"cell_type": "markdown", "source": "## Third"},
-            ],
-        }
+        {"nbformat": 4, "metadata": {"language_info": {"name": "python"}, "title": "Named"}, "cells": cells}
     )
 
-    assert document.title == "Named"
-    assert document.tags == ("a", "b")
+    assert (document.title, document.tags, document.problems) == ("Named", ("a", "b"), ())
     assert document.front_matter == {"language": "python", "tags": ["a", "b"], "author": "Ann"}
-    assert [(heading.level, heading.text) for heading in document.headings] == [
-        (1, "First"),
-        (2, "Second"),
-        (2, "Third"),
-    ]
+    assert headings(document) == [(1, "First"), (2, "Second"), (2, "Third")]
     text = "\n".join(document.lines)
     assert "````python\n# no heading\nprint('```')\n````\n\n```output\none\ntwo\n```\n\n```output\nthree\n```" in text
     assert "```output\nValueError: bad\n```" in text
     assert "aGVsbG8" not in text
     assert "long" not in text
-    assert len(document.fences) == 5
-    assert len(document.tables) == 1
+    assert (len(document.fences), len(document.tables)) == (5, 1)
     assert [link.target for link in document.links] == ["b.md"]
-    assert document.problems == ()
 
 
 def test_format_3_has_sheets_and_cells_that_are_headings():
-    document = read(
-        {
-            "nbformat": 3,
-            "metadata": {"name": ""},
-            "worksheets": [
-                {
-                    "cells": [
-                        {"cell_type": "heading", "level": 2, "source": ["The\n", "name"]},
-                        {
-                            "cell_type": "code",
-                            "language": "python",
-                            "input": ["x = 1"],
-                            "outputs": [{"output_type": "pyout", "text": ["1"]}],
-                        },
-                    ]
-                }
-            ],
-        }
-    )
+    code = {"cell_type": "code", "language": "python", "input": ["x = 1"]}
+    cells = [
+        {"cell_type": "heading", "level": 2, "source": ["The\n", "name"]},
+        {**code, "outputs": [{"output_type": "pyout", "text": ["1"]}]},
+    ]
+    document = read({"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]})
 
     assert document.lines == ("## The name", "", "```python", "x = 1", "```", "", "```output", "1", "```")
     assert document.title == "The name"
@@ -89,84 +64,109 @@ def test_format_3_has_sheets_and_cells_that_are_headings():
 def test_long_outputs_are_cut():
     """The log of a training run does not fill the index; what is missing is said."""
     outputs = [{"output_type": "stream", "text": "word " * 10_000}] * 50
-    document = read({"cells": [{"cell_type": "code", "source": "run()", "outputs": outputs}]})
-    text = "\n".join(document.lines)
+    text = "\n".join(read({"cells": [{"cell_type": "code", "source": "run()", "outputs": outputs}]}).lines)
 
     assert len(text) < 25 * OUTPUT_CHARACTERS
-    assert f"… {50_000 - 1 - OUTPUT_CHARACTERS} more" in text or f"… {50_000 - OUTPUT_CHARACTERS} more" in text
+    assert f"… {50_000 - OUTPUT_CHARACTERS} more" in text
     assert "more outputs are left out" in text
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (b'{"cells": [', "It is no JSON"), (b"# just text", "It is no JSON"), (b"[" * 100_000, "It is no JSON"),
-        (b"[1, 2]", "It has no cells"), (b'{"cells": 1}', "It has no cells"),
-        (b'{"a": ' + b"9" * 10_000 + b"}", "It is no JSON"),
-    ],
-)  # fmt: skip
-def test_a_damaged_notebook_is_kept_as_text(data, problem):
-    document = read_notebook("a/my-work.ipynb", data)
+def node(kind: str, x: int, y: int, size: int = 10, **more: object) -> dict[str, object]:
+    return {"id": f"{kind}{x}.{y}", "type": kind, "x": x, "y": y, "width": size, "height": size, **more}
 
-    assert document.title == "my work"
-    assert document.lines == (data.decode(),)
+
+def test_a_canvas_is_read_from_top_to_bottom():
+    """Cards of a group come below its heading, and their own headings below that."""
+    nodes = [
+        node("text", 500, 20, text="right"), node("text", 5, 105, text="# In *inner*\nmore"),
+        node("group", 0, 100, 100, label="Outer"), node("group", 2, 102, 50, label="Inner"),
+        node("file", 80, 180, file="notes/a b.md", subpath="#Part"), node("text", 0, 0, text="left\n\n```\nopen"),
+        node("link", 0, 300, url="https://example.org"), node("text", 0, 400, text="last"),
+    ]  # fmt: skip
+    edges = [
+        {"fromNode": "text0.0", "toNode": "file80.180", "label": "leads to"},
+        *({"fromNode": one, "toNode": "text0.400"} for one in ("text5.105", "nobody")),
+    ]
+    document = read_canvas("maps/my-plan.canvas", json.dumps({"nodes": nodes, "edges": edges}).encode())
+
+    assert "\n".join(document.lines) == (
+        "left\n\n```\nopen\n```\n\nright\n\nhttps://example.org\n\nlast\n\n"
+        "# Outer\n\n[[notes/a b.md#Part]]\n\n## Inner\n\n### In *inner*\nmore\n\n"
+        "- left → a b: leads to\n- In *inner → last"
+    )
+    assert document.title == "my plan"
+    assert headings(document) == [(1, "Outer"), (2, "Inner"), (3, "In *inner*")]
+    assert [(one.target, one.fragment, one.kind) for one in document.links] == [("notes/a b.md", "Part", "wikilink")]
+
+
+@pytest.mark.parametrize(
+    ("reader", "data", "problem"),
+    [
+        *((read_notebook, data, "It is no JSON") for data in (b'{"cells": [', b"# just text", b"[" * 100_000)),
+        (read_notebook, b'{"a": ' + b"9" * 10_000 + b"}", "It is no JSON"),
+        *((read_notebook, data, "It has no cells") for data in (b"[1, 2]", b'{"cells": 1}')),
+        *((read_canvas, data, "It is no JSON") for data in (b"{", b"[" * 100_000)),
+        *((read_canvas, data, "It has no nodes") for data in (b"[]", b'{"nodes": {}}')),
+    ],
+)
+def test_a_damaged_file_is_kept_as_text(reader, data, problem):
+    document = reader("a/my-work.ipynb", data)
+
+    assert (document.title, document.lines) == ("my work", (data.decode(),))
     assert document.problems[0].startswith(problem)
 
 
-def test_strange_cells_are_counted():
-    document = read({"cells": [1, {"cell_type": 2}, {"cell_type": "markdown", "source": "text \ud800"}]})
+def test_strange_cells_and_nodes_are_counted():
+    notebook = read({"cells": [1, {"cell_type": 2}, {"cell_type": "markdown", "source": "text \ud800"}]})
+    canvas = read_canvas("a.canvas", b'{"nodes": [1, {"type": "x"}, {"type": "text", "text": "a"}]}')
 
-    assert document.lines == ("text ?",)
-    assert document.problems == ("2 cells are not in the format of a notebook and left out.",)
+    assert (notebook.lines, canvas.lines, read_canvas("a.canvas", b"{}").lines) == (("text ?",), ("a",), ())
+    assert notebook.problems == ("2 cells are not in the format of a notebook and left out.",)
+    assert canvas.problems == ("2 nodes without text or a known type are left out.",)
 
 
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text(max_size=20)
-    | st.sampled_from(("```", "<!--", "markdown", "code")),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                (
-                    *("cells", "cell_type", "source", "outputs", "text", "data", "text/plain", "metadata"),
-                    *("worksheets", "level"),
-                )
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
+words = ("```", "<!--", "markdown", "code")
+names = ("cells", "cell_type", "source", "outputs", "text", "data", "text/plain", "metadata", "worksheets", "level")
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(words),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(names), inner, max_size=4),
     max_leaves=20,
 )
-cells = st.fixed_dictionaries(
-    {
-        "cell_type": st.sampled_from(("markdown", "code", "raw", "heading")),
-        "source": json_values,
-        "outputs": json_values,
-    }
-)
+kinds = st.sampled_from(("markdown", "code", "raw", "heading"))
+cells = st.fixed_dictionaries({"cell_type": kinds, "source": values, "outputs": values})
+keys = st.sampled_from(("id", "type", "x", "y", "width", "height", "text", "file", "url", "label", "subpath"))
+places = st.integers(0, 20)
+nodes = st.dictionaries(keys, values, max_size=8) | st.builds(
+    node, st.sampled_from(("text", "group", "file")), places, places, places,
+    text=st.text("a#`\n ", max_size=20), label=st.text("ab", max_size=3), file=st.sampled_from(("", "a.md")),
+)  # fmt: skip
 
 
 @given(
-    st.one_of(
-        st.binary(max_size=200),
-        json_values.map(lambda value: json.dumps(value).encode()),
-        st.lists(cells, max_size=4).map(lambda values: json.dumps({"cells": values}).encode()),
-    )
+    st.binary(max_size=200)
+    | values.map(lambda value: json.dumps(value).encode())
+    | st.lists(cells, max_size=4).map(lambda found: json.dumps({"cells": found}).encode())
+    | st.lists(nodes, max_size=12).map(lambda found: json.dumps({"nodes": found, "edges": found}).encode())
 )
 def test_any_bytes_parse(data):
-    document = read_notebook("a.ipynb", data)
-
-    "\n".join(document.lines).encode()
-    assert all("\n" not in line and "\0" not in line for line in document.lines)
-    chunk_document(document)
+    for reader in (read_notebook, read_canvas):
+        check_soundness(reader("a.ipynb", data))
 
 
 @given(st.lists(st.text("ab#`~<!->\n ", max_size=40), max_size=5))
 def test_a_cell_hides_nothing_of_the_next(sources):
     record = {"cells": [{"cell_type": "markdown", "source": f"{source}\n"} for source in (*sources, "# The last")]}
 
-    assert "The last" in [heading.text for heading in read(record).headings]
+    assert "The last" in [text for _, text in headings(read(record))]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 30)] * 4), max_size=12))
+def test_no_card_is_lost_however_groups_overlap(places):
+    records = [
+        {"id": f"{n}", "type": "group" if n % 2 else "text", "text": f"n{n}.", "label": f"n{n}."}
+        | dict(zip(("x", "y", "width", "height"), place, strict=True))
+        for n, place in enumerate(places)
+    ]
+    text = "\n".join(read_canvas("a.canvas", json.dumps({"nodes": records}).encode()).lines)
+
+    assert [text.count(f"n{n}.") for n in range(len(places))] == [1] * len(places)
