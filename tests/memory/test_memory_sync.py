@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+from collections import defaultdict
 
 import pytest
 
@@ -12,7 +13,7 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange
 from kbhub.memory.files import FolderFiles, new_file, parse_memory
-from kbhub.memory.git_ref import Done, MemoryIndex, RemoteRef, Tree
+from kbhub.memory.git_ref import Done, MemoryIndex, RemoteRef, Tree, git_in, remote_ref
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.versions import Gone, merged, same
 from repositories import add_remote, commit, write_object
@@ -37,10 +38,9 @@ class Clock:
 class Shelf:
     """A ref that machines share in memory; git is tried where git is the point."""
 
-    ref = REF
+    ref, remote = REF, "origin"
 
-    def __init__(self, remote):
-        self.remote = remote
+    def __init__(self):
         self.commits, self.head = {None: (None, Tree(MemoryIndex(version=1), {}, {}))}, None
 
     def fetched(self):
@@ -103,15 +103,27 @@ def remote(tmp_path):
 
 
 @pytest.fixture
-def over_git(tmp_path, remote):
-    return Machine(tmp_path / "one", remote), Machine(tmp_path / "two", remote)
+def theirs(remote):
+    """The ref of the remote, as somebody sees it who has the remote itself for a repository."""
+    return RemoteRef(git_in(remote), "origin", REF, ())
 
 
 @pytest.fixture
-def shelf(monkeypatch):
-    shelf = Shelf("origin")
-    monkeypatch.setattr("kbhub.memory.exchange.remote_ref", lambda *_: shelf)
-    return shelf
+def over_git(tmp_path, remote):
+    return Machine(tmp_path / "one", remote)
+
+
+@pytest.fixture
+def shelves(monkeypatch):
+    """The refs, by remote and scope."""
+    shelves = defaultdict(Shelf)
+    monkeypatch.setattr("kbhub.memory.exchange.remote_ref", lambda _, *which: shelves[which])
+    return shelves
+
+
+@pytest.fixture
+def shelf(shelves):
+    return shelves[None, "project"]
 
 
 @pytest.fixture
@@ -287,18 +299,16 @@ def test_an_edit_by_hand_counts_from_when_its_file_was_written(two):
     assert [memory.text for memory in memories(other.hub).memories] == ["The timeout is 90 s."]
 
 
-def test_a_new_remote_and_an_emptied_one_take_nothing_away(over_git, tmp_path, remote):
-    one, _ = over_git
-    make_repository(tmp_path / "second")
+def test_a_new_remote_and_an_emptied_one_take_nothing_away(two, shelf):
+    one, _ = two
     one.remember("The timeout is 30 s.")
     one.sync()
     files = one.files()
-    (remote / REF).unlink()
+    shelf.head = None
     assert (one.sync().here.deleted, one.files()) == (0, files)
 
-    add_remote(one.environment.project, tmp_path / "second", "second")
     assert one.sync(to="second").there.added == 1
-    assert one.sync(to="origin").here.deleted == 0
+    assert one.sync().here.deleted == 0
     assert one.files() == files
 
 
@@ -354,26 +364,25 @@ def test_a_credential_stays_where_it_is(two):
 
 
 def tree_of(remote, entries):
-    """Make a commit of the ref from (mode, name, content); a content of None is a folder."""
+    """Make a commit of (mode, name, content), and give its name; a content of None is a folder."""
     tree = b""
     for mode, name, content in sorted(entries, key=lambda entry: entry[1].encode("utf-8", "surrogateescape")):
         oid = write_object(remote, "tree" if content is None else "blob", (content or "").encode())
         tree += f"{mode} {name}\0".encode("utf-8", "surrogateescape") + bytes.fromhex(oid)
     who = "A <a@example.org> 1700000000 +0000"
     text = f"tree {write_object(remote, 'tree', tree)}\nauthor {who}\ncommitter {who}\n\nx\n"
-    (remote / REF).parent.mkdir(exist_ok=True)
-    (remote / REF).write_text(write_object(remote, "commit", text.encode()) + "\n")
+    return write_object(remote, "commit", text.encode())
 
 
 NOTE = "---\nid: {}\n---\n\nA note.\n"
 
 
-def test_what_kbhub_did_not_write_is_left_out(over_git, remote):
-    one, other = over_git
+def test_what_kbhub_did_not_write_is_left_out(two, shelf, theirs, remote):
+    one, other = two
     file = "100644"
     far = 9_000_000_000_000_000
     index = {"version": 1, "gone": {"../../x": 5, "aaaaaaaa": far}, "memories": {"k7f3a9c2": {"uses": 3, "last": far}}}
-    tree_of(
+    made = tree_of(
         remote,
         [
             (file, "index.json", json.dumps(index)), (file, "good-k7f3a9c2.md", NOTE.format("k7f3a9c2")),
@@ -387,6 +396,7 @@ def test_what_kbhub_did_not_write_is_left_out(over_git, remote):
             (file, "latin-\udce9.md", "x"),
         ],
     )  # fmt: skip
+    shelf.commits[made], shelf.head = (None, theirs.tree(made)), made
 
     done = one.sync()
 
@@ -399,21 +409,44 @@ def test_what_kbhub_did_not_write_is_left_out(over_git, remote):
 
 
 @pytest.mark.parametrize("entry", [("a-k7f3a9c2.md", "x"), ("index.json", '{"version": 2}')])
-def test_a_ref_of_something_else_is_not_touched(over_git, remote, entry):
-    one, _ = over_git
+def test_a_ref_of_something_else_is_not_touched(two, shelf, theirs, remote, entry):
+    one, _ = two
     one.remember("Mine.")
-    tree_of(remote, [("100644", *entry)])
-    before = refs(remote)
+    shelf.head = made = tree_of(remote, [("100644", *entry)])
+    shelf.tree = theirs.tree
 
     with pytest.raises(KbhubError, match="Update kbhub"):
         one.sync()
 
-    assert (refs(remote), len(one.files())) == (before, 1)
+    assert (shelf.head, len(one.files())) == (made, 1)
 
 
-def race(monkeypatch, owner, one, other, races):
+def test_git_pushes_only_after_what_it_fetched(tmp_path, remote):
+    """And brings back what was pushed; a ref that is gone from the remote is none, whatever the repository has."""
+    make_repository(tmp_path / "clone")
+    add_remote(tmp_path / "clone", remote)
+    ref = RemoteRef(git_in(tmp_path / "clone"), "origin", REF, ())
+    index, empty = MemoryIndex(version=1, gone={"x": 1}), ref.tree(None)
+    first = ref.committed({"a.md": b"A"}, index, None, empty)
+    assert ref.pushed(first, None).ok
+    assert not ref.pushed(ref.committed({"b.md": b"B"}, index, None, empty), None).ok
+
+    fetched = ref.fetched()
+    tree = ref.tree(fetched)
+    second = ref.committed({**tree.files, "b.md": b"B"}, index, fetched, tree)
+    assert ref.pushed(second, fetched).ok
+    assert not ref.pushed(first, first).ok
+
+    assert (fetched, tree.files, tree.index) == (first, {"a.md": b"A"}, index)
+    assert ref.tree(ref.fetched()).files == {"a.md": b"A", "b.md": b"B"}
+    assert [ref.has(second, first), ref.has(first, second), ref.has(second, "--help")] == [True, False, False]
+    (remote / REF).unlink()
+    assert ref.fetched() is None
+
+
+def race(monkeypatch, one, other, races):
     """Let another machine push before each push of one machine's, some times."""
-    pushed, left = owner.pushed, [races]
+    pushed, left = Shelf.pushed, [races]
 
     def raced(self, commit, before):
         if left[0] and one.syncs and not other.syncs:
@@ -422,13 +455,13 @@ def race(monkeypatch, owner, one, other, races):
             other.sync()
         return pushed(self, commit, before)
 
-    monkeypatch.setattr(owner, "pushed", raced)
+    monkeypatch.setattr(Shelf, "pushed", raced)
 
 
-def test_who_pushes_meanwhile_is_merged(over_git, monkeypatch):
-    one, other = over_git
+def test_who_pushes_meanwhile_is_merged(two, monkeypatch):
+    one, other = two
     one.remember("From one.")
-    race(monkeypatch, RemoteRef, one, other, 1)
+    race(monkeypatch, one, other, 1)
 
     done = one.sync()
 
@@ -438,7 +471,7 @@ def test_who_pushes_meanwhile_is_merged(over_git, monkeypatch):
 def test_some_time_it_is_enough_of_others_who_push(two, monkeypatch):
     one, other = two
     one.remember("From one.")
-    race(monkeypatch, Shelf, one, other, 5)
+    race(monkeypatch, one, other, 5)
 
     with pytest.raises(KbhubError, match="5 times"):
         one.sync()
@@ -485,7 +518,7 @@ def test_a_kill_in_the_middle_leaves_nothing_broken(two, monkeypatch):
 
 
 def test_no_hook_runs_and_nothing_else_is_pushed(over_git, remote, tmp_path):
-    one, _ = over_git
+    one = over_git
     made = commit(one.environment.project, 1_700_000_000)
     git = one.environment.project / ".git"
     tag = f"object {made}\ntype commit\ntag v1\ntagger A <a@example.org> 1700000000 +0000\n\nx\n"
@@ -508,23 +541,23 @@ def test_no_hook_runs_and_nothing_else_is_pushed(over_git, remote, tmp_path):
 
 
 def test_what_is_missing_is_said_in_a_sentence(over_git, remote, tmp_path, monkeypatch):
-    one, _ = over_git
-    project = one.environment.project
+    one, project = over_git, over_git.environment.project
     one.remember("Something.")
-    for name in ("--upload-pack=touch ran", "nowhere", str(remote)):
+    for name in ("--upload-pack=touch ran", str(remote)):
         with pytest.raises(UsageError, match=r"has no remote .* It has: origin"):
             one.sync(to=name)
-    add_remote(project, tmp_path / "gone.git", "gone")
-    with pytest.raises(KbhubError, match="Cannot fetch"):
-        one.sync(to="gone")
-    add_remote(project, "ext::touch ran", "ext")
-    with pytest.raises(KbhubError, match="ext"):
-        one.sync(to="ext")
+    for name, address, said in (("gone", tmp_path / "gone.git", "Cannot fetch"), ("ext", "ext::touch ran", "ext")):
+        add_remote(project, address, name)
+        with pytest.raises(KbhubError, match=said):
+            one.sync(to=name)
     settings = (project / ".git/config").read_text()
-    (project / ".git/config").write_text(f"{settings}[core]\n\tsshCommand = touch ran\n")
-    with pytest.raises(UsageError, match=r"core\.sshcommand"):
-        one.sync()
-    (project / ".git/config").write_text(settings)
+    for text, said in (
+        (f"{settings}[core]\n\tsshCommand = touch ran\n", r"core\.sshcommand"),
+        ("", "origin'. Add one"),
+    ):
+        (project / ".git/config").write_text(text)
+        with pytest.raises(UsageError, match=said):
+            one.sync()
     assert not (project / "ran").exists()
     monkeypatch.setattr("kbhub.memory.git_ref.git_in", lambda folder: None)
     with pytest.raises(UsageError, match="Install git"):
@@ -535,19 +568,21 @@ def test_what_is_missing_is_said_in_a_sentence(over_git, remote, tmp_path, monke
         one.sync()
 
 
-def test_the_command_says_what_it_did(kbhub, environment, remote):
-    assert "has no remote 'origin'. Add one" in kbhub("memories", "sync", code=2).err
-    add_remote(environment.project, remote)
+def test_memories_of_the_user_have_a_ref_of_their_own(over_git):
+    assert remote_ref(over_git.hub, "origin", "user").ref == "refs/kbhub/user-memories"
+
+
+def test_the_command_says_what_it_did(kbhub, shelves):
     kbhub("remember", "Releases need the VPN.")
     kbhub("remember", "--scope", "user", "The user likes tea.")
 
     assert kbhub("memories", "sync", "--dry-run").out == (
         "Would sync 1 memory with origin. Here: no change. There: 1 new.\n"
     )
-    assert refs(remote) == {}
+    assert shelves[None, "project"].head is None
     assert kbhub("memories", "sync").out == "Synced 1 memory with origin. Here: no change. There: 1 new.\n"
-    assert kbhub("memories", "sync", "--user", "--json").json["ref"] == "refs/kbhub/user-memories"
-    assert sorted(refs(remote)) == [REF, "refs/kbhub/user-memories"]
+    assert kbhub("memories", "sync", "--user", "--json").json["there"]["added"] == 1
+    assert all(shelves[None, scope].head for scope in ("project", "user"))
 
 
 def version(chance, number):

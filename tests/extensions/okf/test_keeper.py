@@ -53,6 +53,10 @@ func Refund(amount int) int {
 """
 
 
+def by_page(report):
+    return {one.path.removesuffix(".md"): one for one in report.findings}
+
+
 class Repository:
     """A git repository with a base in it, whose commits are a day apart."""
 
@@ -87,7 +91,7 @@ class Repository:
         return hub, audit(hub, checks=checks)
 
     def found(self):
-        return {one.path.removesuffix(".md"): one for one in self.report()[1].findings}
+        return by_page(self.report()[1])
 
 
 @pytest.fixture
@@ -170,20 +174,16 @@ def test_a_moved_file_is_followed_unless_the_page_speaks_of_it(repository):
     repository.edit("src/new_c.py", (".append(item)", ".add(item)"))
     repository.edit("lib/d.py", (".append(item)", ".add(item)"))
     repository.commit()
-    found = repository.found()
+    hub, report = repository.report()
+    found = by_page(report)
     fixes = {name: one.fix.after if one.fix else None for name, one in found.items()}
     assert fixes == {
-        "a": "src/new_a.py::Cart_a::add",
-        "b": "src/new_b.py::Cart_b::add",
-        "c": None,
-        "e": None,
-        "says": None,
+        "a": "src/new_a.py::Cart_a::add", "b": "src/new_b.py::Cart_b::add", "c": None, "e": None, "says": None,
         "file": "src/new_a.py",
-    }
+    }  # fmt: skip
     assert "which vanished since the page was last edited." in found["c"].message
     assert "is now 'lib/d.py::Cart_d::add', and changed." in found["e"].message
     before = {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes}
-    hub, report = repository.report()
     assert [change.after for change in fix(hub, report, dry_run=True).changes] == [*filter(None, fixes.values())]
     assert {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes} == before
     assert len(fix(hub, report).changes) == 3
@@ -220,12 +220,11 @@ def test_a_source_with_a_hash_needs_no_history(environment):
 
 
 def test_a_hash_is_written_again_if_the_source_says_the_same(repository):
-    """It got front matter; the old version is in git. A source that says that it is replaced is found as well."""
+    """It got front matter; the old version is in git."""
     text = "# Price\n\nIt costs 3.\n"
     repository.write("knowledge/price.md", text)
     page = f"---\ntype: Reference\nsources:\n  - resource: /price.md\n    hash: {short(text)}  # of June\n---\n# Page\n"
     repository.write("knowledge/page.md", page)
-    repository.write("knowledge/plain.md", "---\nsources: [price.md]\n---\n# Plain\n")
     repository.commit()
     repository.write("knowledge/price.md", f"---\ntags: [a]\n---\n{text}")
     hub, report = repository.report()
@@ -234,9 +233,12 @@ def test_a_hash_is_written_again_if_the_source_says_the_same(repository):
     after = (repository.root / "knowledge/page.md").read_text("utf-8")
     assert after == page.replace(short(text), short(f"---\ntags: [a]\n---\n{text}"))
 
-    repository.write("knowledge/price.md", "---\nstatus: superseded by price-2\n---\n# Price\n\nIt costs 3.\r\n")
-    found = repository.found()
-    assert "is superseded by price-2." in found["plain"].message
+
+def test_a_source_that_says_that_it_is_replaced_is_found(environment):
+    environment.write("knowledge/price.md", "---\nstatus: superseded by price-2\n---\n# Price\n")
+    environment.write("knowledge/plain.md", "---\nsources: [price.md]\n---\n# Plain\n")
+    (found,) = audit(synced(environment), checks=["changed"]).findings
+    assert (found.path, "is superseded by price-2." in found.message) == ("plain.md", True)
 
 
 def test_sources_are_written_in_many_ways(repository):
@@ -296,15 +298,15 @@ def test_no_program_of_the_repository_is_run(repository):
     assert not (repository.root / "ran").exists()
 
 
-def test_keep_ends_with_1_if_something_may_be_untrue(repository, kbhub):
+def test_keep_ends_with_1_if_something_may_be_untrue(environment, kbhub):
     """A plain audit finds what it found before; what is only worth a look does not fail."""
-    repository.write("src/a.py", PYTHON.format(n=1))
-    repository.page("a", "src/a.py::LIMIT_1")
-    repository.commit()
+    environment.write("src/a.py", "x = 1\n")
+    entry = f"{{resource: src/a.py, hash: {short('x = 1' + chr(10))}}}"
+    environment.write("knowledge/a.md", f"---\nsources: [{entry}]\n---\n# A\n")
     assert kbhub("audit", "--keep", "--json", code=0).json["checks"] == [*KEPT]
-    repository.edit("src/a.py", ("LIMIT_1 = 3", "LIMIT_1 = 4"))
+    environment.write("src/a.py", "x = 2\n")
     assert kbhub("audit", code=0)
-    assert "changed: `refs` names 'src/a.py::LIMIT_1', which changed since" in kbhub("audit", "--keep", code=1).out
+    assert "changed: `sources` names 'src/a.py', which changed since" in kbhub("audit", "--keep", code=1).out
     assert kbhub("audit", "--keep", "--fail-on", "error", code=0)
 
 
@@ -365,20 +367,18 @@ def test_no_page_contradicts_one(environment, front, more):
     assert audit(synced(environment), checks=["contradicted"]).findings == ()
 
 
-def test_pages_on_two_versions_contradict_none(environment):
-    for number in (6, 7):
-        front = f"---\ndate: 2026-05-0{number}\n---\n"
+@pytest.mark.parametrize(
+    ("numbers", "path", "text"),
+    [
+        ((6, 7), "updating/{}-0.md", "Version {0} supports React 1{0}."),
+        (range(1, 6), "{}.md", "# Part {0}\n\nThis lesson typically takes {0}0 minutes."),
+    ],
+    ids=["pages on two versions", "a phrase of many pages"],
+)
+def test_pages_that_are_alike_contradict_none(environment, numbers, path, text):
+    for number in numbers:
         environment.write(
-            f"knowledge/updating/{number}-0.md", f"{front}Version {number} supports React {number + 9}.\n"
-        )
-    assert audit(synced(environment), checks=["contradicted"]).findings == ()
-
-
-def test_a_phrase_of_many_pages_contradicts_none(environment):
-    for number in range(1, 6):
-        front = f"---\ndate: 2026-05-0{number}\n---\n"
-        environment.write(
-            f"knowledge/{number}.md", f"{front}# Part {number}\n\nThis lesson typically takes {number}0 minutes.\n"
+            f"knowledge/{path.format(number)}", f"---\ndate: 2026-05-0{number}\n---\n{text.format(number)}\n"
         )
     assert audit(synced(environment), checks=["contradicted"]).findings == ()
 
