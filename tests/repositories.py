@@ -33,11 +33,11 @@ def commit(repository: Path, at: int, *only: str, branch: str = "main", also: tu
         make_repository(repository)
     files: list[tuple[bytes, int, str]] = []
     git = repository / ".git"
-    tree = _tree(repository, repository, only, files)
+    root = tree(repository, repository, only, files)
     head = git / "refs/heads" / branch
     last = head if head.exists() else git / "refs/heads/main"
     parents = [last.read_text().strip()] if last.exists() else []
-    lines = [f"tree {tree}", *(f"parent {one}" for one in (*parents, *also))]
+    lines = [f"tree {root}", *(f"parent {one}" for one in (*parents, *also))]
     lines += [f"{who} A <a@example.org> {at} +0000" for who in ("author", "committer")]
     made = write_object(git, "commit", ("\n".join(lines) + "\n\nchange\n").encode())
     head.write_text(made + "\n")
@@ -49,18 +49,20 @@ def commit(repository: Path, at: int, *only: str, branch: str = "main", also: tu
     return made
 
 
-def _tree(repository: Path, folder: Path, only: tuple[str, ...], files: list[tuple[bytes, int, str]]) -> str:
+def tree(repository: Path, folder: Path, only: tuple[str, ...] = (), files: list | None = None) -> str:
+    """Write the tree of a folder, and note its files; give its name."""
     entries = []
     for path in folder.iterdir():
         name = os.fsencode(path.name)
         if path.name == ".git" or (only and path.name not in only):
             continue
         if path.is_dir() and not path.is_symlink():
-            entries.append((name + b"/", b"40000 " + name, _tree(repository, path, (), files)))
+            entries.append((name + b"/", b"40000 " + name, tree(repository, path, (), files)))
             continue
         data, mode = path.read_bytes(), 0o100755 if os.access(path, os.X_OK) else 0o100644
         blob = write_object(repository / ".git", "blob", data)
         entries.append((name, b"%o " % mode + name, blob))
-        files.append((os.fsencode(path.relative_to(repository)), mode, blob))
+        if files is not None:
+            files.append((os.fsencode(path.relative_to(repository)), mode, blob))
     data = b"".join(entry + b"\0" + bytes.fromhex(blob) for _, entry, blob in sorted(entries))
     return write_object(repository / ".git", "tree", data)

@@ -101,7 +101,7 @@ def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
     assert counted(index, "chunk") == 300
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_what_comes_and_goes_after_packing_is_found_as_in_an_index_made_anew(small, tmp_path, seed):
     """Every edit after a packing shows at once: what is new, what is gone, and the weights of all terms."""
     choose = random.Random(seed)

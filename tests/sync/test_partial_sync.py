@@ -142,7 +142,7 @@ def edit(chance: random.Random, root: Path) -> set[Path]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and links")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_following_events_gives_the_index_that_looking_at_everything_gives(tmp_path, seed):
     """Files, folders, links, pipes and rules come, change and go in any order; some of it is looked at in part."""
     chance = random.Random(seed)

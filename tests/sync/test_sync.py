@@ -30,6 +30,8 @@ from kbhub.types import Base
 LIMITS = Limits(file_bytes=5 << 20, files=100_000)
 EMBEDDER = packaged_embedder()
 
+LINUX = sys.platform == "linux"
+
 ASKING = 12
 """Threads that ask at once, as a client that makes so many calls at once lets them."""
 
@@ -382,22 +384,6 @@ def committed(folder):
     return found
 
 
-def test_documents_know_their_last_commit(folder):
-    """Age comes from history where there is one, is followed to later commits, and survives a rebuild."""
-    commit(folder)
-    folder.sync()
-    assert {1_700_000_000} == set(committed(folder).values())
-
-    folder.write("ü 'x'.md", "quoted name")
-    folder.write("1.md", "changed", age_hours=0.2)
-    commit(folder, when=1_710_000_000)
-    folder.sync()
-    folder.sync(full=True)
-
-    later = dict.fromkeys(("1.md", "ü 'x'.md"), 1_710_000_000)
-    assert dict.fromkeys((f"{number}.md" for number in range(5)), 1_700_000_000) | later == committed(folder)
-
-
 def test_a_repository_cannot_run_programs_by_being_indexed(folder, tmp_path):
     """Neither those that its configuration names nor one that `.` in PATH would find in a searched folder."""
     evil = folder.base.path / "git"
@@ -417,41 +403,38 @@ def test_a_repository_cannot_run_programs_by_being_indexed(folder, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_names_and_times_in_a_repository_are_only_data(folder):
-    """A file name with the marks of git's own output in it, and a commit of no possible time, stop nothing."""
-    folder.write("x\x01y.md", "one")
-    folder.write("\n7\n.md", "two")
-    commit(folder)
-    folder.sync()
-    assert {1_700_000_000} == set(committed(folder).values())
+def test_documents_know_their_last_commit(folder):
+    """Age comes from history, is followed to later commits and survives a rebuild; names and times are only data.
 
+    Names may have the marks of git's own output or be no text, also when the file is gone, and times be impossible.
+    """
+    odd = os.fsencode(folder.base.path) + b"/caf\xe9.md"
+    for name in ("x\x01y.md", "\n7\n.md", "\u00fc 'x'.md"):
+        folder.write(name, "odd name")
+    if LINUX:  # other file systems take no such name
+        with open(odd, "w") as file:  # noqa: PTH123 - a path of bytes
+            file.write("# Odd\n")
+    commit(folder)
+    failed = [len(folder.sync().failed)]
+    first = committed(folder)
+
+    folder.write("1.md", "changed", age_hours=0.2)
+    commit(folder, when=1_710_000_000)
     folder.write("late.md", "three")
     commit(folder, when=int("9" * 30))
-    folder.sync()
+    if LINUX:
+        os.unlink(odd)  # noqa: PTH108
+    failed += [len(folder.sync(full=full).failed) for full in (False, True)]
 
-    assert committed(folder)["late.md"] is None
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other file systems take no such name")
-def test_a_name_in_history_that_is_no_text_stops_nothing(folder):
-    """Not even after the file is gone; the other documents know their last commit."""
-    odd = os.fsencode(folder.base.path) + b"/caf\xe9.md"
-    with open(odd, "w") as file:  # noqa: PTH123 - a path of bytes
-        file.write("# Odd\n")
-    commit(folder)
-    reports = [folder.sync()]
-    os.unlink(odd)  # noqa: PTH108
-    reports.append(folder.sync(full=True))
-
-    assert [len(report.failed) for report in reports] == [1, 0]
-    assert set(committed(folder).values()) == {1_700_000_000}
+    assert set(first.values()) == {1_700_000_000}
+    assert committed(folder) == first | {"1.md": 1_710_000_000, "late.md": None}
+    assert failed == [LINUX, 0, 0]
 
 
 def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
     """A partial clone may name a program as its remote; nothing of it is run to find out when a file changed."""
     commit(folder)
-    tree = subprocess.run(["git", "rev-parse", "HEAD:notes"], cwd=tmp_path, capture_output=True, check=True).stdout
-    name = tree.decode().strip()
+    name = repositories.tree(tmp_path, folder.base.path)
     (tmp_path / ".git/objects" / name[:2] / name[2:]).unlink()
     (tmp_path / ".git/config").write_text(
         '[core]\n repositoryFormatVersion = 1\n[extensions]\n partialClone = origin\n[protocol "ext"]\n'

@@ -1,17 +1,17 @@
 """Changes are noticed as they happen, however they come."""
 
 import json
-import os
 import queue
 import random
 import shutil
 
 import pytest
+from filelock import FileLock
 
 import kbhub.sync.background
 import kbhub.sync.freshness
 import kbhub.sync.watch
-from conftest import held_elsewhere, synced
+from conftest import synced
 from kbhub.sync.background import Background
 from kbhub.sync.freshness import freshen, is_in_step
 from kbhub.sync.watch import LIVE, Watcher
@@ -124,10 +124,10 @@ def test_a_branch_switch_is_a_few_looks(shop):
 
 
 def test_what_is_no_document_is_not_looked_at(shop):
-    for folder in (".git", "node_modules/x", ".obsidian"):
+    for folder in ("node_modules/x", ".obsidian"):
         shop.write(f"knowledge/{folder}/start.txt", "")
     with Watched(shop.hub()) as watched:
-        for name in (".git/index", "node_modules/x/README.md", ".obsidian/workspace.md", "image.png", ".deploy.md.swp"):
+        for name in ("node_modules/x/README.md", ".obsidian/workspace.md", "image.png", ".deploy.md.swp"):
             shop.write(f"knowledge/{name}", "x")
         (shop.project / "knowledge" / "deploy.md").touch()
         before = watched.until(frozenset({"project"}))
@@ -197,9 +197,8 @@ def test_a_base_that_another_process_indexes_is_taken_over(shop):
     """While the lock is held elsewhere nothing is done twice; when its holder goes, the rest is done here."""
     hub = shop.hub()
     lock = f"{hub.index(hub.select()[0]).path}.lock"
-    os.makedirs(os.path.dirname(lock), exist_ok=True)  # noqa: PTH103, PTH120
     background = Background(hub)
-    with held_elsewhere(lock):
+    with FileLock(lock):
         background.look()
         with background._changed:
             assert background._changed.wait_for(lambda: background._waiting, WAIT_SECONDS)
@@ -214,7 +213,7 @@ def test_a_base_that_another_process_indexes_is_not_looked_at(shop, monkeypatch)
     """Not even that the folder has gone is noticed; nor is a lock missed that is taken after the comparison."""
     hub = synced(shop)
     shop.write("knowledge/new.md", "# New\n")
-    with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):
+    with FileLock(f"{hub.index(hub.select()[0]).path}.lock"):
         with monkeypatch.context() as patch:
             patch.setattr(kbhub.sync.freshness.Freshness, "is_elsewhere", lambda *_: False)
             assert hub.freshen(max_age=0)[0].busy
@@ -230,7 +229,7 @@ def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
     monkeypatch.setattr(kbhub.sync.freshness, "QUICK_SECONDS", 0.0)
     monkeypatch.setattr(kbhub.sync.freshness, "COMPARING_SHARE", 1e-9)
     hub = synced(shop)
-    with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):
+    with FileLock(f"{hub.index(hub.select()[0]).path}.lock"):
         assert hub.freshen(max_age=0) == ()
         shop.write("knowledge/new.md", "# New\n")
         (behind,) = hub.freshen(max_age=0)

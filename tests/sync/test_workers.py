@@ -1,6 +1,7 @@
 """A large first index is read by processes of their own, and is the very index that one process makes."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,7 +13,10 @@ import pytest
 
 import kbhub.sync.indexer
 from conftest import synced
+from kbhub.documents.walk import Limits
 from kbhub.errors import EmbedderError
+from kbhub.sync.indexer import GREETING, Job
+from kbhub.workspace.child_processes import end, start
 from test_cli import ROOT
 
 FILES = 40
@@ -28,6 +32,8 @@ def many(environment, monkeypatch):
     monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 2)
     monkeypatch.setattr(kbhub.sync.indexer, "can_fork", lambda: False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    monkeypatch.setattr(kbhub.sync.indexer, "PART_BYTES", 700)
+    environment.write("knowledge/long.md", "words " * 200)  # more than a part, beside which nothing is held ahead
     for number in range(FILES):
         same = "The same words stand in each of them.\n" if number % 2 else f"Only here: zebra{number}.\n"
         environment.write(f"knowledge/{number:03}.md", f"---\ntags: [t{number % 3}]\n---\n# Note {number}\n\n{same}")
@@ -83,7 +89,7 @@ def started(monkeypatch):
 
 def told(report):
     """What a report says that must not depend on who did it; a text that two workers meet is embedded by both."""
-    assert report.vectors_made in (FILES + 1, FILES + 2)
+    assert report.vectors_made in (FILES + 2, FILES + 3)
     return report.model_dump(exclude={"seconds", "vectors_made", "vectors_reused"})
 
 
@@ -98,14 +104,13 @@ def test_workers_make_the_same_index(many, alone, monkeypatch):
     assert [process.returncode is not None for process in processes] == [True, True]
     assert content(hub) == alone[1]
     assert told(report) == told(alone[0])
-    assert report.added == FILES + 2
+    assert report.added == FILES + 3
     assert hub.search("zebra8").hits[0].path == "008.md"
 
 
 @both_kinds
-@pytest.mark.parametrize("when", ["before", "within"])
-def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch, when):
-    """What it has not answered is read by the process that waited for it."""
+def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch):
+    """What it has not answered is read by the process that waited: one dies before its first answer, one after it."""
     processes, answer = started(monkeypatch), kbhub.sync.indexer.Workers._answer
 
     def die(worker):
@@ -114,36 +119,46 @@ def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch, whe
         worker.stdout.read()
 
     def last_words(self, number):
-        if when == "before" and number == 0 and self._processes[0]:
+        if number == 0 and self._processes[0]:
             die(self._processes[0])
         said = answer(self, number)
-        if when == "within" and number == 0 and self._processes[0]:
-            die(self._processes[0])
+        if number == 1 and self._processes[1]:
+            die(self._processes[1])
         return said
 
     monkeypatch.setattr(kbhub.sync.indexer.Workers, "_answer", last_words)
     hub = many.hub()
     (report,) = hub.sync()
 
-    assert processes[0].returncode in (0, -signal.SIGKILL)  # it may have had nothing left to do
+    assert {process.returncode for process in processes} <= {0, -signal.SIGKILL}  # it may have had nothing left to do
     assert content(hub) == alone[1]
     assert told(report) == told(alone[0])
 
 
-@pytest.mark.parametrize("module", ["kbhub/__init__", "sitecustomize"])
-def test_another_program_is_no_worker(many, tmp_path, monkeypatch, module):
+def test_another_program_is_no_worker(many, tmp_path, monkeypatch):
     """One that does not find this kbhub ends before it has heard all; one that prints something is not listened to."""
     deep = "/".join(letter * 200 for letter in "abcdefgh")
     for number in range(120):  # more than a pipe holds
         many.write(f"knowledge/{deep}/{number}.md", f"# Deep {number}\n")
     monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 1)
     here = synced(many, cache=tmp_path / "alone")
-    file = tmp_path / f"{module}.py"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("raise SystemExit(3)\n" if "/" in module else "print('INFO ready', flush=True)\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT / "src")]))
     monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 2)
-    processes = started(monkeypatch)
+    processes, start = [], kbhub.sync.indexer._started
+    others = {
+        "kbhub/__init__": "raise SystemExit(3)",
+        "sitecustomize": "import os, sys; print('INFO ready', flush=True); sys.stdin.buffer.read(); os._exit(0)",
+    }
+
+    def start_another(*given):
+        module, text = list(others.items())[len(processes)]
+        file = tmp_path / str(len(processes)) / f"{module}.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / str(len(processes))))
+        processes.append(start(*given))
+        return processes[-1]
+
+    monkeypatch.setattr(kbhub.sync.indexer, "_started", start_another)
     hub = synced(many)
 
     assert content(hub) == content(here)
@@ -173,14 +188,6 @@ def test_a_worker_that_cannot_speak_ends():
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-@both_kinds
-def test_long_files_do_not_wait_in_a_row(many, alone, monkeypatch):
-    monkeypatch.setattr(kbhub.sync.indexer, "PART_BYTES", 1)
-    hub = synced(many)
-
-    assert content(hub) == alone[1]
-
-
 def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypatch, tmp_path):
     for number, python in enumerate(("", "/nowhere/python")):
         monkeypatch.setattr(sys, "executable", python)
@@ -188,17 +195,19 @@ def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypa
         assert content(hub) == alone[1]
 
 
-def test_a_module_in_the_working_directory_is_not_loaded(many, alone, monkeypatch):
+def test_a_module_in_the_working_directory_is_not_loaded(many, monkeypatch):
     trace = many.project / "loaded"
     for name in ("kbhub", "numpy", "apsw", "pickle"):
         many.write(f"{name}.py", f"open({str(trace)!r}, 'w').close()\nraise SystemExit(3)\n")
     monkeypatch.chdir(many.project)
-    processes = started(monkeypatch)
-    hub = synced(many)
+    worker = start("kbhub.sync.indexer")
+    pickle.dump(Job(many.hub().select()[0], Limits(file_bytes=1, files=1), None, ()), worker.stdin)
+    worker.stdin.close()
+    said = worker.stdout.read()
+    end(worker)
 
     assert not trace.exists()
-    assert len(processes) == 2
-    assert content(hub) == alone[1]
+    assert said == GREETING
 
 
 @both_kinds
@@ -210,7 +219,7 @@ def test_what_cannot_be_embedded_there_is_told_as_here(many, monkeypatch):
     (report,) = many.hub().sync()
 
     assert len(processes) == 2
-    assert report.added == FILES + 2
+    assert report.added == FILES + 3
     assert report.vectors_made == 0
     assert len(report.notes) == 1
     assert "keyword search" in report.notes[0]

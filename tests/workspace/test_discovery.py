@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
-from conftest import make_repository
 from kbhub.errors import ConfigError, UsageError
 from kbhub.workspace.config import load_config
 from kbhub.workspace.discovery import (
@@ -351,12 +350,7 @@ def test_ownership_is_of_the_file_and_of_a_link_to_it(place):
     assert not owned_by_user(link)
 
 
-# Worktrees and submodules
-
-
-def git(folder, *arguments):
-    settings = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True)
+# Worktrees
 
 
 @pytest.fixture(scope="module")
@@ -365,7 +359,8 @@ def with_worktree(tmp_path_factory):
     place = Place(tmp_path_factory.mktemp("worktree"))
     main = place.folder("work/main")
     commit(main, 1_700_000_000)
-    git(main, "worktree", "add", "-q", str(place.top / "trees/feature"))
+    line = ["git", "worktree", "add", "-q", str(place.top / "trees/feature")]
+    subprocess.run(line, cwd=main, check=True, capture_output=True)
     return place.top
 
 
@@ -400,18 +395,6 @@ def test_a_git_file_that_the_other_repository_does_not_know_leads_to_no_main_wor
     (forged / ".git").write_bytes((place.top / "trees/feature/.git").read_bytes())
     place.nothing(forged)
     assert place.project(place.top / "trees/feature").path == main / "knowledge"
-
-
-def test_a_submodule_is_a_git_root_of_its_own(place, main):
-    app = place.folder("work/app")
-    make_repository(app)
-    git(app, "submodule", "add", "-q", str(main), "sub")
-    place.knowledge("work/app/knowledge")
-    sub = app / "sub"
-    assert (sub / ".git").is_file()
-    place.nothing(sub)
-    place.knowledge("work/app/sub/knowledge")
-    assert place.project(sub).path == sub / "knowledge"
 
 
 # Switching off

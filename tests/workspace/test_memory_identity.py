@@ -8,17 +8,9 @@ from pathlib import Path
 import pytest
 
 from conftest import make_repository
-from kbhub.workspace.git import git_root
+from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.memory_folders import identify_directory, normal_origin, origin_address
 from repositories import add_remote, commit
-
-START = 1_700_000_000
-
-
-def git(folder: Path, *arguments: str) -> None:
-    env = {**os.environ, "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
-    names = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", *names, *arguments], cwd=folder, env=env, check=True, capture_output=True)
 
 
 def identity(folder: Path):
@@ -26,17 +18,20 @@ def identity(folder: Path):
     return identify_directory(real, git_root(real, Path("/nobody")))
 
 
-@pytest.fixture(scope="module")
-def committed(tmp_path_factory):
-    """A repository with a commit."""
-    folder = tmp_path_factory.mktemp("committed")
-    commit(folder, START)
-    return folder
-
-
 @pytest.fixture
-def repository(committed, tmp_path):
-    return Path(shutil.copytree(committed, tmp_path / "shop"))
+def repository(tmp_path):
+    """A repository with a commit, a clone of it, and the worktree `tree`."""
+    for at in (1_700_000_000, 1_700_000_001):
+        commit(tmp_path / "shop", at)
+    clone = Path(shutil.copytree(tmp_path / "shop", tmp_path / "clone"))
+    add_remote(clone, tmp_path / "shop")
+    admin = tmp_path / "shop/.git/worktrees/tree"
+    for folder in (admin, tmp_path / "tree"):
+        folder.mkdir(parents=True)
+    for name, text in {"gitdir": tmp_path / "tree/.git", "commondir": "../..", "HEAD": "ref: refs/heads/main"}.items():
+        (admin / name).write_text(f"{text}\n")
+    (tmp_path / "tree/.git").write_text(f"gitdir: {admin}\n")
+    return tmp_path / "shop"
 
 
 @pytest.mark.parametrize(
@@ -82,6 +77,7 @@ def test_credentials_never_reach_an_identity():
         ('[Remote "origin"] url = https://a/b', "https://a/b"),
         ('[remote "origin"]\n\turl = https://a/\\\nb\n', "https://a/b"),
         ('[remote "origin"]\r\n\turl = https://a/b\r\n', "https://a/b"),
+        ('[remote "origin"]\n\turl = "https://a/b c;d#e.git"\n', "https://a/b c;d#e.git"),  # as git writes it
         ('[remote "origin"]\n\turl = https://a/b # was\u2028[core]\n\tfetch = +x\n', "https://a/b"),
         ('# once\x85[remote "origin"]\n\turl = https://a/b\n', None),
         ('[remote "Origin"]\n\turl = https://a/b\n', None),
@@ -94,38 +90,21 @@ def test_git_configuration_is_read_as_git_reads_it(config, address):
     assert origin_address(config) == address
 
 
-def test_the_address_is_the_one_that_git_gives(repository):
-    git(repository, "remote", "add", "origin", "https://example.org/a b;c#d.git")
-    given = subprocess.check_output(["git", "config", "--get", "remote.origin.url"], cwd=repository, text=True)
-    assert origin_address((repository / ".git" / "config").read_text()) == given.strip()
-
-
-def test_clones_and_worktrees_with_an_origin_are_one_project(repository, tmp_path):
+def test_clones_and_worktrees_are_one_project(repository, tmp_path):
+    """By the address of their origin (that of the clone is a path, whose origin counts), or by the first commit."""
+    folders = (repository, repository / "deep/er", tmp_path / "clone", tmp_path / "tree")
+    folders[1].mkdir(parents=True)
+    (first,) = {identity(folder) for folder in folders}
     add_remote(repository, "git@git.example.org:acme/shop.git")
-    git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
-    git(tmp_path, "clone", "-q", str(repository), "clone")  # its origin is a path, whose origin counts
-    (repository / "deep" / "er").mkdir(parents=True)
+    (address,) = {identity(folder) for folder in folders}
 
-    folders = (repository, repository / "deep" / "er", tmp_path / "tree", tmp_path / "clone")
-    found = {identity(folder) for folder in folders}
-
-    assert {(one.kind, one.text) for one in found} == {("origin", "git.example.org/acme/shop")}
+    assert first.kind == "root"
+    assert (address.kind, address.text) == ("origin", "git.example.org/acme/shop")
 
 
-def test_without_an_origin_the_first_commit_is_the_project(repository, tmp_path):
-    commit(repository, START + 1)
-    git(tmp_path, "clone", "-q", str(repository), "clone")
-    git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
-    found = {identity(folder) for folder in (repository, tmp_path / "clone", tmp_path / "tree")}
-    assert len(found) == 1
-    assert found.pop().kind == "root"
-
-
-def test_a_shallow_clone_does_not_take_its_last_commit_for_the_first(repository, tmp_path):
-    commit(repository, START + 1)
-    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "clone")
-    git(tmp_path / "clone", "remote", "remove", "origin")
-    assert identity(tmp_path / "clone").kind == "path"
+def test_a_shallow_clone_does_not_take_its_last_commit_for_the_first(repository):
+    (repository / ".git/shallow").write_text((repository / ".git/refs/heads/main").read_text())
+    assert identity(repository).kind == "path"
 
 
 def test_without_git_or_commits_the_path_is_the_project(tmp_path):
@@ -139,9 +118,13 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
 
 def test_a_submodule_is_its_own_project(repository, tmp_path):
     make_repository(tmp_path / "outer")
-    git(tmp_path / "outer", "submodule", "add", "-q", str(repository), "inner")
-    assert identity(tmp_path / "outer" / "inner").kind == "root"
-    assert identity(tmp_path / "outer" / "inner") == identity(repository)
+    env = {**os.environ, "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+    line = ["git", "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository), "inner"]
+    subprocess.run(line, cwd=tmp_path / "outer", env=env, check=True, capture_output=True)
+    inner = tmp_path / "outer/inner"
+    assert (inner / ".git").is_file()
+    assert identity(inner) == identity(repository)
+    assert (identity(inner).kind, main_worktree(inner)) == ("root", None)
     assert identity(tmp_path / "outer").kind == "path"
 
 
@@ -151,18 +134,19 @@ def test_a_git_file_that_points_into_another_repository_makes_no_project_of_it(r
     hostile = tmp_path / "hostile"
     hostile.mkdir()
     (hostile / ".git").write_text(f"gitdir: {repository / '.git'}\n")
-    assert identity(hostile).kind == "path"
-    assert identity(hostile).text == str(hostile.resolve())
+    assert (identity(hostile).kind, identity(hostile).text) == ("path", str(hostile.resolve()))
 
 
-def test_a_configuration_that_includes_a_file_reads_no_file(repository, tmp_path):
+def test_a_configuration_that_includes_a_file_reads_no_file(tmp_path):
+    make_repository(tmp_path)
     (tmp_path / "other").write_text('[remote "origin"]\n\turl = https://git.example.org/bank/core\n')
-    with (repository / ".git" / "config").open("a") as config:
+    with (tmp_path / ".git/config").open("a") as config:
         config.write(f"[include]\n\tpath = {tmp_path / 'other'}\n")
-    assert identity(repository).kind == "root"
+    assert identity(tmp_path).kind == "path"
 
 
-def test_origins_that_lead_in_a_circle_end(repository, tmp_path):
-    git(tmp_path, "clone", "-q", str(repository), "clone")
-    add_remote(repository, str(tmp_path / "clone"))
-    assert identity(repository) == identity(tmp_path / "clone")
+def test_origins_that_lead_in_a_circle_end(tmp_path):
+    for name, other in (("one", "two"), ("two", "one")):
+        make_repository(tmp_path / name)
+        add_remote(tmp_path / name, tmp_path / other)
+    assert identity(tmp_path / "one").kind == "path"
