@@ -86,10 +86,8 @@ def test_the_groups_are_those_of_the_application():
 @pytest.mark.parametrize("old", OLD)
 def test_an_old_name_does_the_same_and_says_the_new_one(kbhub, old):
     new = OLD[old].split()
-    for more in ("--help", "--no-such-option"):
-        before, after = kbhub(old, more), kbhub(*new, more)
-        assert (before.code, before.out) == (after.code, after.out)
-        assert before.err == f"{after.err}kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.\n"
+    before, after = kbhub(old, "--no-such-option", code=2), kbhub(*new, "--no-such-option", code=2)
+    assert before.err == f"{after.err}kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.\n"
 
 
 def test_words_that_name_no_command_are_searched_for(environment, kbhub):
@@ -105,10 +103,9 @@ def test_every_help_fits_a_screen(kbhub):
     longest = {}
     for name in ("", *COMMANDS):
         shown = kbhub(*name.split(), "--help", code=0).out
-        whole = kbhub(*name.split(), "--help-all", code=0).out
-        assert all(
-            line in whole for line in shown.splitlines() if not line.endswith(("`kbhub help options`", "`--help-all`"))
-        )
+        if "`--help-all`" in shown:
+            whole = kbhub(*name.split(), "--help-all", code=0).out
+            assert all(one in whole for one in shown.splitlines() if not one.endswith(("options`", "`--help-all`")))
         longest[name] = shown.count("\n")
     assert {name: lines for name, lines in longest.items() if lines > SCREEN} == {}
 
@@ -133,12 +130,6 @@ def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
         assert "crates.md" in str(before) or "other" in str(before)
 
 
-def test_a_command_that_is_missing_is_said_so(kbhub):
-    for line in ("--root x", "--json", "--base=a=b --verbose"):
-        done = kbhub(*line.split(), code=2)
-        assert done.err == f"kbhub: No command after {line.split()[0]}. See `kbhub --help`.\n"
-
-
 @pytest.mark.parametrize("group", ALONE)
 def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, group):
     environment.write("knowledge/crates.md", "# Crates\n")
@@ -148,18 +139,3 @@ def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, gro
     assert alone.out == listed.out != ""
     assert alone.err == f"{listed.err}kbhub: See `kbhub {group} --help` for more.\n"
     assert kbhub(*group.split(), "--csv", code=0).err == listed.err
-
-
-def test_wrong_usage_is_told_in_words_of_the_help(kbhub):
-    for line, said in (
-        ("base lst", 'Unknown command "lst". Did you mean "list"?'),
-        ("related", "`kbhub related` requires REF."),
-        ("base show", "`kbhub base show` requires ID."),
-        ("dev rerank", "`kbhub dev rerank` requires QUERY."),
-        ("search x --root", "--root requires a value."),
-        ("search x --limit many", 'Invalid value "many" for --limit. Expected a whole number.'),
-        ("search x --recency new", 'Invalid value "new" for --recency. Expected a number.'),
-        ("search -x", "Unknown option: -x. Put words that start with a dash after `--`."),
-        ("--nosuch", "--nosuch cannot precede a command."),
-    ):
-        assert kbhub(*line.split(), code=2).err.startswith(f"kbhub: {said} ")

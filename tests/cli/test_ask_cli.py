@@ -55,22 +55,6 @@ def test_json_and_markdown(kbhub):
     assert "| 1 | runbooks/" in out
 
 
-def test_wrong_usage_is_one_line_and_exit_code_two(kbhub):
-    for arguments, told in (
-        (["ask"], "No question given"),
-        (["ask", "x", "--json", "--md"], "cannot be used with"),
-        (["ask", "x", "--in", "nope"], "No base 'nope'"),
-        (["ask", "x", "--threshold", "0.5", "--direct-threshold", "0.1"], "direct_threshold"),
-        (["ask", "x", "--written-by", "sampling"], "--written-by"),
-        (["ask", "x", "--budget", "3"], "--budget"),
-    ):
-        code, out, err = kbhub(*arguments)
-
-        assert (code, out) == (2, "")
-        assert told in err
-        assert err.count("\n") == 1
-
-
 def test_without_any_base_it_says_what_to_do(kbhub, environment, tmp_path, monkeypatch):
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -78,9 +62,3 @@ def test_without_any_base_it_says_what_to_do(kbhub, environment, tmp_path, monke
     code, _, err = kbhub("ask", QUESTION)
     assert code == 1
     assert "kbhub init" in err
-
-
-def test_what_a_document_says_cannot_act_on_the_terminal(kbhub, environment):
-    environment.write("knowledge/evil.md", "# Roll back\n\nRoll back a release \x1b]0;owned\x07 with care.\n")
-    _, out, _ = kbhub("ask", QUESTION)
-    assert "\x1b" not in out

@@ -91,8 +91,3 @@ def test_findings_are_commands_of_a_workflow(broken, kbhub):
     assert lines[0].startswith("::error file=knowledge/a b%2Cc%3Ad.md,line=3,title=kbhub%3A links::")
     assert lines[1].startswith("::warning file=knowledge/stale.md,line=2,title=kbhub%3A stale::Its date has passed")
     assert len(lines) == 2
-
-
-def test_one_format_at_a_time(broken, kbhub):
-    for more in ("--json", "--csv", "--github"):
-        assert "cannot be used with each other" in kbhub("audit", "--sarif", more, code=2).err

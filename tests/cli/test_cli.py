@@ -128,12 +128,6 @@ def test_the_config_sets_limit_and_mode(shop, environment):
     assert (len(found["hits"]), found["total"], found["mode"]) == (1, 2, "keyword")
 
 
-def test_nothing_found_is_no_failure(shop):
-    found = shop("search", "--mode", "keyword", "zebra")
-    assert (found.code, found.out) == (0, "")
-    assert found.err.startswith("kbhub: No hits. Searched: project.\nkbhub: No document contains: zebra.\n")
-
-
 def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, streams):
     """On standard error, so that a pipe gets hits only; a person reads it first."""
     assert "No document contains the query's words" in shop("search", "revert deployment").err
@@ -179,13 +173,6 @@ def test_outside_projects_no_command_is_recommended_that_fails_there(kbhub, envi
         done = kbhub(*command)
         assert "kbhub init" not in done.out + done.err
         assert "--root DIR" in done.out + done.err
-
-
-@pytest.mark.parametrize(
-    ("query", "helps"), [("zebra", True), ("crate tag:nosuchtag", False), ("tag:ops -crate", False)]
-)
-def test_other_wordings_are_recommended_only_where_they_can_help(shop, query, helps):
-    assert ("Try other wordings" in shop("search", "--", query).err) is helps
 
 
 def test_switched_off_is_said(shop, environment, monkeypatch):
@@ -357,12 +344,6 @@ def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
     assert kbhub("base", "trust").out.startswith(f"{link} may\n")
 
 
-def test_trust_takes_one_order_at_a_time_and_there_may_be_nothing_to_trust(shop):
-    assert "needs no permission" in shop("base", "trust", code=2).err
-    assert shop("base", "trust", "--list", "--writable").code == 2
-    assert shop("base", "trust", "--list", "--revoke", "x").code == 2
-
-
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help(kbhub, command, snapshot):
     done = kbhub(*command.split(), "--help")
@@ -371,40 +352,49 @@ def test_help(kbhub, command, snapshot):
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_the_example_in_the_help_is_a_valid_call():
-    for command in COMMANDS:
-        example = re.search(r"^ *Example: kbhub ([^<\n]*)", app[command].help, re.MULTILINE)
-        words = shlex.split(example[1]) if example else [command]
-        subcommands = [name for name in app[command] if not name.startswith("-")]
-
-        assert example or command == "serve" or subcommands
-        assert words[0] == command
-        if example:
-            app.parse_args(words)
-
-
 def test_the_version_is_printed(kbhub):
     assert kbhub("--version") == (0, f"{kbhub_version}\n", "")
 
 
-WRONG = [
-    ["serch"], ["--mode", "keyword", "search"], ["--json"], ["search"], ["search", "  "],
-    ["search", "x", "--mod", "keyword"], ["search", "x", "--mode", "fuzzy"], ["search", "x", "-n", "0"],
-    ["search", "x", "-n", "many"], ["search", "x", "-n"], ["search", "x", "--page", "0"],
-    ["search", "x", "--in", "nowhere"], ["admin", "index", "projct"], ["search", "x", "--root", "/does/not/exist"],
-    ["search", "x", "--config", "/does/not/exist.json"], ["search", "x", "--base", "notes"],
-    ["search", "x", "--base", "project=/tmp"], ["read"], ["admin", "index", "project", "--all-bases"],
-    ["status", "extra"], ["init", "--knowledge", "/does/not/exist"], ["base", "trust", "/does/not/exist"],
-    ["serve", "--protocol", "old"],
-]  # fmt: skip
+WRONG = {
+    2: (
+        "serch", "--mode keyword search", "--json", "--base=a=b --verbose", "search", "search ' '",
+        "search x --mod keyword", "search x --mode fuzzy", "search x -n 0", "search x -n many",
+        "search x -n", "search x --recency new", "search x --page 0", "search x --in nowhere",
+        "search x --root /does/not/exist", "search x --config /does/not/exist.json", "search x --base notes",
+        "search x --base project=/tmp",
+        "search x --all -n 3", "search x --full -C 3", "search -x", "read", "read glossary.md --from 99",
+        "admin index projct", "admin index project --all-bases", "status extra", "related", "ls notes/../..",
+        "ls --csv --json", "gaps --files", "gaps --close nonsense", "dev log show --files",
+        "init --knowledge /does/not/exist", "serve --protocol old",
+        "base trust", "base trust /does/not/exist", "base trust --list --writable", "base trust --list --revoke x",
+        "base lst", "base show", "base add", "base add --found .", "base add --found --writable",
+        "ask", "ask x --json --md", "ask x --in nope", "ask x --threshold 0.5 --direct-threshold 0.1",
+        "ask x --written-by sampling", "ask x --budget 3",
+        "remember", "remember ' '", "remember - x", "remember x --scope shared", "remember x --about no.md", "recall",
+        "forget", "memories import nothing.json", "memories move nothing", "memories inbox 4f1c2a",
+        "memories inbox --accept --dismiss all",
+        "doc write x", "doc write x --text a -", "doc write glossary --mode update --set novalue",
+        "doc write glossary --mode update --set x=null", "doc restore", "doc restore a --list",
+        "doc restore --empty-older-than -1", "doc restore --list --empty-older-than 1",
+        "audit --sarif --json", "audit --sarif --csv", "audit --sarif --github",
+    ),
+    1: (
+        "remember --id nothing1", "forget nothing1", "doc write glossary --text x", "doc write ../x --text x",
+        "doc delete none",
+    ),
+}  # fmt: skip
+"""Exit code → command lines."""
 
 
-@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
-def test_wrong_usage_is_one_line_and_exit_code_2(shop, arguments, snapshot):
-    done = shop(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.count("\n") == 1
-    assert done.err == snapshot
+def test_wrong_usage_and_refusals_are_one_line(shop, environment, snapshot):
+    told = {}
+    for code, lines in WRONG.items():
+        for line in lines:
+            done = shop(*shlex.split(line))
+            assert (done.code, done.out, done.err.count("\n")) == (code, "", 1), line
+            told[line] = anonymous(done.err, environment)
+    assert "".join(f"$ kbhub {line}\n{said}" for line, said in told.items()) == snapshot
 
 
 def test_a_wrong_config_is_named_with_its_field(shop, environment):
@@ -433,22 +423,6 @@ def test_json_is_one_document_and_nothing_else(shop, environment):
         assert isinstance(shop(*command, "--json", code=0).json, dict)
 
 
-def test_help_and_unknown_commands_load_nothing_heavy(environment):
-    """The list of commands, `--version` and typos do without SQLite, numpy, pydantic, MCP or a module of a command."""
-    script = (
-        "import sys; from kbhub.__main__ import main\n"
-        "for line in ('', '--help', '--version', 'base lst', 'serch'): main(line.split())\n"
-        "heavy = {'apsw', 'numpy', 'pydantic', 'mcp', 'model2vec'}\n"
-        "sys.exit(len([name for name in sys.modules if name in heavy or name.startswith('kbhub.cli.commands.')]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=process_env(environment), capture_output=True, check=False, timeout=60
-    )
-
-    assert done.stderr.decode().splitlines()[-1].startswith('kbhub: Unknown command "serch". Did you mean "search"?')
-    assert done.returncode == 0
-
-
 def test_colours_are_for_terminals(shop, streams, monkeypatch):
     """A terminal has them unless NO_COLOR is set, a pipe has not unless FORCE_COLOR is."""
     assert "\x1b[1;33mcrate\x1b[0m" in streams("search", "crate")
@@ -456,16 +430,6 @@ def test_colours_are_for_terminals(shop, streams, monkeypatch):
     assert "\x1b" not in shop("search", "crate").out
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[1;33mcrate\x1b[0m" in shop("search", "crate").out
-
-
-def test_documents_cannot_control_the_terminal(environment, shop, streams):
-    environment.write(f"knowledge/evil{HOSTILE}.md", f"# Evil {HOSTILE}\n\n## {HOSTILE}\n\n{HOSTILE} crates\n")
-    ref = f"evil{HOSTILE}.md"
-    for arguments in (["search", "evil crates"], ["read", ref, "nope" + ref]):
-        seen = streams(*arguments, NO_COLOR="1")
-        assert "crates" in seen
-        assert not set("\x1b\x07\x9b\u202e") & set(seen)
-    assert not set("\x1b\x07\x9b\u202e") & set(shop("search", "evil").out + shop("read", "x" + ref).err)
 
 
 def test_any_text_can_be_printed_anywhere(environment, shop, streams):

@@ -11,6 +11,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from kbhub.cli.commands.search import MACHINE_LIMIT
+from setup_machine import Terminal
 
 NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\nafter\n\nTell them of the rollback.\n"
 
@@ -49,7 +50,6 @@ def test_documents_are_listed_by_base_folder_and_pattern(kbhub):
     nothing = kbhub("ls", "notes/nope")
     assert (nothing.code, nothing.out) == (1, "")
     assert "notes" in nothing.err
-    assert kbhub("ls", "notes/../..").code == 2
 
 
 LISTINGS = (
@@ -65,16 +65,6 @@ def test_every_listing_is_valid_in_every_format(kbhub):
         assert len({len(row) for row in csv.reader(io.StringIO(kbhub(*command, "--csv").out))}) == 1
         assert kbhub(*command, "--md").out.startswith(("| ", "## "))
         assert all(len(row) == 4 for row in csv.reader(io.StringIO(kbhub(*command, "--files").out)))
-        both = kbhub(*command, "--csv", "--json")
-        assert (both.code, both.out) == (2, "")
-
-
-@pytest.mark.parametrize("command", [("gaps",), ("dev", "log", "show")])
-def test_files_are_listed_only_by_commands_that_list_files(kbhub, command):
-    assert "--csv" in kbhub(*command, "--help-all", code=0).out
-    assert "--files" not in kbhub(*command, "--help-all").out
-    refused = kbhub(*command, "--files")
-    assert (refused.code, refused.out) == (2, "")
 
 
 def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch):
@@ -113,8 +103,6 @@ def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):
         hit["excerpt"].rstrip("\n").endswith("the end") for hit in hits("--full") if hit["path"] != "rollback.md"
     )
     assert all(hit["score"] >= 0.5 for hit in hits("--all", "--min-score", "0.5"))
-    assert kbhub("search", "x", "--all", "-n", "3").code == 2
-    assert kbhub("search", "x", "--full", "-C", "3").code == 2
 
 
 def test_lines_of_a_document_are_chosen_and_numbered(kbhub):
@@ -123,8 +111,6 @@ def test_lines_of_a_document_are_chosen_and_numbered(kbhub):
     )
     reading = json.loads(kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--json").out)["readings"][0]
     assert (reading["start_line"], reading["end_line"], reading["rest"]) == (5, 7, "rollback.md:8:6")
-    beyond = kbhub("read", "rollback.md", "--from", "99")
-    assert (beyond.code, beyond.out) == (2, "")
 
 
 def test_cleanup_asks_before_it_deletes(kbhub, environment, monkeypatch):
@@ -144,13 +130,6 @@ def test_cleanup_asks_before_it_deletes(kbhub, environment, monkeypatch):
     assert "freed" in kbhub("admin", "cleanup").out
     assert not index.exists()
     assert "Nothing to delete" in kbhub("admin", "cleanup").out
-
-
-class Terminal(io.StringIO):
-    """Somebody who answers."""
-
-    def isatty(self):
-        return True
 
 
 def test_long_text_goes_through_the_pager_of_a_terminal(kbhub, streams, environment, tmp_path):

@@ -78,32 +78,6 @@ def test_export_and_import_go_through_a_pipe(kbhub):
     assert "Cats sleep" in kbhub("memories", "--scope", "user")[1]
 
 
-def test_a_mistake_is_one_line_that_says_what_to_do(kbhub):
-    for arguments, words, code in (
-        (["remember"], "Nothing to remember", 2), (["remember", " "], "empty", 2),
-        (["remember", "-", "x"], "not both", 2), (["remember", "--id", "nothing1"], "No memory 'nothing1'", 1),
-        (["remember", "x", "--scope", "shared"], '"shared": true', 2),
-        (["remember", "x", "--about", "no.md"], "no.md", 2), (["recall"], "Nothing to search for", 2),
-        (["forget"], "--all", 2), (["forget", "nothing1"], "No memory", 1),
-        (["memories", "import", "nothing.json"], "No such file", 2),
-        (["memories", "move", "nothing"], "No memories found", 2),
-    ):  # fmt: skip
-        done, out, err = kbhub(*arguments)
-
-        assert (done, out) == (code, "")
-        assert words in err
-        assert err.count("\n") == 1
-
-
-def test_a_memory_cannot_act_on_the_terminal(kbhub, environment):
-    kbhub("remember", "Cats sleep")
-    (file,) = (environment.home.parent / "data" / "memories").rglob("*.md")
-    file.write_text('---\ntitle: "\\e[2Jx"\nnamespace: "\\u202e"\n---\n\x1b]0;owned\x07 \u202ecats\n')
-    for command in (["memories"], ["recall", "cats"], ["forget", file.name]):
-        out = kbhub(*command)[1]
-        assert not {"\x1b", "\x07", "\u202e"} & set(out)
-
-
 def test_a_memory_that_was_read_was_used_and_one_that_was_shown_was_not(kbhub):
     ref = kbhub("remember", "Cats sleep")[1].split()[1]
     kbhub("search", "cats")

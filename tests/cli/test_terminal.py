@@ -113,20 +113,32 @@ def test_colours_are_left_out_where_they_are_not_wanted(team):
     assert "| SEV1 | cannot pay" in dumb
 
 
-def test_what_a_document_says_is_not_acted_on(environment, streams):
-    """Escape sequences, names of characters and links, laid out or not; a clone brings them."""
+def test_nothing_that_is_kept_here_acts_on_a_terminal(environment, kbhub, streams):
+    """Escape sequences, names of characters and links, in documents, which a clone brings, memories and queries."""
+    hostile = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp"
+    name = f"evil{hostile}.md"
     text = (
-        "# Deploy \x1b]0;owned\x07\n\nDeploy \x1b[2J now &#27;[31m &#x202e;txt [here](https://a.example/\x1b]8;;x\x07).\n\n"
-        "```\x1b[5m\nrm \x9b2J\n```\n\n| a \x1b[7m |\n|---|\n| \u202e b |\n"
+        f"# Deploy {hostile}\n\nDeploy \x1b[2J now &#27;[31m &#x202e;txt [here](https://a.example/\x1b]8;;x\x07).\n\n"
+        f"```\x1b[5m\nrm \x9b2J\n```\n\n| a \x1b[7m |\n|---|\n| \u202e b |\n\n[x]({hostile}/../a.md) [a](a.md)\n"
     )
-    environment.write("knowledge/deploy.md", text)
+    environment.write(f"knowledge/{name}", text)
+    environment.write("knowledge/a.md", "# A\n")
+    kbhub("remember", "Cats sleep")
+    (memory,) = (environment.home.parent / "data/memories").rglob("*.md")
+    memory.write_text(f'---\ntitle: "\\e[2Jx"\nnamespace: "\\u202e"\n---\n{hostile} cats\n')
+    kbhub("search", f"deploy {hostile}")
+    acts = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
     for term, *arguments in (
         *(("dumb", "search", "deploy"), ("xterm-256color", "ask", "how to deploy now")),
-        ("xterm-256color", "read", "deploy.md"),
+        *(("xterm-256color", "read", name), ("xterm", "read", f"nope{name}")),
     ):
         bare = STYLES.sub("", streams(*arguments, TERM=term, COLUMNS="70"))
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", bare), (arguments, term)
+        assert not acts.search(bare), (arguments, term)
         assert "␛" in bare
+    for command in ("search deploy", "ask how to deploy now", "dev log show", "memories", "recall cats", "forget --all",
+                    "doc rename a b", "doc delete", "doc restore --list"):  # fmt: skip
+        done = kbhub(*command.split(), *([name] if command == "doc delete" else []))
+        assert not acts.search(done.out + done.err), command
 
 
 @pytest.mark.slow

@@ -307,10 +307,7 @@ def test_a_folder_that_is_a_base_of_other_settings_stays_what_it_is_and_comments
     assert "// ask Ann" in config.read_text()
 
 
-def test_the_command_takes_one_of_the_two(kbhub, environment):
-    assert kbhub("base", "add").code == 2
-    assert kbhub("base", "add", "--found", ".").code == 2
-    assert kbhub("base", "add", "--found", "--writable").code == 2
+def test_the_command_adds_them(kbhub, environment):
     assert "keep nothing of" in kbhub("base", "add", "--found", code=1).out
     claude_log(environment, environment.project, "hello")
     assert "Added claude-" in kbhub("base", "add", "--found", code=0).out
