@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from kbhub.__main__ import main
+from kbhub.setup.clients import Machine
+from kbhub.setup.plan import launch, this_installation
 
 CLAUDE = """\
 {
@@ -88,17 +90,6 @@ OPENCODE = """\
   }
 }
 """
-QWEN = """\
-{
-  // mine
-  "ui": { "theme": "dark" },
-  "mcpServers": {
-    // keep
-    "a": { "command": "x" }
-  },
-  "$version": 4
-}
-"""
 CRUSH = """\
 {
   "$schema": "https://charm.land/crush.json",
@@ -107,22 +98,7 @@ CRUSH = """\
   }
 }
 """.replace("\n", "\r\n")
-KILO = """\
-{
-  "$schema": "https://app.kilo.ai/config.json",
-  // servers
-  "mcp": { "x": { "type": "local", "command": ["x"], "enabled": false } },
-  "permission": { "bash": "allow" },
-}
-"""
-ROO = '{"mcpServers":{"a":{"command":"x","args":[],"alwaysAllow":["y"],"disabled":true}}}'
-JUNIE = '\ufeff{\n\t"mcpServers": {\n\t\t"a": {"command": "x"}\n\t}\n}'
 WARP = "\ufeff" + '{\r\n  "mcpServers": {\r\n    "a": {"command": "x", "working_directory": "/"}\r\n  }\r\n}\r\n'
-FACTORY = """\
-// droid
-{"mcpServers": {"a": {"type": "stdio", "command": "x", "args": [], "disabled": true}} /* all */}
-"""
-
 FILES = {
     "claude-code": (".claude.json", CLAUDE),
     "cursor": (".cursor/mcp.json", CURSOR),
@@ -133,14 +109,9 @@ FILES = {
     "opencode": (".config/opencode/opencode.json", OPENCODE),
     "amp": (".config/amp/settings.json", '{\n  "amp.notifications.enabled": true\n}\n'),
     "gemini-cli": (".gemini/settings.json", '{"security":{"auth":{"selectedType":"oauth"}},"mcpServers":{}}'),
-    "qwen-code": (".qwen/settings.json", QWEN),
     "crush": (".config/crush/crush.json", CRUSH),
-    "kilo-code": (".config/kilo/kilo.jsonc", KILO),
     "continue": (".continue/mcpServers/kbhub.json", '{"mcpServers": {}}'),
-    "roo-code": (".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json", ROO),
-    "junie": (".junie/mcp/mcp.json", JUNIE),
     "warp": (".warp/.mcp.json", WARP),
-    "factory": (".factory/mcp.json", FACTORY),
 }
 """Where each client keeps its servers on Linux, and what its user has there."""
 
@@ -203,6 +174,11 @@ class Account:
         target.write_text(f"#!/bin/sh\n{script}\n")
         target.chmod(0o755)
         return target
+
+    def wanted(self) -> list[str]:
+        """What a client is to start."""
+        machine = Machine(self.home, self.env, "linux")
+        return [*launch(this_installation(), machine).argv, "serve", "--connect"]
 
     def run(self, *arguments: str, typed: str | None = None):
         """Run `kbhub setup`, with a person at a terminal who types something, or without one."""

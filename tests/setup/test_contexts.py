@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.setup.contexts import ContextTarget, add_context, list_contexts, parse_place, remove_context
@@ -28,14 +26,6 @@ from kbhub.workspace.discovery import matching
 )
 def test_all_contexts_of_a_path_match_the_longest_last(contexts, everywhere, path, expected):
     assert matching(contexts, everywhere, path) == expected
-
-
-@settings(max_examples=40)
-@given(st.dictionaries(st.text("ab/.", max_size=5), st.text(min_size=1)), st.text("ab/.", max_size=8))
-def test_any_prefix_and_path_are_compared(contexts, path):
-    found = matching(contexts, {}, path)
-    assert set(found) <= set(contexts.values())
-    assert len(set(found)) == len(found)
 
 
 @pytest.fixture

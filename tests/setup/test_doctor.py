@@ -15,8 +15,6 @@ import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.index.sqlite import IndexWriter
 from kbhub.reading.reports import Finding
-from kbhub.render.setup import diagnosis_report
-from kbhub.render.terminal import text as text_of
 from kbhub.setup.doctor import examine, repair
 from ollama_server import running_ollama
 from trees import snapshot
@@ -426,15 +424,6 @@ def test_the_command_fails_until_the_errors_are_mended(kbhub, shop):
     broken = kbhub("doctor", code=1)
     assert broken.err == ""
     assert "malformed JSON" in " ".join(broken.out.split())
-
-
-def test_the_text_fits_a_terminal(shop):
-    noise(index_of(shop))
-    shop.write(".kbhub.json", '{"knowledge": "~/private"}')
-    configure(shop, serch={}, embedder={"model": "/no/such/model"})
-    out = text_of(diagnosis_report(examine(shop.hub())), width=80)
-    assert max(map(len, out.splitlines())) <= 80
-    assert out.count("→ ") == sum(line.startswith(("error", "warning")) for line in out.splitlines()) >= 4
 
 
 def ollama_of(environment, config, **changes):

@@ -172,16 +172,6 @@ def test_a_folder_that_two_projects_share_is_not_taken(environment):
     assert added(environment, two) == {}
 
 
-def test_a_log_of_another_project_that_comes_later_stays_out(environment, other):
-    claude_log(environment, environment.project, "The heron is ours.")
-    added(environment)
-    claude_log(
-        environment, other, "The heron is theirs.", folder=claude_folder(environment, environment.project), name="s9"
-    )
-    found = texts(environment, "heron")
-    assert ("is ours" in found, "is theirs" in found) == (True, False)
-
-
 def test_a_log_that_does_not_say_yet_where_it_began_is_looked_at_again(environment):
     claude_log(environment, environment.project, "hello")
     added(environment)

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from daemons import until
+from setup_machine import OPENCODE
 
 NODE = shutil.which("node")
 PLUGIN = ".config/opencode/plugins/kbhub.js"
@@ -55,7 +56,7 @@ console.log(JSON.stringify(shown))
 
 
 def test_it_is_written_and_goes_again(account):
-    account.program("opencode")
+    account.file(".config/opencode/opencode.json", OPENCODE)
     code, _, _ = account.run("--client", "opencode", "--hooks", "--yes")
     file = account.home / PLUGIN
 
@@ -77,7 +78,7 @@ def test_it_is_written_and_goes_again(account):
 @pytest.mark.skipif(NODE is None or sys.platform == "win32", reason="needs node and a script to run")
 @pytest.mark.parametrize("works", [True, False], ids=["kbhub answers", "kbhub is gone"])
 def test_a_session_is_told_what_kbhub_says(account, tmp_path, works):
-    account.program("opencode")
+    account.file(".config/opencode/opencode.json", OPENCODE)
     account.run("--client", "opencode", "--hooks", "--yes")
     stub, log = tmp_path / "stub", tmp_path / "log"
     stub.write_text(STUB.format(python=sys.executable, log=str(log)))

@@ -146,14 +146,6 @@ def test_the_skill_is_written_once_per_folder(account):
     assert account.untouched()
 
 
-@pytest.mark.parametrize("more", [[], ["--remove"]])
-def test_a_skill_that_somebody_made_theirs_is_left_alone(account, more):
-    (account.home / ".claude").mkdir()
-    account.file(".claude/skills/kbhub/SKILL.md", "---\nname: kbhub\n---\nmine\n")
-    code, _, _ = account.run("--skill", "--yes", *more)
-    assert (code, account.untouched()) == (1, True)
-
-
 @pytest.mark.parametrize("name", SKILLS)
 def test_the_skill_is_a_skill(name):
     _, head, body = SKILLS[name].read_text("utf-8").split("---\n", 2)
@@ -199,10 +191,13 @@ def test_the_subagent_has_the_form_of_the_client_and_goes_without_a_trace(accoun
     assert not file.parent.exists()
 
 
-def test_a_subagent_that_somebody_made_theirs_stays(account):
-    account.file(SUBAGENTS["claude-code"], "---\nname: kbhub-researcher\n---\nmine\n")
+@pytest.mark.parametrize("what", ["skill", "subagent"])
+def test_what_somebody_made_theirs_is_left_alone(account, what):
+    (account.home / ".claude").mkdir()
+    file = {"skill": ".claude/skills/kbhub/SKILL.md", "subagent": SUBAGENTS["claude-code"]}[what]
+    account.file(file, "---\nname: kbhub\n---\nmine\n")
     for more in ([], ["--remove"]):
-        code, out, _ = account.run("--subagent", "--yes", *more)
+        code, out, _ = account.run(f"--{what}", "--yes", *more)
         assert (code, account.untouched(), "left unchanged" in out) == (1, True, True)
 
 

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from kbhub.hooks.events import CLIENT_EVENTS
-from kbhub.setup.instructions import HOOKED
+from kbhub.setup.clients import Machine
+from kbhub.setup.instructions import HOOKED, hooked_clients
 from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import CLAUDE, CODEX, without_blanks
 
@@ -99,20 +100,6 @@ def test_a_second_time_changes_nothing_and_another_installation_takes_the_place_
     assert file.read_text() == text
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_what_the_user_added_meanwhile_stays(account, client):
-    file = install(account, client)
-    account.file(FILES[client], '{\n  "theme": "dark"\n}\n')
-    account.run("--client", client, "--hooks", "--yes")
-    file.write_text(file.read_text().replace('"theme": "dark"', '"theme": "light", "mine": 1'))
-
-    account.run("--client", client, "--remove", "--yes")
-
-    assert without_blanks(parse_jsonc(file.read_text(), "x")) == {"theme": "light", "mine": 1} | (
-        {"version": 1} if client == "copilot-cli" else {}
-    )
-
-
 @pytest.mark.parametrize(
     ("client", "content"),
     [
@@ -174,66 +161,46 @@ def test_removing_one_client_keeps_the_hooks_of_the_others(account, other):
     assert file.read_bytes() == before
 
 
-def test_status_and_hooks_name_the_clients_that_run_them(account, kbhub):
-    install(account, "claude-code")
-    account.file(".claude.json", CLAUDE)
-    account.run("--client", "claude-code", "--hooks", "--yes")
-    assert kbhub("admin", "hooks", "--json", code=0).json["clients"] == ["Claude Code"]
-    out = kbhub("admin", "hooks", code=0).out
-    assert "Claude Code" in out
-    assert "`kbhub base trust --documents`" in out
+def plugins(**enabled):
+    return {"enabledPlugins": {f"{name}@kbhub": on for name, on in enabled.items()}}
 
 
-@pytest.mark.parametrize(
-    ("settings", "clients"),
-    [
-        ({"enabledPlugins": {"kbhub@kbhub": True}}, ["Claude Code (plugin)"]),
-        ({"enabledPlugins": {"kbhub@a-fork": True}, "hooks": []}, ["Claude Code (plugin)"]),
-        ({"enabledPlugins": {"kbhub@kbhub": False, "kbhub-tools@kbhub": True}}, []),
-        ({"enabledPlugins": ["kbhub@kbhub"]}, []),
-        ({"extraKnownMarketplaces": {"kbhub": {}}}, []),
-    ],
-    ids=["enabled", "of a fork", "disabled", "malformed", "marketplace alone"],
-)
-def test_hooks_name_the_plugin_of_claude_code(account, kbhub, settings, clients):
-    """As `claude plugin install`, `disable` and `uninstall` leave its settings."""
-    account.file(FILES["claude-code"], json.dumps(settings))
-    assert kbhub("admin", "hooks", "--json", code=0).json["clients"] == clients
+ON, OFF = plugins(kbhub=True), plugins(kbhub=False)
+HERE = {"version": 2, "plugins": {"kbhub@kbhub": [{"scope": "project"}]}}
+PLUGINS = {
+    "enabled": ([ON], True),
+    "of a fork": ([{"enabledPlugins": {"kbhub@a-fork": True}, "hooks": []}], True),
+    "disabled": ([{"enabledPlugins": {"kbhub@kbhub": False, "kbhub-tools@kbhub": True}}], False),
+    "malformed": ([{"enabledPlugins": ["kbhub@kbhub"]}], False),
+    "marketplace alone": ([{"extraKnownMarketplaces": {"kbhub": {}}}], False),
+    "project": ([{}, HERE, ON], True),
+    "local": ([{}, HERE, {}, ON], True),
+    "disabled here": ([ON, HERE, OFF], False),
+    "disabled by me": ([{}, HERE, ON, OFF], False),
+    "another": ([ON, HERE, plugins(other=True)], True),
+    "proposed by a clone": ([{}, None, ON], False),
+    "no list of installed ones": ([{}, {}, ON], False),
+    "a malformed list": ([{}, {"plugins": []}, ON], False),
+    "another is installed": ([{}, {"plugins": {"other@kbhub": []}}, ON], False),
+}
+"""The user's settings, installed plugins, the project's settings and the local ones → whether the plugin runs."""
 
 
-INSTALLED = {"version": 2, "plugins": {"kbhub@kbhub": [{"scope": "project"}]}}
+@pytest.mark.parametrize("case", PLUGINS)
+def test_the_plugin_of_claude_code_is_seen(account, environment, case):
+    """As `claude plugin install` with its scopes, `disable` and `uninstall` leave the settings; the nearest counts.
 
+    The settings of a clone only propose the plugin, which Claude Code installs if the user says so.
+    """
+    contents, runs = PLUGINS[case]
+    user, project = account.home / ".claude", environment.project / ".claude"
+    places = user / "settings.json", user / "plugins/installed_plugins.json", project / "settings.json"
+    for place, content in zip((*places, project / "settings.local.json"), contents, strict=False):
+        if content is not None:
+            environment.write(place, json.dumps(content))
 
-@pytest.mark.parametrize(
-    ("user", "project", "local", "clients"),
-    [
-        ({}, {"kbhub@kbhub": True}, {}, ["Claude Code (plugin)"]),
-        ({}, {}, {"kbhub@kbhub": True}, ["Claude Code (plugin)"]),
-        ({"kbhub@kbhub": True}, {"kbhub@kbhub": False}, {}, []),
-        ({}, {"kbhub@kbhub": True}, {"kbhub@kbhub": False}, []),
-        ({"kbhub@kbhub": True}, {"other@kbhub": True}, {}, ["Claude Code (plugin)"]),
-    ],
-    ids=["project", "local", "disabled here", "disabled by me", "another"],
-)
-def test_hooks_name_the_plugin_of_this_project(account, kbhub, environment, user, project, local, clients):
-    """As `claude plugin install --scope project` and `--scope local` leave the settings; the nearest counts."""
-    account.file(FILES["claude-code"], json.dumps({"enabledPlugins": user}))
-    account.file(".claude/plugins/installed_plugins.json", json.dumps(INSTALLED))
-    environment.write(".claude/settings.json", json.dumps({"enabledPlugins": project}))
-    environment.write(".claude/settings.local.json", json.dumps({"enabledPlugins": local}))
-    environment.write("src/pay.py", "")
-
-    for arguments in ((), ("--root", str(environment.project / "src"))):
-        assert kbhub("admin", "hooks", "--json", *arguments, code=0).json["clients"] == clients
-
-
-@pytest.mark.parametrize("installed", [None, {}, {"plugins": []}, {"plugins": {"other@kbhub": []}}])
-def test_a_clone_that_names_the_plugin_has_no_hooks_until_it_is_installed(account, kbhub, environment, installed):
-    """Its settings only propose the plugin, which Claude Code installs if the user says so."""
-    environment.write(".claude/settings.json", json.dumps({"enabledPlugins": {"kbhub@kbhub": True}}))
-    if installed is not None:
-        account.file(".claude/plugins/installed_plugins.json", json.dumps(installed))
-    assert kbhub("admin", "hooks", "--json", code=0).json["clients"] == []
+    found = hooked_clients(Machine(account.home, account.env), environment.project)
+    assert found == (("Claude Code (plugin)",) if runs else ())
 
 
 def test_hooks_that_run_twice_are_told(account, kbhub):
@@ -244,8 +211,11 @@ def test_hooks_that_run_twice_are_told(account, kbhub):
 
     account.run("--client", "claude-code", "--hooks", "--yes")
 
+    below = ("--root", str(account.project / ".git"))
+    assert kbhub("admin", "hooks", "--json", *below, code=0).json["clients"] == ["Claude Code", "Claude Code (plugin)"]
     out = kbhub("admin", "hooks", code=0).out
     assert "Claude Code, Claude Code (plugin)\n" in out
+    assert "`kbhub base trust --documents`" in out
     assert "twice      Claude Code runs every hook twice" in out
     account.run("--client", "claude-code", "--remove", "--yes")
     assert "twice" not in kbhub("admin", "hooks", code=0).out
