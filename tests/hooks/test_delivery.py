@@ -81,7 +81,7 @@ def test_a_project_without_notes_is_not_greeted(environment, name):
 def test_each_subagent_is_told_how_to_search_and_what_stands(shop, environment):
     """It has no instructions of a server, and knows nothing of what its session was told, nor the session of it."""
     remember(shop, "Run the tests with make check.", tags=["pitfall"])
-    told = [said(shop, event("subagent-start", environment.project)) for _ in range(20)]
+    told = [said(shop, event("subagent-start", environment.project)) for _ in range(8)]
 
     assert len(set(told)) == 1
     assert "project (12)" in told[0] or "project (11)" in told[0]
@@ -273,7 +273,7 @@ def test_more_memories_than_fit_come_a_few_at_a_time(shop, environment):
 
 @pytest.mark.parametrize("letters", ["漢字🙂", "a<b<c "])
 def test_every_event_keeps_its_budget(shop, environment, letters):
-    for number in range(12):
+    for number in range(8):
         remember(shop, f"{number} {letters * 400}"[:1500], tags=["pitfall"], about=["src/pay.py"])
     shop.sync()
 
@@ -290,11 +290,11 @@ def test_every_event_keeps_its_budget(shop, environment, letters):
 
 def test_a_session_keeps_its_budget(shop, environment):
     words = ["apples", "bridges", "candles", "doors", "engines", "ferries", "gardens", "harbours", "islands", "jungles"]
-    for number in range(40):
+    for number in range(24):
         one, other = words[number % 10], words[number // 10]
         remember(shop, f"Rule {number}: {one} before {other}. " + f"{one} {other} " * 12, about=["src/pay.py"])
     total = 0
-    for _ in range(40):
+    for _ in range(12):
         if delivery := deliver(shop, reading(environment.project, "src/pay.py")):
             total += tokens(delivery.text)
 

@@ -84,35 +84,43 @@ def told(out):
     return json.loads(out)["hookSpecificOutput"]["additionalContext"] if out else ""
 
 
-def test_the_daemon_answers_a_hook_of_every_client(daemon, shop, environment, hook):
+def test_the_daemon_answers_hooks_of_every_client_and_of_nobody_else(
+    daemon, shop, environment, tmp_path, hook, kbhub, monkeypatch
+):
+    """It takes the directory from the event, and counts what is read; if it hangs, that costs the time limit."""
     ref = remember(shop, "charge() must not round.", about=["src/pay.py"]).memory.ref
+    monkeypatch.chdir(tmp_path)
+    assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT)))
+    monkeypatch.chdir(environment.project)
+    assert hook("prompt", sent("claude-code", "prompt", tmp_path, prompt=PROMPT, session="s-2")) == ""
+    assert kbhub("admin", "hooks", "--json", code=0).json["delivered"] == 1
+    daemon.ask({"method": "tools/call", "params": {"name": "read", "arguments": {"refs": "refunds.md:3:3"}}})
+    state = hooks_state(shop, ())
+    assert (state.deliveries, state.delivered, state.read) == (1, 1, 1)
+    assert "1 read afterwards" in kbhub("status", code=0).out
+    assert "1 read afterwards" in kbhub("admin", "hooks", code=0).out
+    assert told(hook("prompt", sent("claude-code", "prompt", "/nonexistent", prompt=PROMPT, session="s-3")))
+
     for client in CLIENTS:
         data = sent(client, "prompt", environment.project, prompt=PROMPT, session=client)
         assert 'read(refs="refunds.md:' in told(hook("prompt", data, client))
         assert hook("prompt", data, client) == ""
         tool = sent(client, "tool", environment.project, tool=EDITS[client]("src/pay.py", "x"), session=client)
         text = told(hook("tool", tool, client))
-        assert "webhooks.md" in text
-        assert ref in text
+        assert ("webhooks.md" in text, ref in text) == (True, True)
 
-
-def test_the_daemon_takes_the_directory_from_the_event_and_counts_what_is_read(
-    daemon, shop, environment, tmp_path, hook, kbhub, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT)))
-    monkeypatch.chdir(environment.project)
-    assert hook("prompt", sent("claude-code", "prompt", tmp_path, prompt=PROMPT, session="s-2")) == ""
-    assert kbhub("admin", "hooks", "--json", code=0).json["delivered"] == 1
-    assert kbhub("admin", "hooks", "--json", code=0).json["read"] == 0
-
-    daemon.ask({"method": "tools/call", "params": {"name": "read", "arguments": {"refs": "refunds.md:3:3"}}})
-
-    state = hooks_state(shop, ())
-    assert (state.deliveries, state.delivered, state.read) == (1, 1, 1)
-    assert "1 read afterwards" in kbhub("status", code=0).out
-    assert "1 read afterwards" in kbhub("admin", "hooks", code=0).out
-    assert told(hook("prompt", sent("claude-code", "prompt", "/nonexistent", prompt=PROMPT, session="s-3")))
+    record = running(folder_of(environment))
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.settimeout(PATIENCE)
+        wire.connect(record.link)
+        asked = {"event": "prompt", "client": "codex", "data": "{}"}
+        wire.sendall(json.dumps({"kbhub": "hook", "token": "x" * 64, "hook": asked}).encode() + b"\n")
+        assert b"refused" in wire.makefile("rb").readline()
+    os.kill(record.pid, signal.SIGSTOP)
+    try:
+        assert run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT)) == ""
+    finally:
+        os.kill(record.pid, signal.SIGCONT)
 
 
 def test_without_a_daemon_the_process_answers_itself(shop, environment, hook):
@@ -122,15 +130,18 @@ def test_without_a_daemon_the_process_answers_itself(shop, environment, hook):
     assert running(folder_of(environment)) is None
 
 
-def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, ending, hook):
-    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT)
-    run(environment, "prompt", data)
+RULE = ("user", "From now on, run make check before every commit in this project.")
+
+
+def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, tmp_path, ending, hook):
+    run(environment, "prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT))
 
     record = until(lambda: running(folder_of(environment)))
     assert record.start["ends"]
-    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT, session="s-2")
-    assert told(hook("prompt", data))
-    run(environment, "prompt", data)
+    assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT, session="s-2")))
+    log = claude_log(tmp_path / "s.jsonl", RULE)
+    assert run(environment, "compact", sent("codex", "compact", environment.project, transcript=log)) == ""
+    assert until(lambda: waiting(shop))[0].why == "asked"
     assert read_record(folder_of(environment)).pid == record.pid
 
 
@@ -180,21 +191,6 @@ def test_a_dead_daemon_is_no_obstacle(shop, environment, hook):
     assert told(hook("prompt", sent("codex", "prompt", environment.project, prompt=PROMPT), "codex"))
 
 
-def test_a_daemon_refuses_a_hook_without_the_token_and_costs_the_time_limit_if_it_hangs(daemon, environment):
-    record = running(folder_of(environment))
-    with socket.socket(socket.AF_UNIX) as wire:
-        wire.settimeout(PATIENCE)
-        wire.connect(record.link)
-        asked = {"event": "prompt", "client": "codex", "data": "{}"}
-        wire.sendall(json.dumps({"kbhub": "hook", "token": "x" * 64, "hook": asked}).encode() + b"\n")
-        assert b"refused" in wire.makefile("rb").readline()
-    os.kill(record.pid, signal.SIGSTOP)
-    try:
-        assert run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT)) == ""
-    finally:
-        os.kill(record.pid, signal.SIGCONT)
-
-
 def test_an_input_that_never_ends_costs_the_time_limit(environment):
     process = subprocess.Popen(
         [sys.executable, "-m", "kbhub", "hook", "prompt", "--client", "codex"],
@@ -232,7 +228,7 @@ def test_what_is_missing_or_broken_is_silence(shop, environment, fault, hook):
 
 
 def test_the_end_of_a_session_fills_the_inbox(shop, environment, tmp_path, hook):
-    log = claude_log(tmp_path / "s.jsonl", ("user", "From now on, run make check before every commit in this project."))
+    log = claude_log(tmp_path / "s.jsonl", RULE)
 
     assert hook("session-end", sent("claude-code", "session-end", environment.project, transcript=log)) == ""
     assert [one.why for one in waiting(shop)] == ["asked"]
@@ -247,13 +243,9 @@ def test_the_command_is_for_clients(kbhub, environment, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="elsewhere the process itself reads the log")
-@pytest.mark.parametrize("served", [True, False])
-def test_a_compaction_is_not_kept_waiting(shop, environment, tmp_path, ending, served):
-    """The hook is over before the log is read, which takes as long as it takes."""
-    if served:
-        run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT))
-        until(lambda: running(folder_of(environment)))
-    log = claude_log(tmp_path / "s.jsonl", ("user", "From now on, run make check before every commit in this project."))
+def test_a_compaction_is_not_kept_waiting(shop, environment, tmp_path, ending):
+    """Also without a daemon, the hook is over before the log is read, which takes as long as it takes."""
+    log = claude_log(tmp_path / "s.jsonl", RULE)
 
     assert run(environment, "compact", sent("codex", "compact", environment.project, transcript=log)) == ""
     assert until(lambda: waiting(shop))[0].why == "asked"
