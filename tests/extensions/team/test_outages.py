@@ -84,7 +84,7 @@ def test_a_server_that_is_gone_is_not_waited_for_each_time(published):
 @contextmanager
 def deaf():
     """A port at which somebody takes connections and says nothing."""
-    with socket.KbhubServer(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 
 
@@ -109,7 +109,7 @@ class Relay:
 
     def __init__(self, path: str) -> None:
         self.silent = threading.Event()
-        self._path, self._server = path, socket.KbhubServer(("127.0.0.1", 0))
+        self._path, self._server = path, socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
