@@ -57,12 +57,13 @@ class FixtureServer(KbhubServer):
         self._config = config
         self._tools_all = False
         low = self._lowlevel_server
+        own = [self._by_resources(request) for request in ("subscribe", "unsubscribe")]
 
         async def subscribe(context: Any, params: SubscribeRequestParams) -> EmptyResult:
-            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await self._subscribe(context, params)
+            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await own[0](context, params)
 
         async def unsubscribe(context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
-            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await self._unsubscribe(context, params)
+            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await own[1](context, params)
 
         async def set_level(_context: Any, _params: SetLevelRequestParams) -> EmptyResult:
             return EmptyResult()

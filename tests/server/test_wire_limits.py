@@ -171,7 +171,7 @@ def quick(environment, monkeypatch):
 
     async def serve():
         async with anyio.create_task_group() as group:
-            workspaces = Workspaces(environment.hub().options, False, http.mcp_app, group)
+            workspaces = Workspaces(environment.hub().options, False, group)
             endpoints.append(loopback.HttpServer(http.Guarded(workspaces, "token", port, dict)))
             await endpoints[0].serve(sockets=[bound])
             group.cancel_scope.cancel()

@@ -169,7 +169,7 @@ class Calls:
             done, todo = map(sum, zip(*unfinished.values(), strict=True))
             if todo and done > reported and context.protocol_version is not None:
                 reported = done
-                await context.report_progress(done, todo, _words(done, todo))
+                await context.report_progress(done, todo, f"Indexing: {done} of {todo} files")
             if (left := patience.left(done)) <= 0:
                 break
             await self._pause(unfinished, min(left, PROGRESS_SECONDS))
@@ -250,8 +250,3 @@ class Calls:
         self.background.look_at(changes or {})
         if changes is None:
             self.announcer.look()
-
-
-def _words(done: int, todo: int) -> str:
-    """Return how far indexing is."""
-    return f"Indexing: {done} of {todo} files" if todo else "Indexing in progress"

@@ -28,7 +28,6 @@ from kbhub.index import catalogue
 from kbhub.server.definitions import offered
 from kbhub.server.frames import LISTEN
 from kbhub.types import Base
-from kbhub.values import struct
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -236,7 +235,6 @@ _ODD = re.compile(r"[%?#\[\]]")
 Address = tuple[str, str]
 """Id of a base, and a path in it."""
 
-
 State = tuple[object, dict[str, bytes]]
 """A value that changes with the index, and path → hash of its documents."""
 
@@ -265,16 +263,6 @@ def template_value(path: str) -> str:
     return _ODD.sub(lambda match: quote(match[0], safe=""), path)
 
 
-@struct
-class Changes:
-    """Changes since the last look."""
-
-    listed: bool
-    """Whether documents were added or removed."""
-    documents: frozenset[Address]
-    """Added, changed and removed documents."""
-
-
 class DocumentChanges:
     """Compares the documents of the active bases with the last look.
 
@@ -298,16 +286,16 @@ class DocumentChanges:
         with self._lock:
             self._known = None
 
-    def look(self) -> Changes:
-        """Return the changes since the last look.
+    def look(self) -> tuple[bool, set[Address]]:
+        """Return whether documents were added or removed since the last look, and which are new, changed or gone.
 
         Documents of newly active bases do not count as changed, since changed bases are announced separately.
         """
+        listed, changed = False, set[Address]()
         with self._lock:
             if self._known is None:
-                return Changes(listed=False, documents=frozenset())
+                return listed, changed
             states: dict[str, State] = {}
-            listed, changed = False, set()
             for base in self._hub.discovery().bases:
                 before = self._known.get(base.id)
                 states[base.id] = now = self._state(base, before or _NOTHING)
@@ -316,7 +304,7 @@ class DocumentChanges:
                 listed = listed or before[1].keys() != now[1].keys()
                 changed |= {(base.id, path) for path, _ in before[1].items() ^ now[1].items()}
             self._known = states
-            return Changes(listed=listed, documents=frozenset(changed))
+            return listed, changed
 
     def _state(self, base: Base, before: State) -> State:
         index = self._hub.index(base)
@@ -399,17 +387,17 @@ class Announcer:
             if now is None:
                 return
             try:
-                changes = self._documents.look()
+                listed, changed = self._documents.look()
             except KbhubError:  # the configuration has just become invalid
                 return
             self._told = now
         tools, resources = (before is None or old != new for old, new in zip(before or now, now, strict=True))
-        uris = self._changed(changes)
+        uris = self._followed(changed)
         portal = self._portal
         try:
             if portal and (tools or resources or uris):
                 portal.start_task_soon(self._announce, tools, resources, uris)
-            if portal and changes.listed and not resources:
+            if portal and listed and not resources:
                 portal.start_task_soon(self._announce_list)
         except RuntimeError:  # the connection has just ended
             log.debug("Nobody is left to be told of a change.")
@@ -422,11 +410,11 @@ class Announcer:
             return None
         return tools, [base.model_dump(exclude={"weight", "writable"}) for base in bases]
 
-    def _changed(self, changes: Changes) -> list[str]:
+    def _followed(self, changed: set[Address]) -> list[str]:
         """Return the subscribed addresses of changed documents, as the client wrote them."""
         names = {name: base.id for base in self._hub.known_bases() or () for name in (base.id, *base.names)}
-        addresses = ((uri, parse_uri(uri)) for uri in set(self.subscribed) if changes.documents)
-        return sorted(uri for uri, at in addresses if at and (names.get(at[0], at[0]), at[1]) in changes.documents)
+        addresses = ((uri, parse_uri(uri)) for uri in set(self.subscribed) if changed)
+        return sorted(uri for uri, at in addresses if at and (names.get(at[0], at[0]), at[1]) in changed)
 
     async def _listened(self, params: Mapping[str, Any] | None) -> None:
         """Process a subscription of a client of 2026-07-28; the SDK rejects malformed ones."""
@@ -454,18 +442,16 @@ class Announcer:
 
     async def _announce(self, tools: bool, resources: bool, uris: Iterable[str]) -> None:
         for uri in uris:
-            await self.bus.publish(ResourceUpdated(uri=uri))
-            await self._tell(methodcaller("send_resource_updated", uri))
+            await self._tell(ResourceUpdated(uri=uri), methodcaller("send_resource_updated", uri))
         if tools:
-            await self.bus.publish(ToolsListChanged())
-            await self._tell(methodcaller("send_tool_list_changed"))
+            await self._tell(ToolsListChanged(), methodcaller("send_tool_list_changed"))
         if resources:
             self._list_at = anyio.current_time()
-            await self.bus.publish(ResourcesListChanged())
-            await self._tell(methodcaller("send_resource_list_changed"))
+            await self._tell(ResourcesListChanged(), methodcaller("send_resource_list_changed"))
 
-    async def _tell(self, send: Callable[[Any], Awaitable[None]]) -> None:
-        """Notify the clients of the handshake era."""
+    async def _tell(self, event: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Notify the clients: those of 2026-07-28 of an event, those of the handshake era by a method of a session."""
+        await self.bus.publish(event)
         for name, session in list(self._sessions.items()):
             try:
                 await send(session)

@@ -27,10 +27,9 @@ from kbhub.index import catalogue
 from kbhub.index.catalogue import CatalogueEntry
 from kbhub.index.references import ref_of
 from kbhub.memory import catalog
-from kbhub.server.client import parse_uri, template_value, uri_of
+from kbhub.server.client import TEMPLATE, parse_uri, template_value, uri_of
 from kbhub.sync.document_access import Opener
 from kbhub.types import Base
-from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of
 
 if TYPE_CHECKING:
@@ -47,30 +46,22 @@ COMPLETIONS = 100
 
 MARKDOWN, PLAIN = "text/markdown", "text/plain"
 
+ListedDocument = tuple[Base, CatalogueEntry, str]
+"""A document with its base and its ref."""
 
 MAX_SUBSCRIPTIONS = 1_000
 """Most subscriptions of one client of the handshake era; more are refused with an error."""
 
 
-@struct
-class ResourcePage:
-    """A page of the documents of all active bases."""
-
-    documents: list[tuple[Base, CatalogueEntry, str]]
-    """Each with its base and ref; sorted by base (project base first, then by id) and path."""
-    cursor: str | None
-    """Cursor of the next page; None on the last."""
-
-
-def page_of_documents(hub: Hub, cursor: str | None = None) -> ResourcePage:
-    """List indexed documents; a base without a usable index has none.
+def page_of_documents(hub: Hub, cursor: str | None = None) -> tuple[list[ListedDocument], str | None]:
+    """Return a page of the indexed documents, by base (project base first, then by id) and path, and the next cursor.
 
     The cursor names the last document of the previous page, so that changes in between neither repeat nor skip others.
     Raises `UsageError` if it is invalid or its base is no longer active.
     """
     bases = hub.select()
     start, path = _decoded(cursor, bases) if cursor else (0, "")
-    entries: list[tuple[Base, CatalogueEntry, str]] = []
+    entries: list[ListedDocument] = []
     for base in bases[start:]:
         index = hub.index(base)
         with suppress(IndexUnavailable), index.snapshot():
@@ -79,8 +70,8 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> ResourcePage:
         path = ""
         if len(entries) > PAGE:
             base, last, _ = entries[PAGE - 1]
-            return ResourcePage(entries[:PAGE], _encoded(base.id, last.path))
-    return ResourcePage(entries, None)
+            return entries[:PAGE], _encoded(base.id, last.path)
+    return entries, None
 
 
 def read_document(hub: Hub, uri: str) -> tuple[str, str]:
@@ -186,12 +177,10 @@ class Resources:
         self._calls.begin()
         try:
             await self._calls.run(self._calls.announcer.follow_documents)
-            page = await self._calls.run(page_of_documents, self._calls.hub, params.cursor if params else None)
+            found = await self._calls.run(page_of_documents, self._calls.hub, params.cursor if params else None)
         except KbhubError as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
-        return types.ListResourcesResult(
-            resources=[_resource(base, entry, ref) for base, entry, ref in page.documents], next_cursor=page.cursor
-        )
+        return types.ListResourcesResult(resources=[_resource(*one) for one in found[0]], next_cursor=found[1])
 
     async def read(
         self, uri: str, context: Context[None, Any] | None
@@ -235,30 +224,30 @@ class Resources:
         return types.EmptyResult()
 
     async def complete(
-        self, argument: types.CompletionArgument, context: types.CompletionContext | None
-    ) -> types.Completion:
-        """Complete an argument of the template."""
-        if argument.name == "base":
-            return await self.completed(complete_base, argument.value)
-        if argument.name != "path":
-            return types.Completion(values=[])
-        arguments = (context.arguments if context else None) or {}
-        return await self.completed(complete_path, argument.value, arguments.get("base"))
-
-    async def complete_prompt(self, prompt: str, argument: types.CompletionArgument) -> types.Completion | None:
-        """Complete an argument of a prompt; None if it has no completions."""
-        work = {("write_down", "topic"): complete_tag, ("audit_and_fix", "base"): complete_base}.get(
-            (prompt, argument.name)
-        )
-        return await self.completed(work, argument.value) if work else None
-
-    async def completed(self, work: Callable[..., list[str]], *arguments: Any) -> types.Completion:
-        """Return a function's results within the protocol's limit; empty while the configuration is invalid."""
+        self,
+        ref: types.PromptReference | types.ResourceTemplateReference,
+        argument: types.CompletionArgument,
+        context: types.CompletionContext | None,
+    ) -> types.Completion | None:
+        """Complete an argument of the template or of a prompt; None if it has no completions."""
+        of = ref.name if isinstance(ref, types.PromptReference) else ref.uri
+        if (work := COMPLETED.get((of, argument.name))) is None:
+            return types.Completion(values=[]) if of == TEMPLATE else None
+        base = (context.arguments or {}).get("base") if context and work is complete_path else None
         try:
-            values = await self._calls.run(work, self._calls.hub, *arguments)
-        except KbhubError:
+            values = await self._calls.run(work, self._calls.hub, argument.value, *([base] if base else []))
+        except KbhubError:  # the configuration is invalid
             values = []
         return types.Completion(values=values[:COMPLETIONS], has_more=len(values) > COMPLETIONS)
+
+
+COMPLETED: dict[tuple[str, str], Callable[..., list[str]]] = {
+    (TEMPLATE, "base"): complete_base,
+    (TEMPLATE, "path"): complete_path,
+    ("write_down", "topic"): complete_tag,
+    ("audit_and_fix", "base"): complete_base,
+}
+"""(template or prompt, argument) → what completes it."""
 
 
 def _resource(base: Base, entry: CatalogueEntry, ref: str) -> types.Resource:

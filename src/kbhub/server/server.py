@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MethodType
@@ -84,18 +84,19 @@ class KbhubServer(MCPServer[None]):
             request_state_security=request_state,
         )
         self._tools_added = [tool.name for tool in self._tool_manager.list_tools()]
-        self.completion()(self._complete)  # type: ignore[no-untyped-call]
+        self.completion()(self._by_resources("complete"))  # type: ignore[no-untyped-call]
         # MCPServer has no public way to handle this notification of the handshake era, to know who asks for the tools,
-        # to page or to subscribe, nor to
-        # announce list changes to clients of that era.
+        # to page or to subscribe, nor to announce list changes to clients of that era.
         low = self._lowlevel_server
         announced = NotificationOptions(tools_changed=True, resources_changed=True)
         low.create_initialization_options = partial(low.create_initialization_options, announced)  # type: ignore[method-assign]
         low.add_notification_handler(ROOTS_CHANGED, types.NotificationParams, self._ask_roots_again)
         low.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
-        low.add_request_handler("resources/list", types.PaginatedRequestParams, self._page)
-        low.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
-        low.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
+        low.add_request_handler("resources/list", types.PaginatedRequestParams, self._by_resources("page"))
+        low.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._by_resources("subscribe"))
+        low.add_request_handler(
+            "resources/unsubscribe", types.UnsubscribeRequestParams, self._by_resources("unsubscribe")
+        )
 
     async def list_tools(self) -> list[types.Tool]:
         """List the offered tools; the handshake is over then, so indexing may begin."""
@@ -281,14 +282,13 @@ class KbhubServer(MCPServer[None]):
         view = view_for(self._added, context)
         return types.ListToolsResult(tools=[view.definition(tool) for tool in tools] if view else tools)
 
-    async def _page(self, context: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        return await (await self.resources()).page(context, params)
+    def _by_resources(self, request: str) -> Callable[..., Awaitable[Any]]:
+        """Return what has a request answered by `Resources`, loaded on the first one."""
 
-    async def _subscribe(self, context: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        return await (await self.resources()).subscribe(context, params)
+        async def answered(*parameters: Any) -> Any:
+            return await getattr(await self.resources(), request)(*parameters)
 
-    async def _unsubscribe(self, context: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        return await (await self.resources()).unsubscribe(context, params)
+        return answered
 
     def _offered(self, *, samples: bool = False) -> tuple[str, ...]:
         """Return the offered tools; while the configuration is invalid, the last ones.
@@ -300,17 +300,6 @@ class KbhubServer(MCPServer[None]):
         except KbhubError:
             log.debug("The tools stay as they were while the configuration is wrong.")
         return self._last_offered
-
-    async def _complete(
-        self,
-        ref: types.PromptReference | types.ResourceTemplateReference,
-        argument: types.CompletionArgument,
-        context: types.CompletionContext | None,
-    ) -> types.Completion | None:
-        resources = await self.resources()
-        if isinstance(ref, types.ResourceTemplateReference):
-            return await resources.complete(argument, context) if ref.uri == TEMPLATE else None
-        return await resources.complete_prompt(ref.name, argument)
 
     async def _ask_roots_again(self, _context: Any, _params: types.NotificationParams | None) -> None:
         """Ask a client with changed roots again, during the next call."""

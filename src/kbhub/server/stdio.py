@@ -192,8 +192,9 @@ class Transport(Protocol):
     async def say(self, line: bytes) -> None:
         """Send a line. Can be cancelled even while the client does not read."""
 
-    def say_at_once(self, line: bytes) -> bool:
+    def say_at_once(self, _line: bytes) -> bool:
         """Send a line if that cannot block; return whether it was sent."""
+        return False
 
     def gone(self) -> bool:
         """Return whether the client has closed its end, even if there is data left to read."""

@@ -142,7 +142,7 @@ def answer(twin) -> list[str]:
     assert docid_of(hub, own, "a.md").startswith("#")
     warnings_about(hub, own, open_whole(hub, "own@a.md").document)
     memories(hub)
-    assert [entry.path for base, entry, _ in page_of_documents(hub).documents if base.id == "own"] == ["a.md", "b.md"]
+    assert [entry.path for base, entry, _ in page_of_documents(hub)[0] if base.id == "own"] == ["a.md", "b.md"]
     assert "own/a.md" in "".join(complete_path(hub, "a")) or complete_path(hub, "a")
     assert "music" in complete_tag(hub, "mus")
     examine(hub)

@@ -187,7 +187,7 @@ def _make_way(folder: DaemonFolder, start: Start) -> None:
 
 def _in_background(folder: DaemonFolder, start: Start) -> int:
     try:
-        record = launch(folder, start.as_json(), os.environ)
+        record = launch(folder, asdict(start), os.environ)
     except DaemonUnavailable as error:
         raise DaemonFault(f"Cannot start the daemon: {error}.") from error
     complain(f"The daemon is running (process {record.pid}). {_where(folder, record.http)}")

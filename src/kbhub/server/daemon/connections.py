@@ -33,7 +33,7 @@ from kbhub.server.daemon.protocol import (
     note_name,
 )
 from kbhub.server.server import KbhubServer
-from kbhub.server.stdio import converse
+from kbhub.server.stdio import Transport, converse
 from kbhub.ui.loopback import bind_port
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.files import FileStates, cache_dir
@@ -240,22 +240,24 @@ class Connections:
                 page.end()
 
     def _options(self, greeting: Greeting) -> HubOptions:
-        wanted, env = greeting.wanted, greeting.also | greeting.env
-        return HubOptions(
-            root=wanted.root,
-            config=Path(wanted.config) if wanted.config else None,
-            bases=parse_base_arguments(wanted.base, env),
-            cache=cache_dir(env, Path(wanted.cache_dir)) if wanted.cache_dir else None,
-            serve=True,
-            read_only=wanted.read_only,
-            env=env,
-            cwd=greeting.cwd,
-            home=greeting.home,
-            shared=self._shared,
-        )
+        places: dict[str, Any] = {"cwd": greeting.cwd, "home": greeting.home, "shared": self._shared}
+        return hub_options(greeting.wanted, greeting.also | greeting.env, serve=True, **places)
 
 
-class Peer:
+def hub_options(wanted: ConnectOptions, env: dict[str, str], **more: Any) -> HubOptions:
+    """Return what options of a command line and variables say of a hub, and what else is known of it."""
+    return HubOptions(
+        root=wanted.root,
+        config=Path(wanted.config) if wanted.config else None,
+        bases=parse_base_arguments(wanted.base, env),
+        cache=cache_dir(env, Path(wanted.cache_dir)) if wanted.cache_dir else None,
+        read_only=wanted.read_only,
+        env=env,
+        **more,
+    )
+
+
+class Peer(Transport):
     """A client's process; `buffered` wraps its stream with the data after the greeting."""
 
     def __init__(self, stream: ByteStream, buffered: BufferedByteReceiveStream) -> None:
@@ -274,10 +276,6 @@ class Peer:
         with suppress(*GONE):
             async with self._sending:
                 await self._stream.send(line)
-
-    def say_at_once(self, line: bytes) -> bool:  # noqa: ARG002 - a stream of anyio can only be awaited
-        """Return False: sending may always have to wait."""
-        return False
 
     def gone(self) -> bool:
         """Return whether the client has disconnected."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -59,14 +60,12 @@ class WorkspaceServer:
 class Workspaces:
     """The open workspaces.
 
-    `options` are for requests that name none. `structured` has tools publish output schemas, `app` creates the ASGI
-    application of a server, and `group` runs the tasks that live as long as a workspace is open.
+    `options` are for requests that name none. `structured` has tools publish output schemas, and `group` runs the tasks
+    that live as long as a workspace is open.
     """
 
-    def __init__(
-        self, options: HubOptions, structured: bool, app: Callable[[KbhubServer], Starlette], group: TaskGroup
-    ) -> None:
-        self._options, self._structured, self._app, self._group = options, structured, app, group
+    def __init__(self, options: HubOptions, structured: bool, group: TaskGroup) -> None:
+        self._options, self._structured, self._group = options, structured, group
         self._open: dict[Path | None, WorkspaceServer] = {}
         self._opening = anyio.Lock()
 
@@ -77,34 +76,21 @@ class Workspaces:
         """Return the workspace of a directory, or None if there is no room; root None means the endpoint's own."""
         async with self._opening:
             if root not in self._open:
-                if len(self._open) >= MOST_WORKSPACES and not self._make_room():
+                if len(self._open) >= MOST_WORKSPACES and not self.close_idle(1):
                     return None
                 options = replace(self._options, root=root) if root else self._options
-                server = await run_sync(self._made, options)
-                workspace = WorkspaceServer(server, self._app(server))
+                server = await run_sync(lambda: KbhubServer(Hub(options), structured=self._structured))
+                workspace = WorkspaceServer(server, mcp_app(server))
                 await self._group.start(self._hold, root, workspace)
                 self._open[root] = workspace
             return self._open[root]
 
-    def close_idle(self) -> int:
-        """Close unused workspaces; return how many are left."""
-        for root, workspace in list(self._open.items()):
-            if not workspace.busy:
-                self._close(root)
-        return len(self._open)
-
-    def _made(self, options: HubOptions) -> KbhubServer:
-        return KbhubServer(Hub(options), structured=self._structured)
-
-    def _make_room(self) -> bool:
+    def close_idle(self, most: int = MOST_WORKSPACES) -> bool:
+        """Close unused workspaces, those idle longest first; return whether there were any."""
         idle = [(workspace.used, str(root), root) for root, workspace in self._open.items() if not workspace.busy]
-        if not idle:
-            return False
-        self._close(min(idle)[2])
-        return True
-
-    def _close(self, root: Path | None) -> None:
-        self._open.pop(root).closing.set()
+        for _, _, root in sorted(idle, key=itemgetter(0, 1))[:most]:
+            self._open.pop(root).closing.set()
+        return bool(idle)
 
     async def _hold(self, root: Path | None, workspace: WorkspaceServer, *, task_status: TaskStatus[None]) -> None:
         """Keep a workspace's sessions and its indexing and watching threads alive."""

@@ -96,25 +96,17 @@ def reach(
 
     Raises `Refused` if it refuses this client, and `DaemonUnavailable` if there is none and none can be started.
     """
-    try:
-        folder.make()
-        return _Start(folder, start, env).until(lambda starting: greeted(folder, hello, starting=starting))
-    except OSError as error:
-        raise DaemonUnavailable(str(error)) from error
+    return _started(folder, start, env, lambda starting: greeted(folder, hello, starting=starting))
 
 
 def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> DaemonRecord:
     """Start a daemon in a folder where none is running, and wait until it is ready."""
 
     def ready(_: bool) -> DaemonRecord | None:
-        record = read_record(folder)
-        return record if record and is_held(folder.lock) and status(folder, record) else None
+        record = running(folder)
+        return record if record and status(folder, record) else None
 
-    try:
-        folder.make()
-        return _Start(folder, start, env).until(ready)
-    except OSError as error:
-        raise DaemonUnavailable(str(error)) from error
+    return _started(folder, start, env, ready)
 
 
 def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
@@ -125,8 +117,7 @@ def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]
     except FileNotFoundError:
         lately = False
     if not lately and not is_held(folder.starting):
-        died = read_record(folder)
-        _spawn(folder, (died and died.start) or start, env)
+        _spawn(folder, start, env)
 
 
 def newer(one: str, other: str) -> bool:
@@ -138,43 +129,35 @@ def newer(one: str, other: str) -> bool:
     return parts(one) > parts(other)
 
 
-class _Start:
-    """The start of a daemon, as far as this process is involved."""
-
-    def __init__(self, folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        self._folder, self._start, self._env = folder, start, env
-        self._lock: Lock | None = None
-        self._child: Popen[bytes] | None = None
-
-    def until(self, there: Callable[[bool], T | None]) -> T:
-        """Poll until something is there; start a daemon, unless another process does.
-
-        `there` is told whether this process is the one that may.
-        """
-        end = time.monotonic() + START_SECONDS
-        try:
-            while (value := there(self._lock is not None)) is None:
-                if time.monotonic() > end:
-                    raise DaemonUnavailable(f"it was not ready within {START_SECONDS:.0f} s; see {self._folder.log}")
-                if self._lock is None:
-                    # Check again with the lock: another window may have been faster.
-                    self._lock = try_lock(self._folder.starting)
-                    if self._lock:
-                        continue
-                elif self._child is None:
-                    died = read_record(self._folder)
-                    self._child = _spawn(self._folder, (died and died.start) or self._start, self._env)
-                elif (code := self._child.poll()) is not None:
-                    if code > 0:
-                        raise DaemonUnavailable(
-                            f"it exited immediately: {last_words(self._folder) or self._folder.log}"
-                        )
-                    self._child = None  # told to end, or killed
-                time.sleep(POLL_SECONDS)
-            return value
-        finally:
-            if self._lock:
-                self._lock.release()
+def _started(
+    folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str], there: Callable[[bool], T | None]
+) -> T:
+    """Poll until something is `there`, which is told whether this process may start it; start a daemon if need be."""
+    end = time.monotonic() + START_SECONDS
+    lock: Lock | None = None
+    child: Popen[bytes] | None = None
+    try:
+        folder.make()
+        while (value := there(lock is not None)) is None:
+            if time.monotonic() > end:
+                raise DaemonUnavailable(f"it was not ready within {START_SECONDS:.0f} s; see {folder.log}")
+            if lock is None:
+                # Check again with the lock: another window may have been faster.
+                if lock := try_lock(folder.starting):
+                    continue
+            elif child is None:
+                child = _spawn(folder, start, env)
+            elif (code := child.poll()) is not None:
+                if code > 0:
+                    raise DaemonUnavailable(f"it exited immediately: {last_words(folder) or folder.log}")
+                child = None  # told to end, or killed
+            time.sleep(POLL_SECONDS)
+        return value
+    except OSError as error:
+        raise DaemonUnavailable(str(error)) from error
+    finally:
+        if lock:
+            lock.release()
 
 
 def greeted(folder: DaemonFolder, hello: Mapping[str, Any], *, starting: bool = False) -> DaemonLink | None:
@@ -190,7 +173,7 @@ def greeted(folder: DaemonFolder, hello: Mapping[str, Any], *, starting: bool = 
         if record.start is None:
             raise Refused("version", f"a daemon of kbhub {record.version} is running in a terminal; stop it there")
         if starting:
-            _told(folder, record, "stop", why="upgrade")
+            _told_to_end(folder, record, "upgrade")
             _gone(folder, LEAVE_SECONDS)
         return None
     if record.prefix != sys.prefix:
@@ -209,13 +192,13 @@ def greeted(folder: DaemonFolder, hello: Mapping[str, Any], *, starting: bool = 
         return None  # it is ending
 
 
-def _told(folder: DaemonFolder, record: DaemonRecord, kind: str, **said: str) -> bool:
-    """Greet the daemon for something short; return whether it agreed. One that is ending has agreed to stop."""
+def _told_to_end(folder: DaemonFolder, record: DaemonRecord, why: str) -> bool:
+    """Ask the daemon to end; return whether it agreed, as one has that is ending."""
     try:
         with dial(record.link) as link:
-            greet(link, kind, read_token(folder) or "", **said)
+            greet(link, "stop", read_token(folder) or "", why=why)
     except Refused as refusal:
-        return kind == "stop" and refusal.reason == "leaving"
+        return refusal.reason == "leaving"
     except OSError:
         return False
     return True
@@ -241,10 +224,11 @@ def _gone(folder: DaemonFolder, seconds: float) -> bool:
 
 
 def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> Popen[bytes]:
-    """Start the daemon in a session of its own, so that it outlives its window."""
+    """Start the daemon as the last one, in a session of its own, so that it outlives its window."""
     import subprocess  # noqa: PLC0415 - 2 MB, which windows that find a daemon do without
 
-    command = [sys.executable, "-P", "-m", "kbhub.server.daemon", json.dumps(dict(start))]
+    died = read_record(folder)
+    command = [sys.executable, "-P", "-m", "kbhub.server.daemon", json.dumps(dict((died and died.start) or start))]
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
@@ -303,7 +287,7 @@ def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
             f"A daemon is starting, or holds {folder.lock} without having recorded its process. Try again in a moment."
         )
         return StoppedDaemon(True, False, None, "none", message)
-    if _told(folder, record, "stop", why="user") and _gone(folder, seconds):
+    if _told_to_end(folder, record, "user") and _gone(folder, seconds):
         return StoppedDaemon(True, True, record.pid, "asked", f"Stopped the daemon (process {record.pid}).")
     if record.mark is None or process_mark(record.pid) != record.mark:
         message = (
@@ -342,10 +326,6 @@ class Start:
     detached: bool = True
     """Whether it runs without a terminal."""
     http: Http | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return them as for `start_of`."""
-        return asdict(self)
 
 
 def start_of(stored: Mapping[str, Any]) -> Start:

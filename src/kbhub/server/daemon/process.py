@@ -29,8 +29,8 @@ from kbhub import __version__
 from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions, SharedState
 from kbhub.server.daemon import protocol
-from kbhub.server.daemon.connections import Connections
-from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path, mcp_app
+from kbhub.server.daemon.connections import Connections, hub_options
+from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path
 from kbhub.server.daemon.launch import Http, Start
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
@@ -38,7 +38,6 @@ from kbhub.usage.log import flush
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config
-from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.settings import ServeSettings, Settings
 
 log = logging.getLogger(__name__)
@@ -111,7 +110,7 @@ class Daemon:
                 if bound and self._start.http:
                     self._serve_http(group, bound, self._start.http)
                 mark = await run_sync(protocol.process_mark, os.getpid())
-                told = self._start.as_json() if self._start.detached else None
+                told = asdict(self._start) if self._start.detached else None
                 write_record(
                     self._folder, protocol.DaemonRecord(os.getpid(), mark, __version__, where, self._http, told)
                 )
@@ -128,7 +127,7 @@ class Daemon:
     def _serve_http(self, group: TaskGroup, bound: socket.socket, http: Http) -> None:
         port = None if http.socket else bound.getsockname()[1]
         options = replace(self._options, shared=self._shared, ask_roots=False)
-        self._workspaces = Workspaces(options, http.structured, mcp_app, group)
+        self._workspaces = Workspaces(options, http.structured, group)
         self._guarded = Guarded(self._workspaces, None if http.socket else self._token, port, self._status)
         self._endpoint = HttpServer(self._guarded)
         self._http = f"unix:{http.socket}" if http.socket else f"http://{HOST}:{port}{MCP_PATH}"
@@ -242,7 +241,8 @@ def run(
     """
     os.umask(0o077)
     env = dict(os.environ)
-    options = _options(start.http, env) if start.http else HubOptions(env=env)
+    http = start.http
+    options = hub_options(http, env, cwd=Path(http.cwd)) if http else HubOptions(env=env)
     settings, problem = Settings(), None
     try:
         settings = load_config(options.config, options.env, options.home).settings
@@ -262,19 +262,6 @@ def run(
         sys.stderr.flush()
     lock.release()
     os._exit(0)  # as for standard streams: threads blocked on files would delay the end
-
-
-def _options(http: Http, env: dict[str, str]) -> HubOptions:
-    """Return the options of the hubs of the HTTP endpoint."""
-    return HubOptions(
-        root=http.root,
-        config=Path(http.config) if http.config else None,
-        bases=parse_base_arguments(http.base, env),
-        cache=Path(http.cache_dir) if http.cache_dir else None,
-        read_only=http.read_only,
-        env=env,
-        cwd=Path(http.cwd),
-    )
 
 
 def _bound(http: Http | None, settings: ServeSettings) -> socket.socket | None:
