@@ -1,4 +1,4 @@
-"""What tests of the shared daemon share: windows that speak to it line by line, and its end."""
+"""What tests of the shared daemon share: a project, windows that speak to it line by line, and its end."""
 
 import json
 import os
@@ -10,6 +10,8 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.protocol import DaemonFolder, is_held, read_record
@@ -181,3 +183,16 @@ def furnish(environment, word):
     )
     environment.hub().sync()
     return environment
+
+
+@pytest.fixture
+def place(environment):
+    """A project with a document and an index."""
+    return furnish(environment, "canary")
+
+
+@pytest.fixture
+def begin(place):
+    """Opens windows of that project."""
+    with windows(place) as opened:
+        yield opened

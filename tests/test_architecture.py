@@ -124,12 +124,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 263,
-    "lines": 66773,
-    "code lines": 46095,
+    "lines": 66684,
+    "code lines": 46036,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 47066,
+    "test lines": 46851,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

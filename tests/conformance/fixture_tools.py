@@ -3,10 +3,7 @@
 What they are called and give back is laid down by the suite; `conformance list --server` names its scenarios.
 """
 
-import base64
 import json
-import struct
-import zlib
 from typing import Annotated, Any
 
 import anyio
@@ -111,27 +108,10 @@ ENUMS = {
 }
 
 
-def _png() -> str:
-    """Give a picture of one red pixel, in Base64."""
-
-    def part(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
-    pixel = zlib.compress(b"\x00\xff\x00\x00")
-    data = b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", pixel) + part(b"IEND", b"")
-    return base64.b64encode(data).decode()
-
-
-def _wav() -> str:
-    """Give two samples of silence, in Base64."""
-    samples = b"\x80\x80"
-    head = b"fmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 8000, 1, 8)
-    body = b"WAVE" + head + b"data" + struct.pack("<I", len(samples)) + samples
-    return base64.b64encode(b"RIFF" + struct.pack("<I", len(body)) + body).decode()
-
-
-PNG, WAV = _png(), _wav()
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+"""One red pixel."""
+WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQIAAACAgA=="
+"""Two samples of silence."""
 
 
 def _result(*content: ContentBlock | str) -> CallToolResult:
@@ -139,8 +119,7 @@ def _result(*content: ContentBlock | str) -> CallToolResult:
     return CallToolResult(content=blocks)
 
 
-def _image() -> ImageContent:
-    return ImageContent(type="image", data=PNG, mime_type="image/png")
+IMAGE = ImageContent(type="image", data=PNG, mime_type="image/png")
 
 
 def embedded(uri: str, mime_type: str, text: str) -> EmbeddedResource:
@@ -180,7 +159,7 @@ def test_simple_text() -> CallToolResult:
 
 def test_image_content() -> CallToolResult:
     """Give a picture."""
-    return _result(_image())
+    return _result(IMAGE)
 
 
 def test_audio_content() -> CallToolResult:
@@ -197,7 +176,7 @@ def test_multiple_content_types() -> CallToolResult:
     """Give a text, a picture and a resource."""
     data = json.dumps({"test": "data", "value": 123})
     return _result(
-        "Multiple content types test:", _image(), embedded("test://mixed-content-resource", "application/json", data)
+        "Multiple content types test:", IMAGE, embedded("test://mixed-content-resource", "application/json", data)
     )
 
 
@@ -221,11 +200,9 @@ def test_headers(region: Annotated[str, Field(json_schema_extra={"x-mcp-header":
 
 async def test_tool_with_logging(ctx: Ctx) -> CallToolResult:
     """Log three lines."""
-    await ctx.info("Tool execution started")
-    await anyio.sleep(STEP_SECONDS)
-    await ctx.info("Tool processing data")
-    await anyio.sleep(STEP_SECONDS)
-    await ctx.info("Tool execution completed")
+    for step in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        await ctx.info(step)
+        await anyio.sleep(STEP_SECONDS)
     return _result("Logged three lines.")
 
 
@@ -268,26 +245,24 @@ async def test_sampling(prompt: str, ctx: Ctx) -> CallToolResult:
     return _result(f"LLM response: {made.content.text}")
 
 
-async def _elicited(ctx: Ctx, message: str, schema: dict[str, Any]) -> ElicitResult:
-    return await ctx.session.elicit_form(message, schema, related_request_id=ctx.request_id)
+async def _elicited(ctx: Ctx, message: str, schema: dict[str, Any]) -> CallToolResult:
+    told = await ctx.session.elicit_form(message, schema, related_request_id=ctx.request_id)
+    return _result(f"Elicitation completed: action={told.action}, content={json.dumps(told.content)}")
 
 
 async def test_elicitation(message: str, ctx: Ctx) -> CallToolResult:
     """Ask the user."""
-    told = await _elicited(ctx, message, PERSON)
-    return _result(f"User response: action={told.action}, content={json.dumps(told.content)}")
+    return await _elicited(ctx, message, PERSON)
 
 
 async def test_elicitation_sep1034_defaults(ctx: Ctx) -> CallToolResult:
     """Ask the user, with a default for each kind of value."""
-    told = await _elicited(ctx, "Look through these values.", DEFAULTS)
-    return _result(f"Elicitation completed: action={told.action}, content={json.dumps(told.content)}")
+    return await _elicited(ctx, "Look through these values.", DEFAULTS)
 
 
 async def test_elicitation_sep1330_enums(ctx: Ctx) -> CallToolResult:
     """Ask the user to choose, in each way that there is."""
-    told = await _elicited(ctx, "Choose.", ENUMS)
-    return _result(f"Elicitation completed: action={told.action}, content={json.dumps(told.content)}")
+    return await _elicited(ctx, "Choose.", ENUMS)
 
 
 # Questions to the client, of 2026-07-28: results that say what is missing

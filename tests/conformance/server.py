@@ -5,11 +5,12 @@ are kbhub's own: the fixtures come after them. Run as a program, it serves the p
 free port of 127.0.0.1, without a token as the suite can send none, and prints the address.
 """
 
+import base64
 import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,16 +23,12 @@ from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.prompts.base import UserMessage
 from mcp.types import (
     EmptyResult,
-    ImageContent,
     InputRequiredResult,
     SetLevelRequestParams,
-    SubscribeRequestParams,
-    UnsubscribeRequestParams,
 )
 from mcp.types import Tool as ToolDefinition
 
-from conformance import fixture_tools
-from conformance.fixture_tools import PNG, SCHEMA, SCHEMA_TOOL, TOOLS, Ctx, embedded, filled, form
+from conformance.fixture_tools import IMAGE, PNG, SCHEMA, SCHEMA_TOOL, TOOLS, Ctx, embedded, filled, form
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.server.daemon.http import MCP_PATH, Guarded, mcp_app
@@ -45,32 +42,17 @@ FIXTURE_SCHEME = "test://"
 
 
 class FixtureServer(KbhubServer):
-    """kbhub's server, and the fixtures.
-
-    Args:
-        hub: what answers.
-        config: the global config, which one of the fixtures changes.
-    """
+    """kbhub's server, and the fixtures, one of which changes the global config."""
 
     def __init__(self, hub: Hub, config: Path) -> None:
         super().__init__(hub)
         self._config = config
         self._tools_all = False
-        low = self._lowlevel_server
-        own = [self._by_resources(request) for request in ("subscribe", "unsubscribe")]
-
-        async def subscribe(context: Any, params: SubscribeRequestParams) -> EmptyResult:
-            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await own[0](context, params)
-
-        async def unsubscribe(context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
-            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await own[1](context, params)
 
         async def set_level(_context: Any, _params: SetLevelRequestParams) -> EmptyResult:
             return EmptyResult()
 
-        low.add_request_handler("resources/subscribe", SubscribeRequestParams, subscribe)
-        low.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
-        low.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
+        self._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
         self._register(ALL)
         for name, tool in TOOLS.items():
             self.add_tool(tool, name=name, structured_output=False)
@@ -78,6 +60,15 @@ class FixtureServer(KbhubServer):
         _add_resources(self)
         for prompt in PROMPTS:
             self.add_prompt(Prompt.from_function(prompt))
+
+    def _by_resources(self, request: str) -> Callable[..., Awaitable[Any]]:
+        own = super()._by_resources(request)
+
+        async def answered(context: Any, params: Any, *more: Any) -> Any:
+            fixture = getattr(params, "uri", "").startswith(FIXTURE_SCHEME)
+            return EmptyResult() if fixture else await own(context, params, *more)
+
+        return answered
 
     async def _listed(self, *, samples: bool = False) -> list[ToolDefinition]:
         """List kbhub's tools and the fixtures; one of them with its schema as it was written."""
@@ -116,7 +107,7 @@ def _add_resources(server: MCPServer[None]) -> None:
     @server.resource("test://static-binary", mime_type="image/png")
     def static_binary() -> bytes:
         """A picture."""
-        return fixture_tools.base64.b64decode(PNG)
+        return base64.b64decode(PNG)
 
     @server.resource("test://template/{id}/data", mime_type="application/json")
     def template_data(id: str) -> str:  # noqa: A002 - the suite names it
@@ -142,8 +133,7 @@ def test_prompt_with_embedded_resource(resourceUri: str) -> list[UserMessage]:  
 
 def test_prompt_with_image() -> list[UserMessage]:
     """A prompt with a picture."""
-    image = ImageContent(type="image", data=PNG, mime_type="image/png")
-    return [UserMessage(image), UserMessage("Please analyze the image above.")]
+    return [UserMessage(IMAGE), UserMessage("Please analyze the image above.")]
 
 
 def test_input_required_result_prompt(ctx: Ctx) -> Any:

@@ -49,16 +49,17 @@ def hub(environment):
 
 
 class Model:
-    """A client's model: what it was asked, and what it says."""
+    """A client's model: what it was asked, and what it says, the last of it again and again."""
 
-    def __init__(self, says=WRITTEN):
-        self.says, self.asked = says, []
+    def __init__(self, *says):
+        self.says, self.asked = list(says) or [WRITTEN], []
 
     async def __call__(self, _context, params):
         self.asked.append(params)
-        if not isinstance(self.says, str):
-            return self.says
-        content = TextContent(type="text", text=self.says)
+        says = self.says.pop(0) if len(self.says) > 1 else self.says[0]
+        if not isinstance(says, str):
+            return says
+        content = TextContent(type="text", text=says)
         return CreateMessageResult(role="assistant", model="client-model-1", content=content)
 
 
@@ -206,20 +207,8 @@ async def test_where_nothing_is_to_be_written_nobody_is_asked(hub, mode, argumen
     assert ((await call(hub, mode, model, **arguments)).outcome, model.asked) == (outcome, [])
 
 
-class TwoWords(Model):
-    """A client's model that first says the question in other words."""
-
-    def __init__(self, *says):
-        super().__init__()
-        self.script = list(says)
-
-    async def __call__(self, context, params):
-        self.says = self.script.pop(0)
-        return await super().__call__(context, params)
-
-
 async def test_before_it_gives_up_the_clients_model_is_asked_for_other_words(hub, mode):
-    model = TwoWords('- "roll back": a release\n- -undo a rollback', WRITTEN)
+    model = Model('- "roll back": a release\n- -undo a rollback', WRITTEN)
     answer = await call(hub, mode, model, question="Auslieferung rückgängig machen")
 
     assert (answer.outcome, answer.written_by) == ("written", "sampling")
@@ -231,10 +220,10 @@ async def test_before_it_gives_up_the_clients_model_is_asked_for_other_words(hub
 
 @pytest.mark.parametrize(("says", "told"), [("…", "found no other words"), (PICTURE, "image"), ("soccer", "soccer")])
 async def test_words_that_find_nothing_leave_it_at_that_and_it_says_so(hub, mode, says, told):
-    model = TwoWords(says)
+    model = Model(says)
     answer = await call(hub, mode, model, question=UNKNOWN)
 
-    assert (answer.outcome, model.script) == ("not_covered", [])
+    assert (answer.outcome, len(model.asked)) == ("not_covered", 1)
     assert told in answer.notes[0]
 
 
@@ -271,7 +260,7 @@ async def test_it_works_over_real_pipes(environment, mode):
         await client.call_tool("search", {"query": "release"})
 
         async def told(says):
-            model.says = says
+            model.says = [says]
             return (await client.call_tool("ask", {"question": QUESTION})).content[0].text
 
         assert "written by your own model (client-model-1)" in await told(WRITTEN)

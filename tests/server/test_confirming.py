@@ -47,15 +47,16 @@ def clone(environment):
     return environment
 
 
-async def told(client, tool, **arguments):
-    result = await client.call_tool(tool, arguments)
+async def told(environment, mode, user, tool, **arguments):
+    """Call a tool in a conversation of its own; give the text, and whether it failed."""
+    async with Client(KbhubServer(environment.hub()), mode=mode, elicitation_callback=user) as client:
+        result = await client.call_tool(tool, arguments)
     return result.content[0].text, result.is_error
 
 
 async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
     user = User("accept")
-    async with Client(KbhubServer(remembering.hub()), mode=mode, elicitation_callback=user) as client:
-        text, failed = await told(client, "forget", everything=True)
+    text, failed = await told(remembering, mode, user, "forget", everything=True)
 
     assert not failed, text
     (question,) = user.asked
@@ -65,8 +66,7 @@ async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
 
 @pytest.mark.parametrize("says", ["decline", "cancel"])
 async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
-    async with Client(KbhubServer(remembering.hub()), mode=mode, elicitation_callback=User(says)) as client:
-        text, failed = await told(client, "forget", everything=True)
+    text, failed = await told(remembering, mode, User(says), "forget", everything=True)
 
     assert failed
     assert "did not allow it" in text
@@ -75,8 +75,7 @@ async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
 
 async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatch):
     monkeypatch.setattr(kbhub.server.client, "ANSWER_SECONDS", 0.2)
-    async with Client(KbhubServer(remembering.hub()), mode="legacy", elicitation_callback=User(None)) as client:
-        _, failed = await told(client, "forget", everything=True)
+    _, failed = await told(remembering, "legacy", User(None), "forget", everything=True)
 
     assert failed
     assert memories(remembering.hub()).total == 2
@@ -85,8 +84,7 @@ async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatc
 async def test_a_single_memory_is_no_question(remembering, mode):
     user = User()
     (first, _) = memories(remembering.hub()).memories
-    async with Client(KbhubServer(remembering.hub()), mode=mode, elicitation_callback=user) as client:
-        _, failed = await told(client, "forget", ids=[first.id])
+    _, failed = await told(remembering, mode, user, "forget", ids=[first.id])
 
     assert not failed
     assert user.asked == []
@@ -94,24 +92,20 @@ async def test_a_single_memory_is_no_question(remembering, mode):
 
 async def test_a_pointer_is_followed_after_a_yes(clone, mode):
     user = User("accept")
-    async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
-        text, _ = await told(client, "search", query="when does the zebra cross")
-    async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
-        again, _ = await told(client, "search", query="when does the zebra cross")
+    for _ in range(2):
+        text, _ = await told(clone, mode, user, "search", query="when does the zebra cross")
+        assert "zebra.md" in text
 
     (question,) = user.asked
     assert f"{clone.home}/notes" in question
     assert ".kbhub.json" in question
-    assert "zebra.md" in text
-    assert "zebra.md" in again
 
 
 async def test_a_pointer_that_was_refused_is_not_asked_about_again(clone, mode):
     user = User("decline")
     for _ in range(2):
-        async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
-            text, _ = await told(client, "search", query="zebra")
-            assert "zebra.md" not in text
+        text, _ = await told(clone, mode, user, "search", query="zebra")
+        assert "zebra.md" not in text
 
     assert len(user.asked) == 1
     hub = clone.hub()
@@ -127,8 +121,7 @@ async def test_a_user_who_says_nothing_is_asked_once_a_connection(clone, mode):
     for _ in range(2):
         async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
             for _ in range(2):
-                text, _ = await told(client, "status")
-                assert "is not followed" in text
+                assert "is not followed" in (await client.call_tool("status", {})).content[0].text
 
     assert len(user.asked) == 2
     assert clone.hub().trust.entries() == ()
@@ -143,8 +136,7 @@ async def test_only_what_was_shown_is_allowed(clone, mode):
         clone.write(".kbhub.json", json.dumps({"knowledge": f"{clone.home}/secrets"}))
         return ElicitResult(action="accept", content={})
 
-    async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=swap) as client:
-        text, _ = await told(client, "search", query="zebra")
+    text, _ = await told(clone, mode, swap, "search", query="zebra")
 
     assert "key.md" not in text
     assert clone.home / "secrets" not in [grant.target for grant in clone.hub().trust.entries()]
@@ -154,7 +146,5 @@ async def test_a_client_that_cannot_ask_is_told_the_command(clone, mode):
     notes = clone.home / "/".join(["very-long-names-of-folders"] * 7)
     notes.mkdir(parents=True)
     clone.write(".kbhub.json", json.dumps({"knowledge": str(notes)}))
-    async with Client(KbhubServer(clone.hub()), mode=mode) as client:
-        text, _ = await told(client, "status")
 
-    assert "kbhub base trust" in text
+    assert "kbhub base trust" in (await told(clone, mode, None, "status"))[0]

@@ -33,6 +33,7 @@ from daemons import (
 )
 from kbhub import __version__
 from kbhub.cli.app import app
+from kbhub.cli.commands.daemon import daemon_finding
 from kbhub.server.daemon import proxy
 from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.process import write_record
@@ -53,32 +54,28 @@ from kbhub.workspace.tool_names import CORE
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
 
-@pytest.fixture
-def place(environment):
-    return furnish(environment, "canary")
-
-
-@pytest.fixture
-def begin(place):
-    with windows(place) as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """Two projects of one user, and the windows of both; one daemon for the module."""
+    """Two projects of one user, what opens windows, and one of each; the first has started the daemon of all."""
     one = furnish(make_environment(tmp_path_factory.mktemp("daemon")), "canary")
     project = one.project.parent / "bank"
     make_repository(project)
     other = furnish(replace(one, project=project), "albatross")
-    with windows(one) as opened:
-        yield one, other, opened
+    modules = one.home / "modules"
+    modules.mkdir()
+    (modules / "mcp.py").write_text("raise SystemExit('hostile')")
+    with windows(one) as begin:
+        variables = {"PYTHONPATH": f"{SOURCE}{os.pathsep}{modules}", "AN_API_KEY": "sesame", "KBHUB_SEARCH__LIMIT": "1"}
+        here = begin(**variables)
+        here.handshake()
+        there = begin(place=replace(other, env={**one.env, "KBHUB_CACHE_DIR": str(project / "cache")}))
+        there.handshake()
+        yield one, other, begin, here, there
 
 
 @pytest.mark.anyio
 async def test_a_client_of_either_era_is_served_and_asked_for_its_roots(shared, mode):
-    one, _, _ = shared
-    asked = []
+    one, asked = shared[0], []
 
     async def roots(_context):
         asked.append(mode)
@@ -97,10 +94,7 @@ async def test_a_client_of_either_era_is_served_and_asked_for_its_roots(shared, 
 
 
 def test_each_window_sees_its_own_workspace_and_no_other(shared):
-    one, other, begin = shared
-    here, there = begin(), begin(place=other)
-    for window in (here, there):
-        window.handshake()
+    one, other, _, here, there = shared
     assert "Remembered" in text_of(there.ask(call("remember", text="The albatross flies at dawn, by order.")))
 
     for window, own, foreign in ((here, "canary", "albatross"), (there, "albatross", "canary")):
@@ -118,51 +112,61 @@ def test_each_window_sees_its_own_workspace_and_no_other(shared):
 
 
 def test_what_a_window_was_started_with_is_in_force_for_it_alone(shared):
-    one, _, begin = shared
+    """Its options, and, of the one that started the daemon, its folders of modules, its cache and its variables."""
+    one, other, begin, here, there = shared
     notes = one.project.parent / "notes"
     notes.mkdir(exist_ok=True)
     (notes / "n.md").write_text("# Wombat\n\nA wombat digs.\n")
-    options = ("--read-only", "--structured", "--base", "notes=../notes")
-    window = begin((*CONNECT, *options), KBHUB_SEARCH__LIMIT="1", MY_SECRET="sesame")
+    window = begin((*CONNECT, "--read-only", "--structured", "--base", "notes=../notes"))
     window.handshake()
 
     tools = window.ask({"method": "tools/list"})["result"]["tools"]
     assert all("outputSchema" in tool for tool in tools)
     assert "remember" not in [tool["name"] for tool in tools]
-    status = text_of(window.ask(call("status")))
-    assert "notes" in status
+    assert "notes" in text_of(window.ask(call("status")))
+    assert "remember" in [tool["name"] for tool in here.ask({"method": "tools/list"})["result"]["tools"]]
+    assert "deploy.md:1-3" in text_of(there.ask(call("search", query="redeploy the tag")))
+    assert list((other.project / "cache").iterdir())
     environ = Path(f"/proc/{pid_of(one)}/environ")
-    assert not environ.exists() or b"sesame" not in environ.read_bytes()
-    plain = begin()
-    plain.handshake()
-    assert "remember" in [tool["name"] for tool in plain.ask({"method": "tools/list"})["result"]["tools"]]
+    assert not environ.exists() or not any(word in environ.read_bytes() for word in (b"sesame", b"/modules"))
 
 
-def test_a_wrong_command_line_ends_the_window_as_without_a_daemon(shared):
-    _, _, begin = shared
+def served_by(environment, monkeypatch, *options, **named):
+    """Return how a window ends that is not served by the daemon."""
+    monkeypatch.chdir(environment.project)
+    return proxy.connect(ConnectOptions(*options, **named), settings(environment))
 
-    window = begin((*CONNECT, "--base", "x"))
-    assert window.end() == 2
-    assert window.errors.count(b"\n") == 1
-    assert b"expected ID=PATH" in window.errors
+
+def test_a_wrong_command_line_ends_the_window_as_without_a_daemon(shared, monkeypatch, capsys):
+    assert served_by(shared[0], monkeypatch, base=("x",)) == 2
+    assert "expected ID=PATH" in (said := capsys.readouterr().err)
+    assert said.count("\n") == 1
+
+
+def test_a_daemon_of_another_installation_is_left_alone(shared, monkeypatch, capsys):
+    """It may have other extras and extensions."""
+    folder = folder_of(shared[0])
+    record = read_record(folder)
+    write_record(folder, replace(record, prefix="/elsewhere"))
+    try:
+        assert served_by(shared[0], monkeypatch) is None
+    finally:
+        write_record(folder, record)
+    assert (
+        "a daemon of the installation in /elsewhere is running; serving without the daemon." in capsys.readouterr().err
+    )
 
 
 def test_only_the_user_can_open_the_daemons_files(shared):
-    one, _, begin = shared
-    begin().handshake()
-    folder = folder_of(one)
-    record = read_record(folder)
+    folder = folder_of(shared[0])
 
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
-    until(lambda: list(folder.notes.glob("*.json")))
-    for path in (*folder.path.rglob("*"), folder.path / record.link):
+    for path in (*folder.path.glob("*"), folder.path / read_record(folder).link):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path == folder.notes else 0o600), path
 
 
 def test_who_does_not_know_the_token_is_not_served(shared):
-    one, _, begin = shared
-    begin().handshake()
-    where = read_record(folder_of(one)).link
+    where = read_record(folder_of(shared[0])).link
 
     for kind, token in (("hello", "0" * 64), ("stop", ""), ("status", "é")):
         with dial(where) as link, pytest.raises(Refused, match="token is wrong"):
@@ -296,11 +300,12 @@ def test_stop_says_that_no_daemon_runs(kbhub):
     assert (done.out, done.err) == ("No daemon is running.\n", "")
 
 
-def test_status_names_the_daemon_and_stop_ends_it_and_windows_go_on(place, begin, kbhub):
+def test_status_and_doctor_name_the_daemon_and_stop_ends_it_and_windows_go_on(place, begin, kbhub):
     """A record whose lock nobody holds is a dead daemon's, and keeps none from starting."""
     folder = folder_of(place)
     folder.make()
     write_record(folder, DaemonRecord(os.getpid(), "x", "0.1.0", str(folder.path / "socket"), None, None))
+    assert daemon_finding(folder).message.startswith("None is running. The first window")
     window = begin()
     window.handshake()
     old = pid_of(place)
@@ -309,7 +314,12 @@ def test_status_names_the_daemon_and_stop_ends_it_and_windows_go_on(place, begin
     told, text = kbhub("status", "--json", code=0).json["daemon"], kbhub("status", code=0).out
     assert (told["pid"], told["version"]) == (old, __version__)
     assert f"process {told['pid']} at {told['address']}, since {told['since']}; stop it with `kbhub admin stop`" in text
-    write_record(folder, replace(read_record(folder), version="0.0.1"))
+    finding, record = daemon_finding(folder), read_record(folder)
+    assert (finding.level, "serves 1 window. It ends when idle." in finding.message) == ("ok", True)
+    write_record(folder, replace(record, prefix="/x"))
+    assert "that of /x" in daemon_finding(folder).message
+    write_record(folder, replace(record, version="0.0.1"))
+    assert "replaces it" in daemon_finding(folder).message
     assert ", version 0.0.1; stop it with `kbhub admin stop`" in kbhub("status", code=0).out
 
     done = stop(folder)
@@ -317,31 +327,30 @@ def test_status_names_the_daemon_and_stop_ends_it_and_windows_go_on(place, begin
     assert (done.stopped, done.how, done.pid) == (True, "asked", old)
     assert not folder.record.exists()
     assert kbhub("status", "--json", code=0).json["daemon"] is None
+    folder.crash.write_text("No space left on device\n")
+    finding = daemon_finding(folder)
+    assert (finding.level, "left: No space left on device." in finding.message) == ("warning", True)
     assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
     assert pid_of(place) != old
 
 
-def test_a_process_that_only_has_the_number_is_left_alone(environment):
+def test_a_process_that_only_has_the_number_is_left_alone(environment, monkeypatch):
     """A stale record that names a living process of somebody else ends nothing, whoever holds the lock."""
-    folder = folder_of(environment)
+    signals = []
+    monkeypatch.setattr(os, "kill", lambda *given: signals.append(given))
+    folder, bystander = folder_of(environment), os.getppid()
     folder.make()
-    bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        write_record(
-            folder, DaemonRecord(bystander.pid, "another start", "0.1.0", str(folder.path / "none"), None, None)
-        )
+    write_record(folder, DaemonRecord(bystander, "another start", "0.1.0", str(folder.path / "none"), None, None))
 
-        assert stop(folder).running is False
-        lock = try_lock(folder.lock)
-        held = stop(folder)
-        lock.release()
+    assert stop(folder).running is False
+    lock = try_lock(folder.lock)
+    held = stop(folder)
+    lock.release()
 
-        assert (held.running, held.stopped) == (True, False)
-        assert "not provably" in held.message
-        assert bystander.poll() is None
-        assert process_mark(bystander.pid) not in (None, process_mark(os.getpid()))
-    finally:
-        bystander.communicate(b"\n")
+    assert (held.running, held.stopped) == (True, False)
+    assert "not provably" in held.message
+    assert signals == []
+    assert process_mark(bystander) not in (None, process_mark(os.getpid()))
 
 
 @pytest.mark.slow

@@ -17,14 +17,15 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ListRootsResult, Root
 
 from conftest import make_environment, make_repository
-from daemons import META, PATIENCE, Window, folder_of, pid_of, settings, until, windows
+from daemons import META, PATIENCE, folder_of, furnish, pid_of, settings, until, windows
+from kbhub.cli.app import run
 from kbhub.errors import UsageError
 from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, workspace_of
-from kbhub.server.daemon.launch import stop
-from kbhub.server.daemon.process import make_token
-from kbhub.server.daemon.protocol import is_held, read_record, read_token
+from kbhub.server.daemon.launch import Http, stop
+from kbhub.server.daemon.process import _bound, make_token
+from kbhub.server.daemon.protocol import read_record, read_token
+from kbhub.workspace.settings import ServeSettings
 from kbhub.workspace.tool_names import CORE
-from test_daemon import furnish
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
@@ -185,27 +186,12 @@ def test_health_says_more_to_who_knows_the_token(served):
     assert told["pid"] == pid_of(environment)
 
 
-def test_windows_use_the_same_process(served):
-    environment, _, _ = served
-    window = Window(environment)
-
-    try:
-        assert "Active bases: project" in window.handshake()["result"]["instructions"]
-        health = read_record(folder_of(environment)).http.replace("/mcp", "/health")
-        assert httpx2.get(health, headers=headers_of(environment)).json()["connections"] == 1
-    finally:
-        window.end()
-
-
-def test_a_second_server_is_refused(served):
+def test_a_second_server_is_refused(served, monkeypatch, capsys):
     environment, _, url = served
+    monkeypatch.setattr(os, "environ", environment.env)
 
-    done = subprocess.run(
-        [sys.executable, *HTTP], env=settings(environment), capture_output=True, text=True, check=False
-    )
-
-    assert done.returncode == 1
-    assert f"process {pid_of(environment)}, {url}" in done.stderr
+    assert run(["serve", *HTTP[3:]]) == 1
+    assert f"process {pid_of(environment)}, {url}" in capsys.readouterr().err
 
 
 def test_a_socket_in_the_background_takes_a_quiet_daemons_place(environment, tmp_path):
@@ -256,18 +242,13 @@ async def test_an_end_with_requests_open_is_said_in_a_line(environment, number):
     assert ending.endswith("Ending (signal).")
 
 
-def test_a_port_that_is_taken_is_named(environment):
+def test_a_port_that_is_taken_is_named():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = str(taken.getsockname()[1])
-        done = subprocess.run(
-            [sys.executable, *HTTP[:-1], port], env=settings(environment), capture_output=True, text=True, check=False
-        )
-
-    assert done.returncode == 2
-    assert f"Cannot use port {port}" in done.stderr
-    assert not is_held(folder_of(environment).lock)
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"Cannot use port {port}"):
+            _bound(Http(port=port), ServeSettings())
 
 
 @pytest.mark.parametrize(
@@ -280,8 +261,6 @@ def test_a_port_that_is_taken_is_named(environment):
     ],
 )
 def test_options_that_exclude_each_other_are_wrong_usage(environment, options, capsys, monkeypatch):
-    from kbhub.cli.app import run
-
     monkeypatch.setattr(os, "environ", environment.env)
 
     assert run(["serve", *options]) == 2

@@ -73,6 +73,7 @@ async def test_a_search_waits_for_the_first_index_that_another_process_makes(col
     assert f"1. n{FILES - 1:04}.md" in text
     assert "being indexed" not in text
     assert 0 < heard[0][0] < FILES
+    assert [done for done, _ in heard] == sorted({done for done, _ in heard})
     assert {total for _, total in heard} == {FILES}
 
 

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import make_environment
-from daemons import CONNECT, INITIALIZE, PATIENCE, call, folder_of, text_of, until, windows
+from daemons import CONNECT, INITIALIZE, PATIENCE, call, folder_of, furnish, text_of, until, windows
 from fuzzed_frames import MAYBE, NONE, ONE, REFUSALS, REFUSED, Fuzz
 from kbhub.server.daemon.protocol import read_record
 from kbhub.server.frames import DEEPEST, FRAME_BYTES, MOST_VALUES, FrameOutline, Frames, frames, read
-from test_daemon import furnish
 from test_daemon_http import HTTP, headers_of
 
 SERVE = ("-m", "kbhub", "serve")

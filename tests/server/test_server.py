@@ -80,48 +80,39 @@ async def test_bases_are_a_name_a_list_or_left_out(notes, mode):
 async def test_a_near_miss_is_suggested_and_does_not_hide_the_rest(notes, mode):
     async with Client(KbhubServer(notes.hub()), mode=mode) as client:
         await client.call_tool("search", {"query": "deploy"})
-        mixed = await client.call_tool("read", {"refs": ["notes/n1.md", "guides/deplpy.md"]})
+        mixed = await client.call_tool("read", {"refs": ["notes/n1.md:3", "guides/deplpy.md"], "line_numbers": True})
         alone = await client.call_tool("read", {"refs": "../../secret.md"})
 
     assert mixed.is_error is False
-    assert "The deploy of service 1." in text_of(mixed)
+    assert "```\n3: The deploy of service 1.\n```" in text_of(mixed)
     assert "Did you mean guides/deploy.md" in text_of(mixed)
     assert alone.is_error is True
     assert text_of(alone).startswith('Not read: "../../secret.md": ')
 
 
-async def test_pages_of_documents_lead_to_the_last(environment, mode):
+@pytest.mark.parametrize(
+    ("refs", "shown", "whole"),
+    [
+        ("notes/*.md", r"^notes/n(\d\d)\.md · ", [f"{number:02}" for number in range(40)]),
+        ("wide.md", "x", ["x"] * 30_000),
+    ],
+)
+async def test_calls_that_answers_name_lead_to_the_end(environment, mode, refs, shown, whole):
+    environment.write("knowledge/wide.md", "# Wide\n\n" + "x" * 30_000)
     for number in range(40):
         environment.write(f"knowledge/notes/n{number:02}.md", f"# Note {number}\n\n{'about it ' * 150}\n")
     environment.hub().sync()
-    arguments, seen = {"refs": "notes/*.md"}, []
+    arguments, seen, answers = {"refs": refs}, [], 0
     async with Client(KbhubServer(environment.hub()), mode=mode) as client:
         while arguments:
             text = text_of(await client.call_tool("read", arguments))
             assert len(text.encode()) <= 25_000
-            seen += [line.split(" · ")[0] for line in text.splitlines() if line.startswith("notes/n")]
-            last = text.splitlines()[-1]
-            arguments = arguments_of(CALL.search(last)[2]) if last.startswith("Next page, of 40 documents: ") else None
+            seen += re.findall(shown, text, re.MULTILINE)
+            named, answers = CALL.findall(text.splitlines()[-1]), answers + 1
+            arguments = arguments_of(named[0][1]) if named else None
 
-    assert seen == [f"notes/n{number:02}.md" for number in range(40)]
-
-
-async def test_a_long_line_is_read_on_by_the_named_call(environment, mode):
-    environment.write("knowledge/wide.md", "# Wide\n\n" + "x" * 30_000)
-    async with Client(KbhubServer(environment.hub()), mode=mode) as client:
-        first = text_of(await client.call_tool("read", {"refs": "wide.md"}))
-        second = text_of(await client.call_tool("read", arguments_of(CALL.search(first)[2])))
-
-    assert "lines 3-3 of 3, from character " in second
-    assert first.count("x") + second.count("x") == 30_000
-    assert "continues" not in second
-
-
-async def test_lines_are_numbered_on_request(environment, mode):
-    environment.write("knowledge/a.md", "".join(f"line {number}\n" for number in range(1, 13)))
-    numbered = await ask(KbhubServer(environment.hub()), mode, "read", refs="a.md:9:3", line_numbers=True)
-
-    assert "```\n 9: line 9\n10: line 10\n11: line 11\n```" in text_of(numbered)
+    assert answers > 1
+    assert seen == whole
 
 
 async def test_a_wrong_configuration_is_what_every_tool_answers_until_it_is_mended(notes, mode, monkeypatch):
@@ -167,14 +158,6 @@ async def test_roots_are_asked_in_the_first_call_and_once(notes, mode, roots):
     assert "The deploy of service 1." in read
 
 
-async def test_without_roots_the_answer_is_that_nothing_is_here(notes, mode):
-    result = await ask(KbhubServer(notes.hub(cwd=notes.home)), mode, "search", query="deploy")
-
-    assert result.is_error is False
-    assert "No knowledge is active here" in text_of(result)
-    assert "`kbhub base add DIR`" in text_of(result)
-
-
 async def test_a_client_that_refuses_its_roots_is_answered(notes, roots):
     roots.answer = ErrorData(code=-32603, message="no")
     async with Client(KbhubServer(notes.hub(cwd=notes.home)), mode="legacy", list_roots_callback=roots) as client:
@@ -210,25 +193,6 @@ async def test_calls_side_by_side_share_one_question_for_roots(notes, mode, root
     assert roots.asked == 1
     assert len(answers) == 12
     assert all("1. guides/deploy.md:" in answer for answer in answers)
-
-
-async def test_a_search_waits_for_the_first_index_and_reports_progress(environment, mode, monkeypatch):
-    monkeypatch.setattr(kbhub.server.calls, "PROGRESS_SECONDS", 0.005)
-    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 20)
-    for number in range(300):
-        environment.write(f"knowledge/n{number}.md", f"# Note {number}\n\nThe deploy of service {number}.\n")
-    heard = []
-
-    async def progress(done, total, message):
-        heard.append((done, total, message))
-
-    async with Client(KbhubServer(environment.hub()), mode=mode) as client:
-        result = await client.call_tool("search", {"query": "service 299"}, progress_callback=progress)
-
-    assert "n299.md" in text_of(result)
-    assert heard
-    assert [done for done, _, _ in heard] == sorted({done for done, _, _ in heard})
-    assert {total for _, total, _ in heard} == {300}
 
 
 async def test_instructions_say_what_is_here_within_their_size(environment, mode):

@@ -42,46 +42,38 @@ def serve(environment, *options, python=(), said=HELLO, **changes):
     )
 
 
-def test_it_greets_as_the_parsed_command_does(environment):
-    environment.write("knowledge/crates.md", "# Crates\n")
-    notes = environment.write("notes/a.md", "# A\n").parent
-    plain = serve(environment, KBHUB_BASES=f"notes={notes}")
-    parsed = serve(environment, "--protocol", "auto", KBHUB_BASES=f"notes={notes}")
-
-    assert (plain.returncode, plain.stderr) == (0, "")
-    assert json.loads(plain.stdout) == json.loads(parsed.stdout)
-    assert "Active bases: project" in plain.stdout
-    assert "notes" in json.loads(plain.stdout)["result"]["instructions"]
-
-
 LATE = {"cyclopts", "numpy", "tokenizers", "yaml"}
 LATE |= {"kbhub.search.search", "kbhub.sync.sync", "kbhub.documents.markdown", "kbhub.server.tools"}
 """What a server that only greets has not loaded."""
 
 
-def test_a_handshake_loads_nothing_that_only_calls_or_the_command_line_need(environment):
-    done = serve(environment, python=("-X", "importtime"))
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+def test_it_greets_as_the_parsed_command_does_and_loads_nothing_else(environment):
+    environment.write("knowledge/crates.md", "# Crates\n")
+    notes = environment.write("notes/a.md", "# A\n").parent
+    plain = serve(environment, python=("-X", "importtime"), KBHUB_BASES=f"notes={notes}")
+    parsed = serve(environment, "--protocol", "auto", KBHUB_BASES=f"notes={notes}")
 
-    assert json.loads(done.stdout)["id"] == 1
+    assert (plain.returncode, parsed.stderr) == (0, "")
+    assert json.loads(plain.stdout) == json.loads(parsed.stdout)
+    instructions = json.loads(plain.stdout)["result"]["instructions"]
+    assert "Active bases: project" in instructions
+    assert "notes" in instructions
+    assert all(line.startswith("import time:") for line in plain.stderr.splitlines())
+    loaded = {line.rpartition("|")[2].strip() for line in plain.stderr.splitlines()}
     assert "mcp" in loaded
     assert loaded & LATE == set()
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        pytest.param({"KBHUB_BASES": "no-path"}, "KBHUB_BASES", marks=pytest.mark.slow),
-        ({"KBHUB_PROTOCOL": "newest"}, "KBHUB_PROTOCOL is 'newest'"),
-    ],
-)
-def test_what_is_wrong_from_the_start_is_one_line_and_the_code_for_wrong_usage(environment, changes, said):
-    done = serve(environment, **changes)
+@pytest.mark.parametrize(("variable", "value"), [("KBHUB_BASES", "no-path"), ("KBHUB_PROTOCOL", "newest")])
+def test_what_is_wrong_from_the_start_is_one_line_and_the_code_for_wrong_usage(kbhub, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    done = kbhub("serve", code=2)
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("kbhub: ")
-    assert done.stderr.count("\n") == 1
-    assert said in done.stderr
+    assert done.out == ""
+    assert done.err.startswith("kbhub: ")
+    assert done.err.count("\n") == 1
+    assert variable in done.err
+    assert value in done.err
 
 
 def test_a_tool_is_registered_when_it_is_called(environment):

@@ -1,4 +1,4 @@
-"""What an agent and its subagent did with `examples/team`, call by call, over standard input: both sides of it.
+"""What an agent and its subagent did with `examples/team`, call by call: both sides of it.
 
 The calls are those that an agent made with these notes when it was asked to rename a column of `orders`, and to find
 out what happens if that release must be rolled back; no model runs here. The snapshot is what it was told.
@@ -10,17 +10,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from mcp import Client
 
-from daemons import META, call, text_of, windows
+import trees
+from kbhub.server.server import KbhubServer
 from kbhub.setup.instructions import SUBAGENT
+from test_server import text_of
 
-SERVE = """
-import kbhub.server.calls
-from kbhub.hub import HubOptions
-from kbhub.server.stdio import serve
-kbhub.server.calls.FIRST_ANSWER_SECONDS = kbhub.server.calls.FRESHEN_SECONDS = 60
-serve(HubOptions(serve=True, clock=lambda: 1795000000.0))
-"""
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
+
 EXAMPLE = Path(__file__).parents[2] / "examples/team/knowledge"
 
 _NUMBERS = re.compile(r"(?<= · )[01]\.\d\d\b|(?<=cursor=\")\w+|(?<= · #)[0-9a-f]{6}|(?<=-four-)\w+|(?<= id )\w+")
@@ -42,28 +40,26 @@ RESEARCHER = [
 
 
 @pytest.fixture
-def start(environment):
-    """Start a server for the example, as for a window of its own."""
+def server(environment):
+    """A server for the example."""
     shutil.copytree(EXAMPLE, environment.project / "knowledge")
-    with windows(environment) as begin:
-        yield lambda: begin(("-c", SERVE))
+    return KbhubServer(environment.hub(clock=lambda: 1795000000.0))
 
 
-def played(window, calls, *, modern):
+async def played(client, calls):
     """Send the calls; give what was said, and all that could be read of the answers before each."""
     lines, told = [], [""]
     for tool, given in calls:
-        answer = window.ask(call(tool, modern=modern, **given))
-        assert answer["result"].get("isError") is not True, text_of(answer)
+        answer = await client.call_tool(tool, given)
+        assert not answer.is_error, text_of(answer)
         lines.append(f"→ {tool} {json.dumps(given)}\n{text_of(answer)}")
         told.append(told[-1] + text_of(answer))
     return _NUMBERS.sub("…", "\n\n".join(lines)), told
 
 
-def test_an_agent_follows_what_it_is_told(start, snapshot):
-    window = start()
-    window.handshake()
-    said, told = played(window, AGENT, modern=False)
+async def test_an_agent_follows_what_it_is_told(server, snapshot):
+    async with Client(server, mode="legacy") as client:
+        said, told = await played(client, AGENT)
 
     for (_, given), before in zip(AGENT, told, strict=False):
         assert all(ref in before for ref in given.get("refs", "").split(","))
@@ -71,16 +67,15 @@ def test_an_agent_follows_what_it_is_told(start, snapshot):
     assert said == snapshot
 
 
-def test_a_subagent_answers_from_the_notes_and_changes_nothing(start, environment, snapshot):
-    window = start()
-    tools = window.ask({"method": "tools/list", "params": {"_meta": META}})["result"]["tools"]
-    reading = {tool["name"] for tool in tools if tool.get("annotations", {}).get("readOnlyHint")}
-    allowed = reading & set(re.findall(r"`(\w+)", SUBAGENT.read_text("utf-8")))
-    assert {tool for tool, _ in RESEARCHER} == allowed
-    before = {path: path.read_bytes() for path in environment.project.rglob("*") if path.is_file()}
-    said, told = played(window, RESEARCHER, modern=True)
+async def test_a_subagent_answers_from_the_notes_and_changes_nothing(server, environment, snapshot):
+    async with Client(server) as client:
+        tools = (await client.list_tools()).tools
+        reading = {tool.name for tool in tools if tool.annotations.read_only_hint}
+        assert {tool for tool, _ in RESEARCHER} == reading & set(re.findall(r"`(\w+)", SUBAGENT.read_text("utf-8")))
+        before = trees.snapshot(environment.project)
+        said, told = await played(client, RESEARCHER)
 
     for (_, given), earlier in zip(RESEARCHER, told, strict=False):
         assert all(ref in earlier for ref in given.get("refs", given.get("ref", "")).split(","))
-    assert {path: path.read_bytes() for path in environment.project.rglob("*") if path.is_file()} == before
+    assert trees.snapshot(environment.project) == before
     assert said == snapshot

@@ -1,9 +1,9 @@
 """Windows that share a daemon: what they are told before it runs, and what they notice of its end."""
 
+import io
 import json
-import os
-import queue
 import random
+import stat
 import sys
 import threading
 from dataclasses import replace
@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import make_repository
+from conftest import make_environment, make_repository
 from daemons import (
-    CONNECT,
     INITIALIZE,
     META,
     PATIENCE,
@@ -23,69 +22,56 @@ from daemons import (
     furnish,
     kill,
     pid_of,
+    settings,
     text_of,
     until,
     windows,
 )
 from kbhub import __version__
-from kbhub.cli.commands.daemon import daemon_finding
-from kbhub.server.daemon.launch import newer, stop
-from kbhub.server.daemon.process import write_record
-from kbhub.server.daemon.protocol import read_record, running, try_lock
+from kbhub.server.daemon import proxy
+from kbhub.server.daemon.launch import DaemonUnavailable, newer, stop
+from kbhub.server.daemon.protocol import ConnectOptions, read_record, running, try_lock
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
 DISCOVER = {"method": "server/discover", "params": {"_meta": META}}
 
 
-@pytest.fixture
-def place(environment):
-    return furnish(environment, "canary")
-
-
-@pytest.fixture
-def begin(place):
-    with windows(place) as opened:
-        yield opened
-
-
-def noted(place, begin):
-    """Open windows until one has left a note, then stop the daemon; give what it answered to both first requests.
+@pytest.fixture(scope="module")
+def noted(tmp_path_factory):
+    """A project, what opens its windows, and what the daemon answered to both first requests when it left a note.
 
     What changed in the last two seconds is not noted, as it may change once more and look the same.
     """
+    place = furnish(make_environment(tmp_path_factory.mktemp("noted")), "canary")
+    with windows(place) as begin:
 
-    def told():
-        window = begin()
-        answers = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
-        window.end()
-        return answers if any("initialize" in note.read_text() for note in folder_of(place).notes.glob("*")) else None
+        def told():
+            window = begin()
+            answers = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
+            window.end()
+            return answers if any("initialize" in note.read_text() for note in folder_of(place).notes.glob("*")) else 0
 
-    answers = until(told)
-    stop(folder_of(place))
-    return answers
+        yield place, begin, until(told)
 
 
 @pytest.fixture
-def stuck(place):
-    """Let no daemon start until this is called."""
-    folder = folder_of(place)
-    folder.make()
-    locks = []
+def let_go(noted):
+    """No daemon runs, and none starts until this is called."""
+    folder = folder_of(noted[0])
+    stop(folder)
+    locks = [until(lambda path=path: try_lock(path)) for path in (folder.starting, folder.lock)]
 
-    def hold():
-        locks.extend(until(lambda path=path: try_lock(path)) for path in (folder.starting, folder.lock))
-        return lambda: [locks.pop().release() for _ in list(locks)]
+    def release():
+        while locks:
+            locks.pop().release()
 
-    yield hold
-    for lock in locks:
-        lock.release()
+    yield release
+    release()
 
 
-def test_the_first_answers_come_before_the_daemon_and_are_what_it_says(place, begin, stuck):
-    discovered, initialized = noted(place, begin)
-    let_go = stuck()
-
+def test_the_first_answers_come_before_the_daemon_and_are_what_it_says(noted, let_go):
+    place, begin, (discovered, initialized) = noted
     modern, legacy = begin(), begin()
     assert modern.ask(DISCOVER)["result"] == discovered
     assert legacy.handshake()["result"] == initialized
@@ -96,45 +82,17 @@ def test_the_first_answers_come_before_the_daemon_and_are_what_it_says(place, be
     assert "1. deploy.md" in text_of(modern.ask(call("search", modern=True, query="canary")))
     assert legacy.ask({"method": "tools/list"})["result"]["tools"]
     assert [message for message in legacy.kept if "method" in message] == []
+    notes = folder_of(place).notes
+    assert {stat.S_IMODE(note.stat().st_mode) for note in notes.iterdir()} == {0o600}
+    assert stat.S_IMODE(notes.stat().st_mode) == 0o700
 
 
-def test_what_is_no_longer_certain_waits_for_the_daemon(place, begin, stuck):
-    """Another variable, revision, version or pointer: no note answers, and the daemon says what is so now."""
-    _, before = noted(place, begin)
-    let_go = stuck()
-    older = {**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-06-18"}}
-    waiting = []
-
-    def ask(asked=INITIALIZE, **variables):
-        window = begin(**variables)
-        waiting.append((window, window.begin(asked), asked))
-        with pytest.raises(queue.Empty):
-            window.said.get(timeout=1)
-
-    ask(KBHUB_MEMORY__ENABLED="false")
-    ask(older)
-    notes = [(note, note.rename(note.with_stem("0" * 32))) for note in folder_of(place).notes.iterdir()]
-    ask()  # as another version would have named them
-    for note, renamed in notes:
-        renamed.rename(note)
-    place.write(".kbhub.json", '{"name": "Aviary"}')
-    ask()
-    let_go()
-    answers = [window.answer(number)["result"] for window, number, _ in waiting]
-    assert ["`memories`" in one["instructions"] for one in answers] == [False, True, True, True]
-    assert all("Aviary" in one["instructions"] for one in answers)
-    assert "Aviary" not in before["instructions"]
-    assert [one["protocolVersion"] for one in answers] == [asked["params"]["protocolVersion"] for *_, asked in waiting]
-
-
-def test_a_window_that_was_answered_early_serves_itself_if_no_daemon_can_start(place, begin):
-    _, initialized = noted(place, begin)
+def test_a_window_that_was_answered_early_serves_itself_if_no_daemon_can_start(noted):
+    place, begin, (_, initialized) = noted
     folder = folder_of(place)
+    stop(folder)
     folder.crash.unlink()
     folder.crash.mkdir()
-    window = begin((*CONNECT, "--read-only"))
-    assert "result" in window.handshake()
-    window.end()
     window = begin()
 
     assert window.handshake()["result"] == initialized
@@ -142,34 +100,60 @@ def test_a_window_that_was_answered_early_serves_itself_if_no_daemon_can_start(p
     assert running(folder) is None
     assert window.end() == 0
     assert window.errors.count(b"serving without it") == 1
+    folder.crash.rmdir()
 
 
-def test_nothing_of_the_window_that_started_the_daemon_reaches_another(place, begin):
-    """Neither its folders of modules, nor its cache, nor its variables; each has its own."""
-    other = place.project.parent / "other"
-    make_repository(other)
-    elsewhere = replace(place, env={**place.env, "KBHUB_CACHE_DIR": str(other / "cache")})
-    modules = place.home / "modules"
-    modules.mkdir()
-    (modules / "mcp.py").write_text("raise SystemExit('hostile')")
-    first = begin(PYTHONPATH=f"{SOURCE}{os.pathsep}{modules}", AN_API_KEY="sesame", KBHUB_SEARCH__LIMIT="1")
-    first.handshake()
-    second = begin(place=elsewhere)
-    second.handshake()
+@pytest.mark.usefixtures("let_go")
+def test_what_is_no_longer_certain_waits_for_the_daemon(noted, monkeypatch):
+    """Another variable, version, pointer or revision: no note answers."""
+    place, _, (_, initialized) = noted
+    known, reached, sink = [], threading.Event(), io.BytesIO()
 
-    assert "1. deploy.md" in text_of(second.ask(call("search", query="canary")))
-    assert list((other / "cache").rglob("*.db*")) or list((other / "cache").iterdir())
-    environ = Path(f"/proc/{pid_of(place)}/environ")
-    assert not environ.exists() or not any(word in environ.read_bytes() for word in (b"sesame", bytes(modules)))
+    def lost():
+        assert reached.wait(PATIENCE)
+        raise ConnectionError
+
+    def unavailable(*_):
+        raise DaemonUnavailable("none")
+
+    def told(**variables):
+        known.clear()
+        proxy.connect(ConnectOptions(), settings(place, **variables))
+        return list(known)
+
+    def asked():
+        yield line_of(INITIALIZE)
+        reached.set()
+        yield line_of({**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-06-18"}})
+
+    monkeypatch.chdir(place.project)
+    monkeypatch.setattr(proxy, "run", lambda _link, _reach, _notes, told: known.extend(told))
+    proxy.Proxy(None, lost, sink, told=told()).run(asked())
+    monkeypatch.setattr(proxy, "reach", unavailable)
+
+    assert [json.loads(line).get("result") for line in sink.getvalue().splitlines()] == [initialized, None]
+    assert told(KBHUB_MEMORY__ENABLED="false") == []
+    with monkeypatch.context() as patch:
+        patch.setattr(proxy, "__version__", "0.0.1")
+        assert told() == []
+    assert told() != []
+    place.write(".kbhub.json", '{"name": "Aviary"}')
+    assert told() == []
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
-def test_windows_outlive_their_daemons(place, begin, kills):
-    """Four windows of two projects ask while one daemon after the other is killed: all answers are right, or say so."""
+def line_of(message):
+    return json.dumps({"jsonrpc": "2.0", "id": 1, **message}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("kills", "each"), [(2, 1), pytest.param(30, 2, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+)
+def test_windows_outlive_their_daemons(place, begin, kills, each):
+    """Windows of two projects ask while one daemon after the other is killed: all answers are right, or say so."""
     project = place.project.parent / "bank"
     make_repository(project)
     places = {"canary": place, "albatross": furnish(replace(place, project=project), "albatross")}
-    opened = [(word, begin(place=places[word], cwd=places[word].project)) for word in (*places, *places)]
+    opened = [(word, begin(place=places[word])) for word in [*places] * each]
     over, wrong, counts = threading.Event(), [], {"right": 0, "again": 0}
 
     def work(number, word, window):
@@ -203,8 +187,7 @@ def test_windows_outlive_their_daemons(place, begin, kills):
 
     assert wrong == []
     assert counts["right"] > 0
-    assert [window.end() for _, window in opened] == [0, 0, 0, 0]
-    assert [window.errors for _, window in opened] == [b"", b"", b"", b""]
+    assert [(window.end(), window.errors) for _, window in opened] == [(0, b"")] * len(opened)
 
 
 def test_a_newer_window_replaces_the_daemon_and_none_is_lost(place, begin, tmp_path):
@@ -250,36 +233,3 @@ def test_a_daemon_that_nobody_can_reach_any_more_makes_way(place, begin):
     kill(place)
     assert Path(folder.path / "socket").is_socket()
     assert "result" in begin().handshake()
-
-
-def test_doctor_says_who_serves_the_windows(place, begin, monkeypatch):
-    folder = folder_of(place)
-    assert daemon_finding(folder).message.startswith("None is running. The first window")
-    begin().handshake()
-    finding = daemon_finding(folder)
-    assert (finding.level, "serves 1 window. It ends when idle." in finding.message) == ("ok", True)
-
-    record = read_record(folder)
-    for changed, said in (
-        (replace(record, prefix="/x"), "that of /x"),
-        (replace(record, version="0.0.1"), "replaces it"),
-    ):
-        write_record(folder, changed)
-        assert said in daemon_finding(folder).message
-    write_record(folder, record)
-    stop(folder)
-    folder.crash.write_text("No space left on device\n")
-    finding = daemon_finding(folder)
-    assert (finding.level, "left: No space left on device." in finding.message) == ("warning", True)
-
-
-def test_a_daemon_of_another_installation_is_left_alone(place, begin):
-    """It may have other extras and extensions."""
-    begin().handshake()
-    folder = folder_of(place)
-    write_record(folder, replace(read_record(folder), prefix="/elsewhere"))
-    window = begin()
-
-    assert "result" in window.handshake()
-    assert window.end() == 0
-    assert b"a daemon of the installation in /elsewhere is running; serving without the daemon." in window.errors

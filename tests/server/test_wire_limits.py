@@ -17,14 +17,13 @@ import httpx2
 import pytest
 
 from conftest import make_environment
-from daemons import CONNECT, INITIALIZE, PATIENCE, folder_of, settings, until, windows
+from daemons import CONNECT, INITIALIZE, PATIENCE, folder_of, furnish, settings, until, windows
 from kbhub.server.daemon import http
 from kbhub.server.daemon.connections import MOST_GREETING
 from kbhub.server.daemon.http import BURST, Workspaces
 from kbhub.server.daemon.protocol import read_record
 from kbhub.server.frames import FRAME_BYTES
 from kbhub.ui import loopback
-from test_daemon import furnish
 from test_daemon_http import HTTP, headers_of, question
 
 fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
@@ -119,6 +118,7 @@ def test_a_client_that_goes_without_reading_ends_the_process(environment, argume
 
 
 def test_who_says_nothing_keeps_nobody_out(served):
+    """Neither over HTTP nor on the wire of the windows, which the same process serves."""
     environment, url, begin = served
     beginnings = [
         b"",
@@ -130,34 +130,21 @@ def test_who_says_nothing_keeps_nobody_out(served):
         for number in range(HALF_OPEN):
             with suppress(ConnectionError):
                 stack.enter_context(connected(url)).sendall(beginnings[number % len(beginnings)])
-        health = httpx2.get(url.replace("/mcp", "/health"), headers=headers_of(environment), timeout=PATIENCE)
-        asked = question()
-        listed = httpx2.post(
-            url, headers=asked["headers"] | headers_of(environment), json=asked["json"], timeout=PATIENCE
-        )
+        silent = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(MOST_GREETING * 3)]
+        for one in silent:
+            one.settimeout(PATIENCE)
+            one.connect(read_record(folder_of(environment)).link)
         window = begin()
         handshake = window.handshake()
-        window.end()
-
-    assert health.json()["status"] == "ok"
-    assert listed.status_code == 200
-    assert "result" in handshake
-
-
-def test_who_says_nothing_to_the_wire_keeps_no_window_out(served):
-    environment, _, begin = served
-    where = read_record(folder_of(environment)).link
-    with ExitStack() as stack:
-        silent = []
-        for _ in range(MOST_GREETING * 3):
-            silent.append(stack.enter_context(socket.socket(socket.AF_UNIX)))
-            silent[-1].settimeout(PATIENCE)
-            silent[-1].connect(where)
-        window = begin()
-
-        assert "result" in window.handshake()
+        headers, asked = headers_of(environment), question()
+        health = httpx2.get(url.replace("/mcp", "/health"), headers=headers, timeout=PATIENCE)
+        listed = httpx2.post(url, headers=asked["headers"] | headers, json=asked["json"], timeout=PATIENCE)
         assert silent[0].recv(1) == b""
         window.end()
+
+    assert "Active bases: project" in handshake["result"]["instructions"]
+    assert (health.json()["status"], health.json()["connections"]) == ("ok", 1)
+    assert listed.status_code == 200
 
 
 @pytest.fixture
