@@ -19,7 +19,6 @@ from kbhub.memory.files import (
     checked_namespace,
     checked_tags,
     checked_text,
-    in_namespace,
     new_file,
     parse_memory,
     slug,
@@ -89,12 +88,8 @@ def test_a_namespace_that_was_written_by_hand_is_compared_as_any():
     assert parsed("a.md", "---\nnamespace: /Ops/\ufb01les/\n---\n".encode()).facts.namespace == "ops/files"
 
 
-def test_a_namespace_holds_itself_and_those_below_by_whole_segments():
+def test_a_namespace_is_written_in_one_way():
     assert checked_namespace("/Ops/Deploy/") == "ops/deploy"
-    assert in_namespace("ops/deploy", "ops")
-    assert in_namespace("ops", "ops")
-    assert not in_namespace("operations", "ops")
-    assert not in_namespace("my_vault", "myxvault")
 
 
 @pytest.mark.parametrize(

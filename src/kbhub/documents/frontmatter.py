@@ -53,6 +53,11 @@ class FrontMatter:
     aliases: tuple[str, ...] = ()
     problem: str | None = None
 
+    @property
+    def end(self) -> int:
+        """Index of the first line after it, even if it cannot be parsed."""
+        return self.body or (self.closing + 1 if self.closing else 0)
+
 
 def read_front_matter(lines: Sequence[str]) -> FrontMatter:
     """Return the front matter of a document: empty if it has none, with `problem` set if it cannot be parsed."""

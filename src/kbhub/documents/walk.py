@@ -175,6 +175,14 @@ def open_contained(base: Base, path: str, kept: KeptFolder | None = None) -> Bin
     return os.fdopen(_open_below(root, inside.replace(os.sep, "/").split("/")), "rb")
 
 
+def read_contained(base: Base, path: str, most: int) -> bytes | None:
+    """Return a file of a base, or None without one that can be read and has at most so many bytes."""
+    with suppress(OSError, ValueError, PathNotContained), open_contained(base, path) as file:
+        data = file.read(most + 1)
+        return data if len(data) <= most else None
+    return None
+
+
 def _open_below(root: str, parts: list[str], kept: KeptFolder | None = None) -> int:
     """Open a file by its real path, step by step; a link found on the way is not followed."""
     if not STEPWISE:

@@ -27,13 +27,7 @@ from kbhub.editing.findings import (
     Material,
     material_of,
 )
-from kbhub.editing.paths import (
-    Location,
-    change_document,
-    find_document,
-    sync_changed,
-    why_not_writable,
-)
+from kbhub.editing.paths import Location, change_document, find_document, sync_changed, why_not_writable
 from kbhub.editing.renames import Rewritten, not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.lists import short_docids

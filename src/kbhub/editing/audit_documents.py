@@ -24,15 +24,7 @@ from kbhub.editing.findings import (
 )
 from kbhub.index.catalogue import bodies, front_matter_of, texts
 from kbhub.index.engine import Index
-from kbhub.index.references import (
-    ENDED,
-    MISLEADING,
-    STALE_DAYS,
-    SUPERSEDED_KEYS,
-    UNTIL_KEYS,
-    age_days,
-    outdated,
-)
+from kbhub.index.references import ENDED, MISLEADING, STALE_DAYS, SUPERSEDED_KEYS, UNTIL_KEYS, age_days, outdated
 from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.links import folded, site_settings, stem
@@ -96,8 +88,7 @@ def damaged_text(_: AuditRun, material: Material) -> Iterator[Found]:
     """Find documents with bytes that are no text."""
     problems = {path: _FRONT_MATTER.sub("", row.problem, 1).strip() for path, row in material.contents.items()}
     damaged = {path: problem for path, problem in problems.items() if problem}
-    index = material.hub.index(material.base)
-    with index.snapshot():
+    with material.hub.index(material.base).snapshot() as index:
         found = dict(texts(index, list(damaged)))
     for path, problem in damaged.items():
         remedy = _REPLACE if is_converted(material.documents[path].kind) else "Save the file as UTF-8."
@@ -121,8 +112,7 @@ def missing_titles(_: AuditRun, material: Material) -> Iterator[Found]:
         for path, row in material.written().items()
         if not material.contents[path].titled and row.title == parse_text(path, b"").title
     ]
-    index = material.hub.index(material.base)
-    with index.snapshot():
+    with material.hub.index(material.base).snapshot() as index:
         empty = {path for path, text in bodies(index, untitled) if not text.strip()}
         headed = {path for path, text in texts(index, untitled) if _has_heading(path, text)}
     for path in untitled:
@@ -142,8 +132,7 @@ def _has_heading(path: str, text: str) -> bool:
 @check("secrets", severity="error")
 def leaked_secrets(run: AuditRun, material: Material) -> Iterator[Found]:
     """Find credentials; none is shown but for its first characters."""
-    index = material.hub.index(material.base)
-    with index.snapshot():
+    with material.hub.index(material.base).snapshot() as index:
         for path, text in texts(index, tuple(material.written())):
             for secret in find_secrets(text):
                 message = f"It looks like it contains a credential: {secret.kind}, {secret.shown(text)}"
@@ -156,8 +145,7 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
     """Find stale documents, each for its most severe reason."""
     now = material.hub.options.clock()
     written = material.written()
-    index = material.hub.index(material.base)
-    with index.snapshot():
+    with material.hub.index(material.base).snapshot() as index:
         reasons, decided = outdated(index, tuple(written.values()), now)
         stale = [path for path, row in written.items() if row.id in reasons]
         fronts = {path: front_lines(text) for path, text in texts(index, stale)}
@@ -232,8 +220,7 @@ def tags_spelt_differently(run: AuditRun) -> Iterator[Found]:
         rows = {path: row for path, row in material.written().items() if any(tag in usual for tag in row.tags)}
         if not rows:
             continue
-        index = material.hub.index(material.base)
-        with index.snapshot():
+        with material.hub.index(material.base).snapshot() as index:
             lines = {path: front_lines(text) for path, _, text in front_matter_of(index, "tag") if path in rows}
             inline = _inline_lines(index, list(rows)) if material.base.inline_tags else {}
         for path, tag in ((path, tag) for path, row in rows.items() for tag in row.tags if tag in usual):

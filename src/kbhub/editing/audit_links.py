@@ -293,8 +293,7 @@ def _missing_headings(material: Material, bases: Mapping[str, Material]) -> dict
     for name, by_path in by_base.items():
         if name not in bases:
             continue
-        index = material.hub.index(bases[name].base)
-        with index.snapshot():
+        with material.hub.index(bases[name].base).snapshot() as index:
             for path, text in texts(index, list(by_path)):
                 anchors = Anchors(path, text)
                 links = (link for link in by_path[path] if not anchors.has(link.fragment))

@@ -61,8 +61,7 @@ class _Known:
         self.titles: dict[str, list[str]] = {}
         self.tags: Counter[str] = Counter()
         for other in self.bases:
-            index = hub.index(other)
-            with suppress(IndexUnavailable), index.snapshot():
+            with suppress(IndexUnavailable), hub.index(other).snapshot() as index:
                 names, paths, slugs = list(document_names(index)), index.paths(), document_slugs(index)
                 self.tags += tag_counts_without(index, without=path if other.id == base.id else "")
                 site = site_settings(other)

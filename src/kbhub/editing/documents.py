@@ -342,8 +342,7 @@ def brings_front_matter(text: str) -> bool:
 
 def front_end(text: Text) -> int:
     """Return the index of the first line after the front matter, even if that cannot be parsed."""
-    front = read_front_matter(text.bare)
-    return front.body or (front.closing + 1 if front.closing else 0)
+    return read_front_matter(text.bare).end
 
 
 def find_section(ref: str, text: Text, heading: str) -> _Section:

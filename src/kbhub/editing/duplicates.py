@@ -185,8 +185,7 @@ def _texts(documents: Sequence[tuple[Material, str]]) -> Iterator[str]:
     """Yield the text of documents, base by base, without front matter."""
     for _, group in groupby(documents, key=lambda one: id(one[0])):
         (material, *_), paths = zip(*group, strict=True)
-        index = material.hub.index(material.base)
-        with index.snapshot():
+        with material.hub.index(material.base).snapshot() as index:
             yield from (text for _, text in bodies(index, paths))
 
 

@@ -250,8 +250,7 @@ class AuditRun:
 
 def material_of(hub: Hub, base: Base) -> Material:
     """Load the data of a base."""
-    index = hub.index(base)
-    with index.snapshot():
+    with hub.index(base).snapshot() as index:
         rows = sorted(index.documents_by_docid(""), key=lambda row: row.path)
         content = {row.path: row for row in contents(index)}
         failed = unindexed(index)
@@ -273,8 +272,7 @@ class ListEntry:
 
 def front_matter_entries(material: Material, *keys: str) -> Iterator[ListEntry]:
     """Yield the texts under some case-folded keys of the documents' front matter, lists item by item."""
-    index = material.hub.index(material.base)
-    with index.snapshot():
+    with material.hub.index(material.base).snapshot() as index:
         rows = [row for key in keys for row in front_matter_of(index, key)]
     for path, front, text in rows:
         lines = front_lines(text)

@@ -372,8 +372,7 @@ def _place(hub: Hub, base: Base, path: str) -> Location:
 def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:
     matches = []
     for base in hub.discovery().bases:
-        index = hub.index(base)
-        with suppress(IndexUnavailable), index.snapshot():
+        with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
             matches += [(base, row.path) for row in index.documents_by_docid(docid[1:].lower())]
     if len(matches) > 1:
         refs = [ref_of(base, path, hub.discovery().bases) for base, path in matches]

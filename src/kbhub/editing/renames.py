@@ -382,8 +382,7 @@ def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tu
 
 
 def _documents_with_broken_links(hub: Hub, move: _Move, home: Base) -> Iterator[str]:
-    index = hub.index(home)
-    with index.snapshot():
+    with hub.index(home).snapshot() as index:
         links = written_links(index)
     for link in links:
         if not link.target or (home.id == move.base.id and link.path == move.old):

@@ -20,7 +20,7 @@ from dataclasses import field
 from itertools import product
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
 from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.index.query.parser import Term, fold, searchable
@@ -222,7 +222,7 @@ class Index(ABC):
         """Columns of one generation, its embedder, and the signatures for these columns."""
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> Iterator[Self]:
         """Run all reads inside on one state of the index; unexpected errors inside become IndexUnavailable.
 
         They count as failures of this index, unless another one is read at the same time.
@@ -231,7 +231,7 @@ class Index(ABC):
         with self._snapshot():
             indexes.append(self)
             try:
-                yield
+                yield self
             except (KbhubError, OSError):
                 raise
             except Exception as error:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document, section
-from kbhub.documents.walk import open_contained, scan
+from kbhub.documents.walk import read_contained, scan
 from kbhub.errors import (
     BaseUnavailable,
     EmbedderError,
     IndexUnavailable,
-    KbhubError,
     MemoryNotFound,
     PathNotContained,
     UsageError,
@@ -28,10 +27,11 @@ from kbhub.errors import (
 )
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import embedded_text, ref_of
-from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, in_namespace, read
+from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.search.conversations import Statement, likeness
 from kbhub.search.memory_boost import Facts, facts_of, timestamp, uses_of
+from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, Scope, project_text, shelf_for_writing, shelves
 
@@ -75,7 +75,8 @@ def _team_shelves(hub: Hub) -> list[MemoryFolder]:
 def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
     """Return the folder for new memories of a scope, or raise `UsageError` if it is unavailable here or not enabled."""
     if scope != "team":
-        return shelf_for_writing(hub.discovery(), hub.data, hub.config().settings, scope)
+        with locked(hub.data, "folders"):
+            return shelf_for_writing(hub.discovery(), hub.data, hub.config().settings, scope)
     shelves = _team_shelves(hub)
     if len(shelves) > 1:
         names = ", ".join(shelf.base.id for shelf in shelves)
@@ -87,10 +88,20 @@ def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
     return shelves[0]
 
 
-def check_writable(hub: Hub) -> None:
-    """Raise `WriteRefused` if the settings allow no writing."""
-    if hub.config().settings.read_only:
+def check_writable(hub: Hub, *, new: bool = False) -> None:
+    """Raise `WriteRefused` if the settings allow no writing, or no new memories."""
+    settings = hub.config().settings
+    if settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    if new and not settings.memory.enabled:
+        raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
+
+
+def sync_shelves(hub: Hub, shelves: Iterable[MemoryFolder]) -> None:
+    """Find folders again after one was made or is empty, and index what was written to them."""
+    for shelf in shelves:
+        hub.rediscover()
+        sync_written(hub, shelf.base)
 
 
 def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
@@ -99,14 +110,11 @@ def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
     index = hub.index(shelf.base)
     uses = uses_of(hub).all(shelf.place)
     memories: dict[str, MemoryFile] = {}
-    rows = []
     with suppress(IndexUnavailable), index.snapshot():
-        rows = memory_rows(index, shelf.prefix) if indexed else []
-    for row in rows:
-        if row.path in indexed:
-            facts = facts_of(row.path, row.front_matter, row.tags)
-            moment = abs(row.mtime_ns) / 1e9
-            memories[row.path] = MemoryFile(shelf, row.path, row.title, facts, moment, uses.get(facts.id))
+        for row in memory_rows(index, shelf.prefix) if indexed else ():
+            if row.path in indexed:
+                facts, moment = facts_of(row.path, row.front_matter, row.tags), abs(row.mtime_ns) / 1e9
+                memories[row.path] = MemoryFile(shelf, row.path, row.title, facts, moment, uses.get(facts.id))
     for path in files - memories.keys():
         if stored := read(shelf, path, uses):
             memories[path] = stored
@@ -132,8 +140,7 @@ def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
     if shelf.files:
         return set(times), set(times)
     limits = hub.config().settings.limits
-    part = {"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {}
-    base = shelf.base.model_copy(update=part)
+    base = shelf.base.model_copy(update={"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {})
     files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
     return set(files), {path for path, stamp in files.items() if times.get(path) == stamp}
 
@@ -177,7 +184,7 @@ def matching(
         memory
         for memory in memories
         if folded <= {tag.casefold() for tag in memory.facts.tags}
-        and (namespace is None or in_namespace(memory.facts.namespace, namespace))
+        and (namespace is None or f"{memory.facts.namespace}/".startswith(f"{namespace}/"))
         and (before is None or memory.last_use() < before)
     ]
 
@@ -358,7 +365,7 @@ def _document(hub: Hub, target: str, heading: str) -> str | None:
     chosen = [base for base in bases if mark and name in (base.id, *base.names)]
     path = path if chosen else target
     for base in chosen or [base for base in bases if base.id == "project"]:
-        if (data := _bytes(hub, base, path)) is not None:
+        if (data := read_contained(base, path, hub.config().settings.limits.file_bytes)) is not None:
             return section_text(path, data, heading)
     return None
 
@@ -366,8 +373,9 @@ def _document(hub: Hub, target: str, heading: str) -> str | None:
 def _by_ending(hub: Hub, subject: str) -> str:
     """Return a subject with the whole path of the one document of the project whose path ends like its own, or it."""
     path, mark, heading = subject.partition("#")
-    for index in [hub.index(base) for base in hub.discovery().bases if base.id == "project" and path]:
-        with suppress(IndexUnavailable), index.snapshot():
+    project = hub.discovery().project
+    if project and path:
+        with suppress(IndexUnavailable), hub.index(project).snapshot() as index:
             ends = [one for one in index.paths() if one.endswith(f"/{path}")]
             if len(ends) == 1:
                 return f"{ends[0]}{mark}{heading}"
@@ -389,18 +397,9 @@ def _code(hub: Hub, path: str) -> str | None:
     folder = workspace.git_root or workspace.directory
     if folder is None:
         return None
-    data = _bytes(hub, Base(id="workspace", path=folder, origin="argument"), path.removeprefix("./"))
+    base = Base(id="workspace", path=folder, origin="argument")
+    data = read_contained(base, path.removeprefix("./"), hub.config().settings.limits.file_bytes)
     return None if data is None else data.decode("utf-8", "replace").replace("\r\n", "\n")
-
-
-def _bytes(hub: Hub, base: Base, path: str) -> bytes | None:
-    limit = hub.config().settings.limits.file_bytes
-    try:
-        with open_contained(base, path) as file:
-            data = file.read(limit + 1)
-    except (OSError, KbhubError):
-        return None
-    return data if len(data) <= limit else None
 
 
 def _hash(text: str) -> str:

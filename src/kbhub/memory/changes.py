@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.documents.secrets import refuse_secrets
-from kbhub.errors import (
-    IndexUnavailable,
-    KbhubError,
-    MemoriesUnavailable,
-    UsageError,
-    WriteRefused,
-)
+from kbhub.errors import IndexUnavailable, KbhubError, MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.index.catalogue import successors
 from kbhub.memory import catalog
 from kbhub.memory.files import (
@@ -166,10 +160,8 @@ def remember(
 
 
 def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryFile], scope: Scope) -> Remembered:
-    if not hub.config().settings.memory.enabled:
-        raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
-    with locked(hub.data, "folders"):
-        shelf = catalog.shelf_to_write(hub, scope)
+    catalog.check_writable(hub, new=True)
+    shelf = catalog.shelf_to_write(hub, scope)
     # User and shared memories count in every project, but not the other way round.
     others = catalog.active_shelves(hub) if scope == "project" else []
     shelves = [shelf, *(other for other in others if other.place != shelf.place)]
@@ -320,20 +312,14 @@ def _confirmed(
 def _is_doubted(hub: Hub, memory: MemoryFile) -> bool:
     """Return whether a newer memory may replace one."""
     for shelf in catalog.active_shelves(hub):
-        with suppress(IndexUnavailable):  # not indexed yet
-            index = hub.index(shelf.base)
-            with index.snapshot():
-                if memory.facts.id in successors(index):
-                    return True
+        with suppress(IndexUnavailable), hub.index(shelf.base).snapshot() as index:  # which may not exist yet
+            if memory.facts.id in successors(index):
+                return True
     return False
 
 
 def strengthen(
-    hub: Hub,
-    memory: MemoryFile,
-    wanted: Mapping[str, Any],
-    older: Sequence[MemoryFile],
-    notes: tuple[str, ...] = (),
+    hub: Hub, memory: MemoryFile, wanted: Mapping[str, Any], older: Sequence[MemoryFile], notes: tuple[str, ...] = ()
 ) -> Remembered:
     """Confirm a memory that says the same, and merge in new tags, subjects and supersessions."""
     others = [other for other in older if other.key != memory.key]
@@ -482,9 +468,7 @@ def forget(
     for place in shelves:
         uses_of(hub).forget(place, [memory.facts.id for memory in chosen if memory.shelf.place == place])
     Trash(data).expire_memories(days, now)
-    for shelf in shelves.values():
-        hub.rediscover()
-        sync_written(hub, shelf.base)
+    catalog.sync_shelves(hub, shelves.values())
     retention = (f"Kept for {days} days; to restore a memory, move its file back.",) if forgotten and days else ()
     return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 

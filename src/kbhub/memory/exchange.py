@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from kbhub.documents.secrets import refuse_secrets
-from kbhub.errors import KbhubError, WriteRefused
+from kbhub.errors import KbhubError
 from kbhub.frozen import Model
 from kbhub.index.side_files import Use
-from kbhub.memory.catalog import check_writable, shelf_to_write
+from kbhub.memory.catalog import check_writable, shelf_to_write, sync_shelves
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MemoryFile,
@@ -37,7 +37,6 @@ from kbhub.memory.git_ref import MemoryIndex, MemoryNote, RemoteRef, Tree, is_me
 from kbhub.memory.transfer import MOST_PROBLEMS, MOST_USES
 from kbhub.memory.versions import Gone, State, joined_use, linked, merged, only_linked, same
 from kbhub.search.memory_boost import uses_of
-from kbhub.sync.freshness import sync_written
 from kbhub.types import Problem
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
@@ -129,12 +128,9 @@ def exchange(
         MemoriesUnavailable: a file cannot be written.
         KbhubError: the remote cannot be reached, or holds what kbhub does not understand.
     """
-    check_writable(hub)
-    if not hub.config().settings.memory.enabled:
-        raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
+    check_writable(hub, new=True)
     ref = remote_ref(hub, remote, scope)
-    with locked(hub.data, "folders"):
-        shelf = shelf_to_write(hub, scope)
+    shelf = shelf_to_write(hub, scope)
     run = Exchange(hub, shelf, ref, dry_run=dry_run, allow_secret=allow_secret)
     here, before, why = SideChanges(), None, ""
     for _ in range(ATTEMPTS):
@@ -144,8 +140,7 @@ def exchange(
         done, new = run.once(commit)
         here, before = _sum(here, done.here), commit
         if not dry_run:
-            hub.rediscover()
-            sync_written(hub, shelf.base)
+            sync_shelves(hub, (shelf,))
         if new is None or (pushed := ref.pushed(new, commit)).ok:
             if new:
                 run.note(new, commit)

@@ -196,11 +196,6 @@ def checked_namespace(namespace: str) -> str:
     return name
 
 
-def in_namespace(namespace: str, wanted: str) -> bool:
-    """Return whether a namespace equals the wanted one or lies below it, by whole segments."""
-    return namespace == wanted or namespace.startswith(f"{wanted}/")
-
-
 def slug(text: str) -> str:
     """Return the readable part of a file name: the first words of a text."""
     words = [word for word in _NO_WORD.split(unicodedata.normalize("NFKC", text[:500]).casefold()) if word.strip("_")]

@@ -194,8 +194,7 @@ class RemoteRef:
         options = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-filter", "--no-write-fetch-head")
         spec = f"+{self.ref}:{self.ref}"
         self._done(
-            "fetch from",
-            self.git.run("fetch", *options, "--end-of-options", self.remote, spec, seconds=FETCH_SECONDS),
+            "fetch from", self.git.run("fetch", *options, "--end-of-options", self.remote, spec, seconds=FETCH_SECONDS)
         )
         # The local ref may be another run's by now.
         return self._done("read", self.git.run("rev-parse", "--verify", f"{commits[0]}^{{commit}}")).strip()

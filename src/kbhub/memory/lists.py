@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import MemoryNotFound, UsageError
-from kbhub.index.side_files import Use
 from kbhub.memory import catalog
 from kbhub.memory.changes import as_it_is
-from kbhub.memory.files import (
-    checked_namespace,
-    files_of,
-    label_of,
-    locked,
-    read,
-    with_id,
-)
+from kbhub.memory.files import checked_namespace, files_of, label_of, locked, read, with_id
 from kbhub.memory.results import Memory, MemoryList, Trashed
 from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.search.search import every_hit
@@ -125,12 +117,10 @@ def _matching_hits(
     ]
 
 
-def _described_hits(hub: Hub, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
-    uses: dict[str, Mapping[str, Use]] = {}
+def _described_hits(hub: Hub, hits: Sequence[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
     described_hits = []
+    uses = {shelf.place: uses_of(hub).all(shelf.place) for shelf, _ in hits}
     for shelf, hit in hits:
-        if shelf.place not in uses:
-            uses[shelf.place] = uses_of(hub).all(shelf.place)
         if stored := read(shelf, hit.path, uses[shelf.place]):
             text = stored.body if whole else catalog.shortened(stored.body)
             described_hits.append(catalog.described(hub, stored, text=text, score=hit.score))
@@ -165,10 +155,8 @@ def restore(hub: Hub, name: str) -> Memory:
     if chosen is None:
         raise MemoryNotFound(name, [])
     file = _files(hub)[chosen.name][1]
-    data = hub.data
-    with locked(data, "folders"):
-        shelf = catalog.shelf_to_write(hub, chosen.scope)
-    with locked(data, shelf.place):
+    shelf = catalog.shelf_to_write(hub, chosen.scope)
+    with locked(hub.data, shelf.place):
         if with_id(shelf, chosen.id):
             raise UsageError(f"The memory {chosen.id} exists again. Forget it first to restore the older one.")
         for path in numbered(f"{shelf.prefix}{former_stem(file)}{MARKDOWN_SUFFIX}"):
@@ -176,8 +164,7 @@ def restore(hub: Hub, name: str) -> Memory:
                 files_of(shelf).create(path, file.read_bytes())
                 break
         file.unlink()
-    hub.rediscover()
-    sync_written(hub, shelf.base)
+    catalog.sync_shelves(hub, (shelf,))
     return as_it_is(hub, shelf, path)
 
 

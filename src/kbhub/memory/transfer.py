@@ -20,7 +20,7 @@ from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
 from kbhub.index.side_files import Use
-from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, shelf_to_write
+from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, shelf_to_write, sync_shelves
 from kbhub.memory.changes import ID_CHARACTERS, as_it_is, edit, filed, ids_of
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
@@ -42,7 +42,6 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
-from kbhub.sync.freshness import sync_written
 from kbhub.types import Base, Problem
 from kbhub.workspace.files import expand
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
@@ -210,10 +209,7 @@ def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) 
 
 def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_secret: bool = False) -> Imported:
     """Import memories. Existing ones are left unchanged; a memory that cannot be imported does not stop the others."""
-    settings = hub.config().settings
-    if settings.read_only or not settings.memory.enabled:
-        reason = "`readOnly` is set" if settings.read_only else "`memory.enabled` is false"
-        raise WriteRefused("memories", f"{reason} in ~/.kbhub.json")
+    check_writable(hub, new=True)
     form, records, problems = _read(source)
     shelves: dict[Scope, MemoryFolder] = {}
     taken = taken_ids(hub.data, active_shelves(hub))
@@ -226,8 +222,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_s
             record = Record.model_validate(value)
             target = scope or record.scope
             if target not in shelves:
-                with locked(hub.data, "folders"):
-                    shelves[target] = shelf_to_write(hub, target)
+                shelves[target] = shelf_to_write(hub, target)
             shelf = shelves[target]
             # Neither JSON nor a terminal accepts a lone surrogate.
             memory = parse_memory(shelf, "", record.file.encode("utf-8", "backslashreplace"), 0)
@@ -246,9 +241,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_s
         except (UsageError, WriteRefused, SecretFound) as error:
             problems.append(Problem(subject=name, message=str(error)))
     follow(hub, files, names)
-    hub.rediscover()
-    for shelf in shelves.values():
-        sync_written(hub, shelf.base)
+    sync_shelves(hub, shelves.values())
     return Imported(format=form, added=len(files), known=known, failed=tuple(problems[:MOST_PROBLEMS]))
 
 
@@ -360,8 +353,7 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
     data, old = hub.data, located(hub, name)
     if old.shelf.scope == scope:
         raise UsageError(f"The memory {old.facts.id} is already in the scope {scope!r}.")
-    with locked(data, "folders"):
-        shelf = shelf_to_write(hub, scope)
+    shelf = shelf_to_write(hub, scope)
     with locked(data, old.shelf.place):
         stored = files_of(old.shelf).read(old.path, -1)
     if stored is None:
@@ -375,19 +367,15 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
     with locked(data, old.shelf.place):
         files_of(old.shelf).remove(old.path)
     uses_of(hub).forget(old.shelf.place, [old.facts.id])
-    for changed in (old.shelf, shelf):
-        hub.rediscover()
-        sync_written(hub, changed.base)
+    sync_shelves(hub, (old.shelf, shelf))
     return as_it_is(hub, shelf, path)
 
 
 def move(hub: Hub, old: str) -> Moved:
     """Move the memories of another folder or project, named by path, digest or identity, to this project."""
     check_writable(hub)
-    data = hub.data
     source = _folder_of(hub, old)
-    with locked(data, "folders"):
-        target = shelf_to_write(hub, "project")
+    target = shelf_to_write(hub, "project")
     if source == target.folder:
         raise UsageError(f"{old} is this project. Name the place the memories come from.")
     base = target.base.model_copy(update={"path": source})

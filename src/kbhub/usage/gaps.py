@@ -238,12 +238,7 @@ def _maintained(hub: Hub, queries: QueryLog, deadline: float) -> Maintained:
     answered = close_answered(hub, queries, deadline)
     known = KnownGaps(queries, embedder.embed, SIMILARITY)
     opened, reopened = find_gaps(hub, queries, recurring, known, deadline)
-    return Maintained(
-        ran=True,
-        opened=tuple(opened),
-        reopened=tuple(reopened),
-        answered=tuple(answered),
-    )
+    return Maintained(ran=True, opened=tuple(opened), reopened=tuple(reopened), answered=tuple(answered))
 
 
 def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:

@@ -147,18 +147,16 @@ def _of_index(path: str, lines: Sequence[str], front: FrontMatter, *, lists: boo
     elif more := sorted(front.values.keys() - {VERSION_KEY}):
         remedy = f"Keep only `{VERSION_KEY}`; if it is a page, rename it."
         yield Fault(f"{INDEX} has `{more[0]}` in its front matter.", remedy, _line_of(lines, more[0]))
-    start = front.body or (front.closing + 1 if front.closing else 0)
-    headings = scan_blocks(lines, start, front.closing).headings
+    headings = scan_blocks(lines, front.end, front.closing).headings
     if not headings:
-        yield Fault(f"{INDEX} has no sections.", "Group its entries below headings.", start + 1)
-    first = headings[0].line if headings else start
+        yield Fault(f"{INDEX} has no sections.", "Group its entries below headings.", front.end + 1)
+    first = headings[0].line if headings else front.end
     if lists and not any(map(_ENTRY.match, lines[first:])):
         yield Fault(f"{INDEX} lists no page.", "Add an entry per page: `* [Title](page.md) - what it is about`.", first)
 
 
 def _of_log(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
-    start = front.body or (front.closing + 1 if front.closing else 0)
-    headings = scan_blocks(lines, start, front.closing).headings
+    headings = scan_blocks(lines, front.end, front.closing).headings
     if headings and not _is_day(headings[0].text):
         del headings[0]  # the title
     if not headings:
@@ -200,8 +198,7 @@ def uncited(text: str) -> Iterator[Fault]:
 @check("sources", severity="warning")
 def SOURCES_CHECK(_: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 - it becomes a `Check`
     """Find what pages made of sources claim without one."""
-    index = material.hub.index(material.base)
-    with index.snapshot():
+    with material.hub.index(material.base).snapshot() as index:
         paths = [path for path, *_ in front_matter_of(index, SOURCES_KEY) if path in material.documents]
         for path, text in texts(index, paths):
             for fault in uncited(text):

@@ -174,8 +174,7 @@ class _Intake:
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        index = self.hub.index(self.base)
-        with index.snapshot():
+        with self.hub.index(self.base).snapshot() as index:
             for path, front, _ in front_matter_of(index, SOURCES_KEY):
                 for one in sources_of(front):
                     self.citing[path_in(self.base, one)][path] = str(one.get("hash"))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations, groupby, islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from kbhub.documents.filters import belongs
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.safe_text import TITLE_BYTES, one_line
-from kbhub.documents.walk import is_relative, open_contained
+from kbhub.documents.walk import is_relative, open_contained, read_contained
 from kbhub.editing.findings import AuditRun, Fix, Found, Material, check, front_lines, line_of
 from kbhub.errors import KbhubError
 from kbhub.index.catalogue import content_hashes, front_matter_of, texts
@@ -112,12 +112,7 @@ class Claim:
         return Found(material, self.page, message, remedy, self.line, **more)
 
 
-def _now(base: Base, path: str) -> bytes | None:
-    """Return a file, or None without one that can be read."""
-    with suppress(OSError, KbhubError, ValueError), open_contained(base, path) as file:
-        data = file.read(SYMBOL_BYTES + 1)
-        return data if len(data) <= SYMBOL_BYTES else None
-    return None
+_now = partial(read_contained, most=SYMBOL_BYTES)
 
 
 def _sha256(base: Base, path: str) -> str:
@@ -192,8 +187,8 @@ def CHANGED(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802
 
 
 def _claims(run: AuditRun, material: Material, project: Path | None) -> Iterator[Claim]:
-    index, base = material.hub.index(material.base), material.base
-    with index.snapshot():
+    base = material.base
+    with material.hub.index(base).snapshot() as index:
         rows = {path: (front, text) for key in KEYS for path, front, text in front_matter_of(index, key)}
     for page, (front, text) in sorted((page, row) for page, row in rows.items() if page in material.written()):
         lines = front_lines(text)
@@ -231,8 +226,7 @@ def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Fo
     there = ((base, path, digest) for base, path in claim.places if (digest := _sha256(base, path)))
     base, path, digest = next(there, (None, "", ""))
     if base is None:
-        index = material.hub.index(material.base)
-        with index.snapshot():
+        with material.hub.index(material.base).snapshot() as index:
             same = [one for one, digest in content_hashes(index).items() if digest.hex().startswith(claim.hash)]
         if len(same) == 1:
             yield _moved(material, claim, f"/{same[0]}" if claim.path.startswith("/") else material.ref(same[0]))
@@ -345,8 +339,7 @@ def _replaced(material: Material, claims: Sequence[Claim]) -> Iterator[Found]:
     """Find pages with a source in their base that says itself that it is no longer valid."""
     paths = {id(claim): path for claim in claims for base, path in claim.places[:1] if base.id == material.base.id}
     rows = {path: material.documents[path] for path in paths.values() if path in material.documents}
-    index = material.hub.index(material.base)
-    with index.snapshot():
+    with material.hub.index(material.base).snapshot() as index:
         reasons, _ = outdated(index, [*rows.values()], material.hub.options.clock())
     for claim in claims:
         row = rows.get(paths.get(id(claim), ""))
@@ -407,8 +400,8 @@ def _otherwise(run: AuditRun, material: Material) -> Iterator[Found]:
 
 def _sentences(run: AuditRun, material: Material) -> Iterator[tuple[frozenset[str], Sentence]]:
     """Yield the sentences with values of pages that are not superseded, with their other words."""
-    index, pages = material.hub.index(material.base), material.written()
-    with index.snapshot():
+    pages = material.written()
+    with material.hub.index(material.base).snapshot() as index:
         ended, _ = outdated(index, [*pages.values()], run.hub.options.clock())
         valid = [page for page, row in pages.items() if not ended.get(row.id, "").casefold().startswith(ENDED)]
         for page, text in texts(index, valid):

@@ -40,13 +40,7 @@ def _is_page(place: Location) -> bool:
 
 
 def _values(
-    hub: Hub,
-    place: Location,
-    old: Text | None,
-    new: Text,
-    given: Mapping[str, Any],
-    client: str | None,
-    body: bool,
+    hub: Hub, place: Location, old: Text | None, new: Text, given: Mapping[str, Any], client: str | None, body: bool
 ) -> Mapping[str, Any] | None:
     front = front_matter_of(new)
     listed = sources_of({**front.values, **given}) if place.name.endswith(".md") else []
