@@ -3,7 +3,7 @@
 Indexes the vaults as one base, serves the page, and measures: the time of the server per search page beside that of the
 search alone, in a real browser on the loopback the first paint and the time from a key to its hits, the weight of each
 page, and how fluently the graph moves. Needs the dev group, and Chromium for what a browser shows (`--no-browser` leaves
-that out).
+that out). `--load N` keeps N processors busy meanwhile.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TYPED = """() => {
     window.shown = {q: new URLSearchParams(location.search).get("q"), took: performance.now() - pressed};
   }));
 }"""
-"""Takes the time from a key to its hits on the screen, with the 60 ms that the page waits for another."""
+"""Takes the time from a key to its hits on the screen, with the 30 ms that the page waits for another."""
 
 MOVING = """ms => new Promise(done => {
   const times = []; const start = performance.now(); const place = document.querySelector("#graph canvas:last-of-type");
@@ -67,6 +67,7 @@ def main() -> None:
     reading.add_argument("vaults", nargs="+", type=Path)
     reading.add_argument("--rounds", type=int, default=5)
     reading.add_argument("--no-browser", action="store_true")
+    reading.add_argument("--load", type=int, default=0, help="busy processes beside the browser")
     arguments = reading.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kbhub-ui-"))
     try:
@@ -87,10 +88,22 @@ def main() -> None:
             measure_server(hub, address, cookie, arguments.rounds)
             weigh(address, cookie)
             if not arguments.no_browser:
-                with served(env, home, enter=False) as (entrance, _):
+                with served(env, home, enter=False) as (entrance, _), busy(arguments.load):
                     look(entrance, arguments.rounds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """Keep processors busy."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 @contextmanager

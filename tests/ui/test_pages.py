@@ -429,6 +429,7 @@ def test_a_gap_becomes_a_document(project, tab):
 
     expect(page.locator("svg.columns rect").first).to_be_attached()
     expect(page.get_by_role("cell", name="where is the zeppelin moored").first).to_be_visible()
+    expect(page.locator("section", has_text="Slowest searches").locator("li", has_text="zeppelin")).to_have_count(3)
     form = {"base": "project", "path": "zeppelin.md", "question": "where is the zeppelin moored?"}
     answer = page.request.post(
         f"{tab.opened.origin}/gaps/start", form=form, headers={"Origin": tab.opened.origin}, max_redirects=0

@@ -268,13 +268,13 @@ def gaps_page(request: Request) -> Response:
     """Show gaps and the history of questions."""
     site = site_of(request)
     found, log = gaps_and_unanswered(site.hub), show_log(site.hub, LOGGED)
-    by_day: dict[str, Counter[str]] = {}
+    by_day, took = dict[str, Counter[str]](), dict[str, float]()
     for query in log.queries:
+        took[query.text] = max(took.get(query.text, 0), query.seconds or 0)
         by_day.setdefault(query.asked[:10], Counter())[query.verdict or "unjudged"] += 1
     today = datetime.fromtimestamp(site.hub.options.clock(), UTC).date()
     days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
     read = Counter(ref for query in log.queries for ref in query.read)
-    timed = [query for query in log.queries if query.seconds is not None]
     return site.page(
         request,
         "gaps.html",
@@ -286,7 +286,7 @@ def gaps_page(request: Request) -> Response:
         names=VERDICTS,
         size=(WIDTH, HEIGHT),
         most_read=[(ref, read_address(ref), count) for ref, count in read.most_common(MOST_READ)],
-        slow=sorted(timed, key=lambda query: -(query.seconds or 0))[:MOST_READ],
+        slow=sorted(took.items(), key=lambda one: -one[1])[:MOST_READ],
         places=[base for base in site.bases() if why_not_writable(site.hub, base) is None and base.kind == "document"],
         slug=slug,
     )

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-PAGE = 20
+PAGE = 10
 """Hits of a page."""
 
-FACETED = 40
+FACETED = 20
 """Hits whose bases, kinds, tags and ages are counted."""
 
 SHOWN_TAGS = 12

@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
+from mdit_py_plugins.footnote import footnote_plugin
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
@@ -200,6 +201,9 @@ CODE_CLASS = "hl-"
 _WIKI_LINK = re.compile(r"(!?)\[\[([^\[\]\n|]{1,500})(?:\|([^\[\]\n]{1,500}))?\]\]")
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)")
 _CITATION = re.compile(r"\[(\d{1,3}(?:, ?\d{1,3})*)\](?!\()")
+_FOOTNOTE = re.compile(r"fn(?:ref)?\d+(?::\d+)?")
+"""Anchors of footnotes and their marks, as `footnote_plugin` names them."""
+
 _HTML_TAG = re.compile(r"(<(?:\"[^\"]*\"|[^\">])*>)")
 _SLUG = re.compile(r"[^\w\- ]")
 
@@ -323,6 +327,7 @@ def _plain(lines: Sequence[str], start: int, found: Sequence[tuple[int, int]]) -
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": True, "highlight": _highlighted}).enable(["table", "strikethrough"])
+    parser.use(footnote_plugin, inline=False)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.inline.ruler.before("link", "citation", _citation)
     return parser
@@ -472,6 +477,8 @@ def _clean(html: str, addresses: Addresses, issued: set[str]) -> str:
             if value in issued or value.startswith(("http://", "https://")):
                 return value
             target, _, fragment = value.partition("#")
+            if not target and _FOOTNOTE.fullmatch(fragment):
+                return f"#{ID_PREFIX}{fragment}"
             return addresses.link(unquote(target), unquote(fragment))
         if (tag, name) == ("img", "src"):
             return value if value in issued else addresses.image(unquote(value.partition("#")[0].partition("?")[0]))
