@@ -75,17 +75,10 @@ class Window:
 
     def __init__(self, environment, arguments=CONNECT, cwd=None, **variables):
         self.process = subprocess.Popen(
-            [sys.executable, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd or environment.project,
-            env=settings(environment, **variables),
-        )
-        self.ids = 0
-        self.said = queue.Queue()
-        self.kept = []
-        self.errors = b""
+            [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=cwd or environment.project, env=settings(environment, **variables),
+        )  # fmt: skip
+        self.ids, self.said, self.kept, self.errors = 0, queue.Queue(), [], b""
         self.threads = [threading.Thread(target=work, daemon=True) for work in (self._hear, self._hear_errors)]
         for thread in self.threads:
             thread.start()

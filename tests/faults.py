@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import apsw
@@ -198,18 +199,32 @@ class Children:
             pipe.close()
 
 
-def with_mount(kind: str, folder: Path, options: str) -> tuple[str, ...]:
+MOUNTS = {
+    "small": "mount -t tmpfs -o size=512k,mode=0700 none '{0}'",
+    "read-only": "mount --bind '{0}' '{0}' && mount -o remount,bind,ro '{0}'",
+}
+
+
+def with_mount(kind: str, folder: Path) -> tuple[str, ...]:
     """Give a wrapper that mounts something over a folder, for the child alone; skips the test where none may."""
     if sys.platform != "linux" or not shutil.which("unshare"):
         pytest.skip("needs mount namespaces")
-    own = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    mount = f"mount -t tmpfs -o {options} none '{folder}'"
-    if kind == "bind":
-        mount = f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,{options} '{folder}'"
-    tried = subprocess.run([*own, "sh", "-c", mount], capture_output=True, text=True, timeout=60, check=False)
-    if tried.returncode:
-        pytest.skip(f"may not mount here: {tried.stderr.strip()}")
-    return (*own, "sh", "-c", f'{mount} && exec "$@"', "sh")
+    if fault := mount_fault(kind):
+        pytest.skip(f"may not mount here: {fault}")
+    return mounting(f'{MOUNTS[kind].format(folder)} && exec "$@"')
+
+
+def mounting(script: str) -> tuple[str, ...]:
+    return ("unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",)), "sh", "-c", script, "sh")
+
+
+@cache
+def mount_fault(kind: str) -> str:
+    """Say what goes wrong with a mount, empty if nothing does."""
+    with tempfile.TemporaryDirectory() as folder:
+        line = mounting(MOUNTS[kind].format(folder))
+        tried = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    return (tried.stderr.strip() or "no reason given") if tried.returncode else ""
 
 
 def bound_by_modes() -> tuple[str, ...]:
@@ -311,11 +326,13 @@ def tell_of_transactions() -> None:
     kbhub.sync.sync.BATCH_FILES = 4
 
 
+def opened(places: dict) -> Hub:
+    return Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+
+
 def sync_and_ask(places: dict, words: str) -> dict:
     """Try to index each base, then search as the command line does; give what there is to say about it."""
-    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
-    said: list[str] = []
-    errors: list[str] = []
+    hub, said, errors = opened(places), list[str](), list[str]()
     for base in hub.select():
         try:
             said += [note for report in hub.sync([base.id]) for note in report.notes]
@@ -342,8 +359,7 @@ def fill_up(places: dict, words: str, steps: list[int]) -> list[dict]:
 
     Disk(change)
     answers = []
-    for step in [*steps, sys.maxsize]:
-        left[0] = step
+    for left[0] in [*steps, sys.maxsize]:
         answers.append(sync_and_ask(places, words))
     return answers
 
@@ -361,7 +377,7 @@ def as_nobody(name: str, *arguments):
 
 def look_again(places: dict, closed: str) -> dict:
     """Index, look four times whether a search would have work, open a file that nobody may read, and look again."""
-    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+    hub = opened(places)
     hub.sync()
     (base,) = hub.select(["project"])
     before = hub.index(base).path.stat().st_mtime_ns
@@ -369,27 +385,25 @@ def look_again(places: dict, closed: str) -> dict:
     hub.freshen(max_age=0)
     written = hub.index(base).path.stat().st_mtime_ns != before
     Path(closed).chmod(0o600)
-    opened = len(compare(base, hub.index(base), LIMITS))
+    after = len(compare(base, hub.index(base), LIMITS))
     hub.freshen(max_age=0)
     problems = [problem.message for one in hub.status().bases for problem in one.problems]
     refs = [hit.ref for hit in hub.search(Query(text="platypus", mode="keyword")).hits]
-    return {"looks": looks, "written": written, "opened": opened, "problems": problems, "refs": refs}
+    return {"looks": looks, "written": written, "opened": after, "problems": problems, "refs": refs}
 
 
 def fill_mount(places: dict, words: str, mount: str) -> list[dict]:
     """Index on a small file system; again with more documents when it is full; again when there is space."""
-    answers = [sync_and_ask(places, words)]
-    ballast = Path(mount) / "ballast"
+    before, ballast = sync_and_ask(places, words), Path(mount) / "ballast"
     with ballast.open("wb", buffering=0) as file, suppress(OSError):
         while file.write(bytes(4096)):
             pass
     late = Path(places["project"]) / "knowledge" / "late.md"
     late.write_text("# Late\n\nThe last platypus.\n" + "More of it. " * 20_000)
-    answers.append(sync_and_ask(places, words))
+    full = sync_and_ask(places, words)
     ballast.unlink()
     late.write_text("# Late\n\nThe last platypus.\n")
-    answers.append(sync_and_ask(places, words))
-    return answers
+    return [before, full, sync_and_ask(places, words)]
 
 
 # Documents
@@ -399,7 +413,7 @@ def edit_until(places: dict, act: str, step: int) -> int:
     """Change a document; die just before a step of it, if it has so many."""
     from kbhub import editing
 
-    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+    hub = opened(places)
     acts = {
         "create": lambda: editing.write_document(hub, "fresh/b.md", text="# New\n"),
         "update": lambda: editing.write_document(hub, "a.md", text="new", mode="append"),
@@ -424,7 +438,7 @@ def edit_until(places: dict, act: str, step: int) -> int:
 def try_to_delete(places: dict, ref: str, times: int) -> list[str]:
     from kbhub import editing
 
-    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+    hub = opened(places)
     refusals = []
     for _ in range(times):
         try:

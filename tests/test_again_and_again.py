@@ -5,12 +5,11 @@ import os
 
 import pytest
 
-import faults
 import kbhub.index.sqlite.schema
 from conftest import synced
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.workspace.git import FRESH_PATHS
-from test_faults_storage import ROOT, index_of, places, public, shop
+from test_faults_storage import give_away, index_of, places, public, shop
 from test_sync import commit, committed, folder
 
 __all__ = ["folder", "public", "shop"]
@@ -21,17 +20,12 @@ pytestmark = pytest.mark.usefixtures("always_fresh")
 def test_a_file_that_may_not_be_read_is_no_work_for_every_search(public, children):
     """It is named and left in peace until it can be read; then it is indexed though it has not changed."""
     secret = public.write("knowledge/secret.md", "# Secret\n\nA platypus.\n")
-    own = public.home.parent
-    if ROOT:
-        for path in (own, *own.rglob("*")):
-            os.chown(path, faults.NOBODY, faults.NOBODY)
+    give_away(public)
     secret.chmod(0)
 
     answer = children.call("as_nobody", "look_again", places(public), str(secret))
 
-    assert [0, 0, 0, 0] == answer["looks"]
-    assert not answer["written"]
-    assert answer["opened"] == 1
+    assert ([0, 0, 0, 0], False, 1) == (answer["looks"], answer["written"], answer["opened"])
     assert "secret.md" in answer["refs"]
     assert [] == answer["problems"]
 

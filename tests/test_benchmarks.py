@@ -43,24 +43,19 @@ def vault(tmp_path):
     return folder
 
 
-@pytest.fixture
-def stand(bench, tmp_path, vault, monkeypatch):
-    monkeypatch.setattr(bench("data"), "FREQUENT", 5)
-    return bench("stand").open_stand(tmp_path / "work", [vault])
-
-
 @pytest.mark.slow
-def test_a_tiny_run_gives_tables_and_plots(bench, stand, tmp_path):
+def test_a_tiny_run_gives_tables_and_plots(bench, vault, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench("data"), "FREQUENT", 5)
+    stand = bench("stand").open_stand(tmp_path / "work", [vault])
     queries = bench("queries").made_queries(stand.corpus, 24, 12)
     assert len(queries) == len(set(queries)) == 12
     rounds = bench("queries").rounds_of(queries, 2, 6)
     results = {
-        "machine": bench("common").machine(),
-        "date": "2026-11-22",
+        "machine": bench("common").machine(), "date": "2026-11-22",
         "commands": {"query": "python benchmarks/run.py vault"},
         "query": bench("query").measure_queries(stand, [24, 48], rounds),
         "recall": bench("query").measure_recall(stand, [24], queries),
-    }
+    }  # fmt: skip
     assert results["recall"][0]["recall"] == 1  # so few that all are compared
     report, plots = bench("report"), tmp_path / "page" / "plots"
     report.write_report(results, tmp_path / "page" / "benchmarks.md", plots)

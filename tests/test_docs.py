@@ -15,7 +15,7 @@ from kbhub.search.judge import STRONG, WEAK
 from kbhub.search.memory_boost import HALF_LIFE_DAYS
 from kbhub.search.plan import EXAMINED
 from kbhub.search.retrieval import SEMANTIC_SHARE
-from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.jsonc import parse_jsonc
 from test_architecture import TREES
 
 ROOT = Path(__file__).parent.parent
@@ -27,27 +27,22 @@ PAGES = [
 TROUBLESHOOTING = ROOT / "docs" / "how-to" / "troubleshooting.md"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
-    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere_and_snippets_of_json_are_json(page):
+    whole = page.read_text("utf-8")
+    text = re.sub(r"```.*?```", "", whole, flags=re.DOTALL)
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
 
     assert [] == [target for target in targets if target and not (page.parent / target).exists()]
+    for snippet in re.findall(r"```jsonc?\n(.*?)```", whole, flags=re.DOTALL):
+        parse_jsonc(snippet, page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_snippets_of_json_are_json(page, tmp_path):
-    for number, snippet in enumerate(re.findall(r"```jsonc?\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)):
-        file = tmp_path / f"{number}.json"
-        file.write_text(snippet, "utf-8")
-        read_jsonc(file)
-
-
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page.name not in ("CHANGELOG.md", "CONTRIBUTING.md")],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name[:4] not in ("CHAN", "CONT")], ids=name_of)
 def test_commands_exist(page):
     """Every `kbhub …` that a page shows can be typed, options and all."""
     # Headings, and links to them, name commands alone; below a heading stands the usage.
@@ -69,7 +64,7 @@ TRANSLATED = re.compile(
 """Words that a translator would write; CONTRIBUTING.md has what to write instead."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_page_reads_translated(page):
     text = page.read_text("utf-8")
     for other in (r"<!-- [\w-]+: generated .*?<!-- end -->", r"^ *```.*?^ *```", r"^## Words$.*?(?=^## )"):

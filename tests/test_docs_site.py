@@ -1,6 +1,6 @@
 """The documentation is a site that is whole, works offline, and shows kbhub as it is."""
 
-import importlib.util
+import importlib
 import re
 import shutil
 import subprocess
@@ -30,16 +30,12 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def named(entries) -> list[str]:
-    pages = []
-    for entry in entries:
-        if isinstance(entry, str):
-            pages.append(entry)
-        else:
-            pages += [
-                page for value in entry.values() for page in ([value] if isinstance(value, str) else named(value))
-            ]
-    return pages
+def named(entry) -> list[str]:
+    """Give the pages in a part of the navigation."""
+    if isinstance(entry, str):
+        return [entry]
+    parts = entry.values() if isinstance(entry, dict) else entry
+    return [page for part in parts for page in named(part)]
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +49,15 @@ def site(tmp_path_factory) -> Path:
 
 
 @pytest.mark.timeout(SECONDS)
-def test_the_site_is_built_without_a_warning(site):
-    pages = [page.relative_to(DOCS).with_suffix(".html") for page in sorted(DOCS.rglob("*.md"))]
-
-    assert [str(page) for page in pages if not (site / page).is_file()] == []
-
-
-@pytest.mark.timeout(SECONDS)
-def test_a_page_of_the_site_fetches_nothing_from_elsewhere(site):
+def test_the_site_is_built_without_a_warning_and_fetches_nothing_from_elsewhere(site):
     """No font, script, style or picture comes from another host, so that reading tells nobody and works offline."""
     fetched = re.compile(
         r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?https?:|<link\b[^>]*\bhref=\"?https?:|@import|url\(https?:"
     )
+    sources = [page.relative_to(DOCS).with_suffix(".html") for page in sorted(DOCS.rglob("*.md"))]
     pages = [*site.rglob("*.html"), *site.rglob("*.css")]
+
+    assert [str(page) for page in sources if not (site / page).is_file()] == []
 
     assert len(pages) > 20
     assert [str(page.relative_to(site)) for page in pages if fetched.search(page.read_text("utf-8"))] == []
@@ -99,14 +91,6 @@ def test_a_picture_stands_by_itself(picture):
     assert "@font-face" not in text
 
 
-def recorder():
-    spec = importlib.util.spec_from_file_location("record", DOCS / "assets" / "record.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["record"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def lines_of(picture: str) -> list[str]:
     """Give the lines of text in a recorded picture, without what differs from run to run."""
     rows: dict[float, list[tuple[float, str]]] = {}
@@ -125,8 +109,11 @@ def lines_of(picture: str) -> list[str]:
     [("PICTURE", "$", "COMMANDS", "run", "draw"), ("AGENT_PICTURE", "●", "TURNS", "call", "draw_agent")],
     ids=["session", "agent"],
 )
-def test_what_was_recorded_is_what_kbhub_prints_and_the_server_answers(tmp_path, picture, sign, steps, run, draw):
-    record = recorder()
+def test_what_was_recorded_is_what_kbhub_prints_and_the_server_answers(
+    tmp_path, monkeypatch, picture, sign, steps, run, draw
+):
+    monkeypatch.syspath_prepend(str(DOCS / "assets"))
+    record = importlib.import_module("record")
     shown = lines_of(getattr(record, picture).read_text("utf-8"))
 
     assert len([line for line in shown if line.startswith(f"{sign} kbhub ")]) == len(getattr(record, steps))

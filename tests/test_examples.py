@@ -6,23 +6,22 @@ import re
 import runpy
 import shlex
 import shutil
-import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from conftest import make_environment, synced
-from kbhub.__main__ import main
+from conftest import Environment, make_environment, synced
 from kbhub.api import Hub
 from kbhub.cli.app import app
 from kbhub.editing.audit import audit
-from kbhub.hub import HubOptions
-from kbhub.types import Query
+from kbhub.reading.neighbours import related
 from kbhub.workspace.config import load_config, read_pointer
 from kbhub.workspace.jsonc import read_jsonc
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+TESTS = Path(__file__).parent
+EXAMPLES = TESTS.parent / "examples"
 TEAM = EXAMPLES / "team"
 BROKEN = EXAMPLES / "broken"
 CONFIGS = [
@@ -75,19 +74,22 @@ QUERIES = [
 
 
 @pytest.fixture(scope="module")
-def team(tmp_path_factory) -> Hub:
+def unpacked(tmp_path_factory) -> Environment:
+    """A user who just unpacked the examples in a repository of their own."""
+    user = make_environment(tmp_path_factory.mktemp("user"))
+    shutil.copytree(EXAMPLES, user.project / "examples")
+    return user
+
+
+@pytest.fixture(scope="module")
+def team(unpacked) -> Hub:
     """A hub in the example project, for a user who never ran kbhub before."""
-    folder = tmp_path_factory.mktemp("user")
-    env = {"HOME": str(folder), "KBHUB_CACHE_DIR": str(folder / "cache"), "KBHUB_DATA_DIR": str(folder / "data")}
-    hub = Hub(HubOptions(root=TEAM, home=folder, env=env))
-    hub.sync()
-    return hub
+    return synced(unpacked, root=unpacked.project / "examples/team")
 
 
 def test_a_query_finds_its_document_first(team):
     """As a person on that team would ask it, with the model that comes with kbhub."""
-    wrong = [query for query, expected in QUERIES if team.search(Query(text=query)).hits[0].ref != expected]
-    assert wrong == []
+    assert [query for query, expected in QUERIES if team.search(query).hits[0].ref != expected] == []
 
 
 def test_the_team_is_one_base_without_problems(team):
@@ -105,14 +107,11 @@ def test_the_configs_have_no_warnings(tmp_path):
     loaded = load_config(EXAMPLES / "global-config" / "kbhub.json", {}, tmp_path)
     _, warnings = read_pointer(TEAM / ".kbhub.json")
 
+    settings = loaded.settings
+
     assert (loaded.warnings, warnings) == ((), ())
-    assert len([key for key in loaded.settings.repos if key != "*"]) == 5
-    assert {name for key in loaded.settings.repos for name in loaded.settings.active_in(key)} == set(
-        loaded.settings.bases
-    )
-
-
-def test_the_configs_name_a_schema_that_is_there():
+    assert len([key for key in settings.repos if key != "*"]) == 5
+    assert {name for key in settings.repos for name in settings.active_in(key)} == set(settings.bases)
     assert [file for file in CONFIGS if not (file.parent / read_jsonc(file)["$schema"]).is_file()] == []
 
 
@@ -127,17 +126,22 @@ def test_the_snippets_are_described_and_start_a_command_that_exists():
         assert f"({file.name})" in readme
 
 
-def opened(folder, tmp_path_factory) -> Hub:
-    """A hub for a user who just unpacked the examples in a repository of their own."""
-    user = make_environment(tmp_path_factory.mktemp("user"))
-    shutil.copytree(EXAMPLES / folder.split("/")[0], user.project, dirs_exist_ok=True)
-    root = user.project.joinpath(*folder.split("/")[1:])
-    return synced(user, root=root)
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """Opens an example, once, for a user whose repository it is."""
+
+    @cache
+    def hub(folder) -> Hub:
+        user = make_environment(tmp_path_factory.mktemp("user"))
+        shutil.copytree(EXAMPLES / folder.split("/")[0], user.project, dirs_exist_ok=True)
+        return synced(user, root=user.project.joinpath(*folder.split("/")[1:]))
+
+    return hub
 
 
 @pytest.mark.parametrize("folder", BASES)
-def test_a_base_answers_as_its_readme_promises(folder, tmp_path_factory):
-    hub = opened(folder, tmp_path_factory)
+def test_a_base_answers_as_its_readme_promises(folder, opened):
+    hub = opened(folder)
     status = hub.status()
 
     assert (status.problems, [base.problems for base in status.bases]) == ((), [()])
@@ -146,8 +150,8 @@ def test_a_base_answers_as_its_readme_promises(folder, tmp_path_factory):
 
 
 @pytest.mark.parametrize("folder", sorted({name.split("/")[0] for name in BASES}))
-def test_the_readme_of_a_base_shows_commands_that_work(folder, kbhub, monkeypatch):
-    monkeypatch.chdir(EXAMPLES.parent)
+def test_the_readme_of_a_base_shows_commands_that_work(folder, kbhub, unpacked, monkeypatch):
+    monkeypatch.chdir(unpacked.project)
     readme = (EXAMPLES / folder / "README.md").read_text("utf-8")
     blocks = "\n".join(re.findall(r"```sh\n(.*?)```", readme, re.DOTALL))
     commands = re.findall(r"^kbhub (.*)$", blocks, re.MULTILINE)
@@ -157,60 +161,40 @@ def test_the_readme_of_a_base_shows_commands_that_work(folder, kbhub, monkeypatc
         assert kbhub(*shlex.split(command), code=0).out, command
 
 
-def test_notes_of_the_slip_box_are_joined(tmp_path_factory):
-    from kbhub.reading.neighbours import related
-
-    found = related(opened("zettelkasten", tmp_path_factory), "202601041030 Spaced repetition.md")
+def test_a_slip_box_is_joined_a_superseded_decision_says_so_and_a_service_can_be_off(opened):
+    found = related(opened("zettelkasten"), "202601041030 Spaced repetition.md")
+    hits = opened("adr").search("how do the carriers tell where a parcel is").hits
+    refs, off = [hit.ref for hit in hits], opened("monorepo/services/legacy").discovery()
 
     assert {one.kind for one in found.neighbours} >= {"link", "backlink"}
     assert found.left == ()
-
-
-def test_a_superseded_decision_says_so(tmp_path_factory):
-    hits = opened("adr", tmp_path_factory).search("how do the carriers tell where a parcel is").hits
-    refs = [hit.ref for hit in hits]
-
     assert refs.index("0003-webhooks-from-carriers.md") < refs.index("0002-poll-carriers.md")
     assert hits[refs.index("0002-poll-carriers.md")].stale
-
-
-def test_a_service_that_switched_kbhub_off_has_no_base(tmp_path_factory):
-    hub = opened("monorepo/services/legacy", tmp_path_factory)
-
-    assert hub.discovery().bases == ()
-    assert hub.discovery().off
+    assert (off.bases, off.off) == ((), True)
 
 
 ADA = "/home/ada"
 """The home of the user in the messages."""
 
 
-def messages(name, tmp_path, monkeypatch, capsys) -> str:
+def messages(name, user, kbhub) -> str:
     """What kbhub says about a broken file in the place where it belongs."""
-    user = make_environment(tmp_path)
-    for key, value in user.env.items():
-        monkeypatch.setenv(key, value)
-    for key in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
-        monkeypatch.delenv(key, raising=False)
     (user.home / "notes").mkdir()
     shop = user.home / "work" / "shop"
     shutil.copytree(BROKEN / name, shop)
     if (shop / "kbhub.json").exists():
         (shop / "kbhub.json").rename(user.home / ".kbhub.json")
-    code = main(["status", "--json", "--root", str(shop)])
-    printed = capsys.readouterr()
-    if code:
-        told = [printed.err.strip()]
-    else:
-        told = [f"{one['subject']}: {one['message']}" for one in json.loads(printed.out)["problems"]]
-    assert (code, bool(told)) == (2 if printed.err else 0, True)
+    done = kbhub("status", "--json", "--root", str(shop))
+    problems = [] if done.code else done.json["problems"]
+    told = [f"{one['subject']}: {one['message']}" for one in problems] or [done.err.strip()]
+    assert done.code == (2 if done.err else 0)
     return "".join(f"{one}\n" for one in told).replace(str(user.home), ADA)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the messages have paths as POSIX writes them")
 @pytest.mark.parametrize("name", sorted(folder.name for folder in BROKEN.iterdir() if folder.is_dir()))
-def test_a_broken_file_is_told_in_these_words(name, tmp_path, monkeypatch, capsys):
-    told = messages(name, tmp_path, monkeypatch, capsys)
+def test_a_broken_file_is_told_in_these_words(name, environment, kbhub):
+    told = messages(name, environment, kbhub)
     file = BROKEN / name / "message.txt"
     before = file.read_text("utf-8") if file.exists() else ""
     if told != before:
@@ -249,9 +233,9 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_does_what_it_says(name, kbhub, monkeypatch, capsys):
+def test_a_script_does_what_it_says(name, kbhub, unpacked, monkeypatch, capsys):
     arguments, expected = SCRIPTS[name]
-    monkeypatch.setattr(sys, "argv", [name, str(TEAM), *arguments])
+    monkeypatch.setattr(sys, "argv", [name, str(unpacked.project / "examples/team"), *arguments])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(EXAMPLES / "python-api" / name), run_name="__main__")
 
@@ -259,8 +243,17 @@ def test_a_script_does_what_it_says(name, kbhub, monkeypatch, capsys):
     assert re.search(expected, capsys.readouterr().out, re.DOTALL)
 
 
-def test_files_of_the_memory_tool_are_memories(tmp_path):
-    hub = make_environment(tmp_path).hub(root=TEAM)
+def test_a_script_says_a_failure_in_one_line(environment, kbhub, monkeypatch):
+    nowhere = environment.home / "nowhere"
+    monkeypatch.setattr(sys, "argv", ["question.py", str(nowhere), "x"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / "python-api" / "question.py"), run_name="__main__")
+
+    assert ended.value.code == f"question.py: --root {nowhere} is not a directory; name an existing one."
+
+
+def test_files_of_the_memory_tool_are_memories(environment, unpacked):
+    hub = environment.hub(root=unpacked.project / "examples/team")
     run = runpy.run_path(str(EXAMPLES / "python-api" / "memory_tool.py"))["run"]
     old, new = "/memories/notes/plan.md", "/memories/plan.md"
 
@@ -279,24 +272,11 @@ def test_files_of_the_memory_tool_are_memories(tmp_path):
         run(hub, {"command": "view", "path": new})
 
 
-def test_a_script_says_a_failure_in_one_line(tmp_path):
-    env = {**make_environment(tmp_path).env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, str(EXAMPLES / "python-api" / "question.py"), str(tmp_path / "nowhere"), "x"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"question.py: --root {tmp_path / 'nowhere'} is not a directory; name an existing one.\n"
-
-
 def test_every_example_is_listed_and_run():
     readme = (EXAMPLES / "README.md").read_text("utf-8")
     folders = {folder.name for folder in EXAMPLES.iterdir() if folder.is_dir()}
-    tested = Path(__file__).read_text("utf-8") + (Path(__file__).parent / "setup" / "test_setup_agents.py").read_text(
-        "utf-8"
-    )
-
-    for elsewhere in ("extensions/team/test_publishing.py", "test_extensions.py"):
-        tested += (Path(__file__).parent / elsewhere).read_text("utf-8")
+    others = ("setup/test_setup_agents.py", "extensions/team/test_publishing.py", "test_extensions.py")
+    tested = "".join((TESTS / file).read_text("utf-8") for file in (Path(__file__).name, *others))
 
     assert {name for name in folders if f"`{name}/`" not in readme} == set()
     assert {name for name in folders if f'"{name}' not in tested} == set()

@@ -46,37 +46,40 @@ def project(tmp_path):
     return knowledge.parent
 
 
-def kbhub_in(project, *arguments, packages):
-    """Run the command line with further packages on its path."""
-    return python_in(project, "-m", "kbhub", *arguments, "--root", project, packages=packages)
+COMMANDS = """
+import json, sys
+from kbhub.__main__ import main
+for line in json.loads(sys.argv[1]):
+    print("code", main([*line, "--root", "project"]), flush=True)
+"""
 
 
-def python_in(project, *arguments, packages):
-    home = project.parent / "home"
+def python_in(project, *arguments, package):
+    """Run Python with a further package on its path."""
+    home, line = project.parent / "home", [sys.executable, *arguments]
     home.mkdir(exist_ok=True)
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=project.parent,
-        env={"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, packages))},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(package)}
+    done = subprocess.run(line, cwd=project.parent, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def commands_in(project, *commands, package, code=COMMANDS):
+    """Run command lines, one after the other, in one process; give what it prints."""
+    return python_in(project, "-c", code, json.dumps(commands), package=package).stdout
 
 
 def test_the_example_adds_a_format_and_a_signal(project, tmp_path):
     done = made(UV, "pip", "install", "-q", "--no-deps", "--target", tmp_path / "more", ROOT / "examples" / "extension")
     skip_without_index(done)
     assert done.returncode == 0, done.stderr
+    talk, back = ("search", "flux capacitor", "--json"), ("search", "roll back a release", "--explain", "--json")
+    found, ranked, _ = commands_in(project, talk, back, package=tmp_path / "more").split("code 0\n")
 
-    found = kbhub_in(project, "search", "flux capacitor", "--json", packages=[tmp_path / "more"])
-    best = json.loads(found.stdout)["hits"][0]
+    best = json.loads(found)["hits"][0]
     assert (best["path"], best["kind"], best["title"]) == ("talk.vtt", "other", "Release talk")
     assert "## Minute 5" in json.dumps(best)
-
-    found = kbhub_in(project, "search", "roll back a release", "--explain", "--json", packages=[tmp_path / "more"])
-    hits = {hit["path"]: hit for hit in json.loads(found.stdout)["hits"]}
+    hits = {hit["path"]: hit for hit in json.loads(ranked)["hits"]}
     assert list(hits)[:2] == ["how.md", "plan.md"]
     assert hits["plan.md"]["trace"]["factors"] == {"draft": 0.8}
 
@@ -95,9 +98,8 @@ def test_a_broken_extension_is_named_and_stops_nothing_and_one_of_a_repository_i
     tmp_path.joinpath("more", "half.py").write_text(half)
     named(project.parent, "cloned")
 
-    found = kbhub_in(project, "search", "roll back", packages=[tmp_path / "more"])
+    found = python_in(project, "-m", "kbhub", "search", "roll back", "--root", "project", package=tmp_path / "more")
 
-    assert found.returncode == 0
     assert "how.md" in found.stdout
     assert "kbhub: The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in found.stderr
     assert "kbhub: The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in found.stderr
@@ -150,36 +152,30 @@ def core(tmp_path_factory):
     return folder
 
 
-def test_the_core_searches_without_extensions(project, core):
-    found = kbhub_in(project, "search", "roll back a release", packages=[core])
-
-    assert found.returncode == 0, found.stderr
-    assert "how.md" in found.stdout
-    assert kbhub_in(project, "team", packages=[core]).returncode == 2
-
-
-SEARCH = """
-import anyio, sys
+SERVE = """
+import anyio
 from mcp import Client
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.server.server import KbhubServer
 
 async def search():
-    async with Client(KbhubServer(Hub(HubOptions(root=sys.argv[1])))) as client:
-        print(client.server_capabilities.extensions)
+    async with Client(KbhubServer(Hub(HubOptions(root="project")))) as client:
+        print("served", client.server_capabilities.extensions)
         print((await client.call_tool("search", {"query": "roll back a release"})).content[0].text)
 
 anyio.run(search)
 """
 
 
-def test_the_core_serves_search_over_mcp_without_extensions(project, core):
-    found = python_in(project, "-c", SEARCH, project, packages=[core])
+def test_the_core_searches_and_serves_without_extensions(project, core):
+    asked = ("search", "roll back a release"), ("team",)
+    printed, _, served = commands_in(project, *asked, package=core, code=COMMANDS + SERVE).partition("served ")
 
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.startswith("None\n")
-    assert "how.md" in found.stdout
+    assert "how.md" in printed
+    assert printed.endswith("code 0\ncode 2\n")
+    assert served.startswith("None\n")
+    assert "how.md" in served
 
 
 @pytest.mark.slow

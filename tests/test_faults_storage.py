@@ -58,9 +58,7 @@ def refs(hub, words="platypus"):
 
 def problems(hub):
     status = hub.status()
-    return [problem.message for base in status.bases for problem in base.problems] + [
-        problem.message for problem in status.problems
-    ]
+    return [one.message for each in (*status.bases, status) for one in each.problems]
 
 
 def rebuilt(environment: Environment) -> list:
@@ -96,7 +94,7 @@ def test_a_full_file_system_loses_nothing_and_heals(shop, tmp_path):
     mount = tmp_path / "small"
     mount.mkdir()
     shop.env["KBHUB_CACHE_DIR"] = str(mount)
-    wrapper = faults.with_mount("tmpfs", mount, "size=512k,mode=0700")
+    wrapper = faults.with_mount("small", mount)
     edit(shop)
     before, full, after = faults.in_child("fill_mount", places(shop), "platypus", mount, wrapper=wrapper)
 
@@ -123,11 +121,9 @@ def test_an_index_on_a_read_only_file_system_is_searched(shop, left):
     if left == "journal":
         killed(path)
     shop.write("knowledge/new.md", "# New\n\nA platypus that is not indexed.\n")
-    cache = Path(shop.env["KBHUB_CACHE_DIR"])
+    wrapper = faults.with_mount("read-only", Path(shop.env["KBHUB_CACHE_DIR"]))
 
-    check_read_only(
-        faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=faults.with_mount("bind", cache, "ro"))
-    )
+    check_read_only(faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=wrapper))
 
 
 def killed(path: Path) -> None:
@@ -156,6 +152,13 @@ def public(monkeypatch):
                 Path(one).chmod(0o700)
 
 
+def give_away(environment: Environment) -> None:
+    """Let the user `NOBODY` own all that there is, where this is root."""
+    own = environment.home.parent
+    for path in (own, *own.rglob("*")) if ROOT else ():
+        os.chown(path, faults.NOBODY, faults.NOBODY)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
 @pytest.mark.parametrize("left", ["closed", "journal"])
 def test_an_index_in_a_folder_of_another_user_is_searched(public, children, left):
@@ -173,7 +176,6 @@ def test_an_index_in_a_folder_of_another_user_is_searched(public, children, left
 @pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
 @pytest.mark.parametrize("closed", ["cache", "index", "base", "above the base", "file", "folder"])
 def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, closed):
-    own = public.home.parent
     public.write("knowledge/secret.md", "# Secret\n\nA platypus.\n")
     public.write("knowledge/inner/deep.md", "# Deep\n\nA platypus.\n")
     cache = Path(public.env["KBHUB_CACHE_DIR"])
@@ -181,9 +183,7 @@ def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, c
         folder.mkdir()
     if closed in ("cache", "index"):
         public.hub().sync()
-    if ROOT:
-        for path in (own, *own.rglob("*")):
-            os.chown(path, faults.NOBODY, faults.NOBODY)
+    give_away(public)
     {
         "cache": cache, "index": index_of(public.hub()), "base": public.project / "knowledge",
         "above the base": public.project, "file": public.project / "knowledge/secret.md",
@@ -207,7 +207,7 @@ def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, c
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_read_only_base_is_indexed_and_searched(shop, inside):
     folder = shop.project / "knowledge" if inside else shop.project
-    wrapper = faults.with_mount("bind", folder, "ro")
+    wrapper = faults.with_mount("read-only", folder)
     answer = faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=wrapper)
 
     assert answer["errors"] == answer["problems"] == []

@@ -39,21 +39,20 @@ def test_in_a_vault_they_filter_count_and_relate(vault, kbhub):
     assert [(one["ref"], one["context"]) for one in related if one["kind"] == "tag"] == [("rollback.md", "#release")]
 
 
-@pytest.mark.parametrize("place", [".obsidian", "knowledge/.obsidian"])
-def test_a_vault_is_the_base_or_above_it_in_its_repository(environment, kbhub, place):
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        *((".obsidian", {"found"}), ("knowledge/.obsidian", {"found"})),
+        *(("../.obsidian", set()), ("wiki/.obsidian", set()), ("knowledge/deep/.obsidian", set())),
+    ],
+)
+def test_a_vault_is_the_base_or_above_it_in_its_repository(environment, kbhub, place, found):
     environment.write(f"{place}/app.json", "{}")
+    if not found:
+        environment.write("knowledge/.obsidian", "")
     environment.write("knowledge/a.md", "# A\n\n#found\n")
 
-    assert set(tags_of(kbhub)) == {"found"}
-
-
-@pytest.mark.parametrize("place", ["../.obsidian", "wiki/.obsidian", "knowledge/deep/.obsidian"])
-def test_elsewhere_it_is_none(environment, kbhub, place):
-    environment.write(f"{place}/app.json", "{}")
-    environment.write("knowledge/.obsidian", "")
-    environment.write("knowledge/a.md", "# A\n\n#none\n")
-
-    assert tags_of(kbhub) == {}
+    assert set(tags_of(kbhub)) == found
 
 
 def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
@@ -68,14 +67,12 @@ def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
 
 
 def test_bases_of_the_user_have_the_setting_too(environment, kbhub):
-    for name in ("on", "off", "unset"):
+    said = {"on": True, "off": False, "unset": None}
+    for name in said:
         environment.write(f"{environment.home}/{name}/a.md", f"# A\n\n#{name}\n")
         if name != "on":
             environment.write(f"{environment.home}/{name}/.obsidian/app.json", "{}")
-    bases = {
-        name: {"knowledge": f"~/{name}", "inlineTags": said}
-        for name, said in (("on", True), ("off", False), ("unset", None))
-    }
+    bases = {name: {"knowledge": f"~/{name}", "inlineTags": tags} for name, tags in said.items()}
     environment.configure(bases=bases, repos={"*": list(bases)})
 
     assert set(tags_of(kbhub)) == {"on", "unset"}

@@ -53,34 +53,21 @@ def window(place):
         yield started
 
 
-def test_of_a_long_query_the_beginning_is_read():
+def test_of_a_long_query_the_beginning_is_read_and_the_rest_said(place):
     text = "canary " + distinct_words(MAX_CHARACTERS * 3)
-    query = parse_query(text)
+    query, hub = parse_query(text), place.hub()
+    unread = f"{query.unread:,}"
 
     assert query.terms[0].text == "canary"
     assert query.unread == len(text) - len(query.text) - 1
     assert text[len(query.text)] == " "
-
-
-@pytest.mark.parametrize("character", ["x", "é", "漢", " ", "\n", '"', "-"])
-def test_a_long_query_of_one_character_is_read_as_far(character):
-    query = parse_query(character * (MAX_CHARACTERS + 7))
-
-    assert query.unread in (7, MAX_CHARACTERS + 7)
-    assert len(query.text) <= MAX_CHARACTERS
-
-
-def test_a_query_that_fits_is_read_whole():
-    assert parse_query(("canary " * MAX_CHARACTERS)[:MAX_CHARACTERS]).unread == 0
-
-
-def test_what_was_not_read_is_said(place):
-    text = "canary " + distinct_words(MAX_CHARACTERS * 2)
-    unread = f"{parse_query(text).unread:,}"
-    hub = place.hub()
-
     assert any(unread in note and "characters were used" in note for note in hub.search(text).notes)
     assert any(unread in note for note in ask(hub, text).notes)
+    for character in ("x", "é", "漢", " ", "\n", '"', "-"):
+        query = parse_query(character * (MAX_CHARACTERS + 7))
+        assert query.unread in (7, MAX_CHARACTERS + 7)
+        assert len(query.text) <= MAX_CHARACTERS
+    assert parse_query(("canary " * MAX_CHARACTERS)[:MAX_CHARACTERS]).unread == 0
 
 
 @pytest.mark.parametrize("text", ["*", "a/", "x", "[", "{a,b}", "@", "#", "../", ":1-2"])
@@ -92,17 +79,15 @@ def test_a_ref_that_is_too_long_is_refused_at_once(place, text):
     assert f"at most {LONGEST_REF:,} characters" in unread.message
 
 
-def test_a_long_list_of_refs_is_read(place):
-    result = place.hub().read(", ".join(["deploy.md"] * (LONGEST_REF // 8)))
+def test_a_long_list_of_refs_is_read_and_more_or_longer_tags_than_there_are_refused(place):
+    hub = place.hub()
+    result = hub.read(", ".join(["deploy.md"] * (LONGEST_REF // 8)))
 
     assert [one.ref for one in result.readings] == ["deploy.md"]
-
-
-def test_more_or_longer_tags_than_there_are_are_refused(place):
     with pytest.raises(UsageError, match=f"at most {MOST_NAMES} tags"):
-        tags(place.hub(), ["x"] * (MOST_NAMES + 1))
+        tags(hub, ["x"] * (MOST_NAMES + 1))
     with pytest.raises(UsageError, match=f"at most {LONGEST_NAME} characters"):
-        tags(place.hub(), ["*" * (LONGEST_NAME + 1)])
+        tags(hub, ["*" * (LONGEST_NAME + 1)])
 
 
 @pytest.mark.parametrize("text", ["null", "[1, 2]", '{"a": 1}', '["x"]', "true", "5", '"x"'])
@@ -116,12 +101,12 @@ def test_a_text_that_is_json_stays_a_text(window, place, text):
 
 
 def test_lists_and_objects_may_come_as_strings(window):
-    read = window.ask(call("read", refs='["deploy.md", "first.md"]'))
-    found = window.ask(call("search", query="canary", bases='["project"]', options='{"full": true}', cursor="null"))
+    asked = {"query": "canary", "bases": '["project"]'}
+    read = text_of(window.ask(call("read", refs='["deploy.md", "first.md"]')))
+    found = window.ask(call("search", **asked, options='{"full": true}', cursor="null"))
 
-    assert "canary" in text_of(read)
-    assert "albatross" in text_of(read)
-    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary", bases='["project"]', options="null")))
+    assert ("canary" in read, "albatross" in read) == (True, True)
+    assert "1. deploy.md" in text_of(window.ask(call("search", **asked, options="null")))
     assert found["result"]["isError"]  # `cursor` is a text, and none that was given
 
 

@@ -14,6 +14,7 @@ from kbhub.types import Query
 pytestmark = pytest.mark.usefixtures("always_fresh")
 
 WORDS = ("deploy", "database", "canary", "rollback", "index", "token", "kafka", "billing", "latency", "widget")
+ENDINGS = ("deployed", "deploying", "deploys", "indexed", "indexing", "rollbacks", "tokens", "widgets", "latencies")
 """Of which documents and queries are made, beside the sentences."""
 
 SIZES = {"short": (40, 1, 6), "long": (160, 6, 1)}
@@ -29,9 +30,6 @@ def text_of(choose: random.Random, number: int) -> str:
         words = " ".join(choose.choices(WORDS, k=12))
         text += f"\n## {' '.join(choose.choices(WORDS, k=2))}\n\n{words} {choose.choice(ENDINGS)}\n"
     return text
-
-
-ENDINGS = ("deployed", "deploying", "deploys", "indexed", "indexing", "rollbacks", "tokens", "widgets", "latencies")
 
 
 def queries(choose: random.Random) -> list[Query]:
@@ -55,9 +53,7 @@ def answer(hub, query):
 
 def answers(hub, asked, order=None):
     """Ask in an order, and give the answers in that of the queries."""
-    places = list(range(len(asked)))
-    if order:
-        order.shuffle(places)
+    places = order.sample(range(len(asked)), len(asked)) if order else range(len(asked))
     found = {place: answer(hub, asked[place]) for place in places}
     return [found[place] for place in range(len(asked))]
 

@@ -31,7 +31,7 @@ from kbhub.setup.plan import carry_out
 from kbhub.setup.registration import user_tasks
 from kbhub.workspace.jsonc import parse_jsonc
 from kbhub.workspace.tool_names import ALL
-from setup_machine import Account, make_account
+from test_workflows import lint
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = ROOT / "plugins"
@@ -39,12 +39,6 @@ MANIFESTS = [
     ROOT / "server.json", *sorted(ROOT.glob(".*/**/marketplace.json")), *sorted(PLUGINS.rglob("plugin.json")),
     PLUGINS / "gemini-cli" / "gemini-extension.json", PLUGINS / "bundle" / "manifest.json",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def account(environment, monkeypatch, capsys) -> Account:
-    """A user without any client, in a project."""
-    return make_account(environment, monkeypatch, capsys)
 
 
 def data_of(path):
@@ -88,11 +82,9 @@ def test_a_plugin_has_the_skill_the_server_and_the_hooks_of_setup(account, name)
     plugin = PLUGINS / name
     (hooks,) = plugin.rglob("hooks.json")
     written = {
-        "claude-code": ".claude/settings.json",
-        "codex": ".codex/hooks.json",
-        "copilot-cli": ".copilot/hooks/kbhub.json",
-        "gemini-cli": ".gemini/settings.json",
-    }[name]
+        "claude-code": ".claude/settings.json", "codex": ".codex/hooks.json",
+        "copilot-cli": ".copilot/hooks/kbhub.json", "gemini-cli": ".gemini/settings.json",
+    }[name]  # fmt: skip
     ours, theirs = data_of(hooks)["hooks"], data_of(account.home / written)["hooks"]
     commands = [line for key in ("command", "bash") for line in values(ours, key)]
 
@@ -161,11 +153,10 @@ def test_the_readme_proves_that_package_and_entry_have_one_owner():
 def test_the_registrys_entry_starts_a_server(environment, kbhub, monkeypatch):
     environment.write("notes/rollback.md", "# Rollback")
     (package,) = data_of(ROOT / "server.json")["packages"]
-    arguments = [argument["value"] for argument in package["packageArguments"]]
     (variable,) = package["environmentVariables"]
     monkeypatch.setenv(variable["name"], f"notes={environment.project / 'notes'}")
 
-    assert arguments == ["serve", "--connect"]
+    assert [argument["value"] for argument in package["packageArguments"]] == ["serve", "--connect"]
     assert "notes@rollback.md" in kbhub("search", "rollback").out
 
 
@@ -251,38 +242,26 @@ def test_the_image_is_built_of_files_that_there_are():
     assert needed <= paths
 
 
-def test_the_image_runs_as_nobody_special_with_a_python_that_is_supported():
+def test_the_image_serves_as_nobody_special_and_keeps_everything_in_its_volume():
+    """With a Python that is supported."""
     lines = instructions()
-    (user,) = [line for name, line in lines if name == "USER"]
+    (user,), (variables,) = ([line for name, line in lines if name == wanted] for wanted in ("USER", "ENV"))
     images = {line.split()[0] for name, line in lines if name == "FROM"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    places = dict(part.split("=", 1) for part in variables.split() if part.startswith("KBHUB_"))
 
     assert user not in ("root", "0")
     assert images == {f"python:{formula.PYTHON}-slim"}
     assert f"Programming Language :: Python :: {formula.PYTHON}" in project["classifiers"]
-
-
-def test_the_image_serves_and_keeps_everything_in_its_volume():
-    entry, command = (json.loads(line) for name, line in instructions() if name in ("ENTRYPOINT", "CMD"))
-    (variables,) = [line.split() for name, line in instructions() if name == "ENV"]
-    places = dict(part.split("=", 1) for part in variables if part.startswith("KBHUB_"))
-
-    assert (entry, command) == (["kbhub"], ["serve"])
+    started = [json.loads(line) for name, line in lines if name in ("ENTRYPOINT", "CMD")]
+    assert started == [["kbhub"], ["serve"]]
     assert places == {"KBHUB_CACHE_DIR": "/data/cache", "KBHUB_DATA_DIR": "/data/data"}
 
 
 def test_the_services_of_compose_are_what_they_should_be():
-    done = subprocess.run(
-        [Path(sys.executable).parent / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml")
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
 
-    assert done.returncode == 0, done.stdout
     for service in compose["services"].values():
         source, target = re.fullmatch(r"(\$\{.*?\}\}):(\$\{.*?\}\}):ro", service["volumes"][0]).groups()
         assert source == target == service["working_dir"]  # its path tells a project's indexes from those of others
@@ -308,10 +287,9 @@ def test_the_formula_names_the_files_of_a_release_and_their_digests(tmp_path):
     file = archive(tmp_path, "requirements.txt")
     text = formula.formula(file, "ada/kbhub")
 
-    assert f'sha256 "{hashlib.sha256(file.read_bytes()).hexdigest()}"' in text
-    assert 'url "https://github.com/ada/kbhub/releases/download/v1.2.3/kbhub-1.2.3.tar.gz"' in text
-    assert 'url "https://github.com/ada/kbhub/releases/download/v1.2.3/kbhub-1.2.3-py3-none-any.whl"' in text
-    assert f'sha256 "{hashlib.sha256(b"wheel").hexdigest()}"' in text
+    for name, data in (("kbhub-1.2.3.tar.gz", file.read_bytes()), ("kbhub-1.2.3-py3-none-any.whl", b"wheel")):
+        assert f'url "https://github.com/ada/kbhub/releases/download/v1.2.3/{name}"' in text
+        assert f'sha256 "{hashlib.sha256(data).hexdigest()}"' in text
     assert f'depends_on "python@{formula.PYTHON}"' in text
 
 
@@ -326,12 +304,12 @@ def test_the_formula_is_ruby(tmp_path):
 def test_what_is_no_archive_of_a_release_gives_no_formula(tmp_path):
     good = archive(tmp_path, "requirements.txt")
 
-    with pytest.raises(ValueError, match="is not named"):
-        formula.formula(tmp_path / "kbhub.zip", "ada/kbhub")
-    with pytest.raises(ValueError, match="no requirements"):
-        formula.formula(archive(tmp_path, "README.md", version="1.2.4"), "ada/kbhub")
-    with pytest.raises(ValueError, match="OWNER/NAME"):
-        formula.formula(good, "https://github.com/ada/kbhub")
+    for file, owner, told in (
+        *((tmp_path / "kbhub.zip", "ada/kbhub", "is not named"), (good, "https://github.com/ada/kbhub", "OWNER/NAME")),
+        (archive(tmp_path, "README.md", version="1.2.4"), "ada/kbhub", "no requirements"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            formula.formula(file, owner)
     (tmp_path / "kbhub-1.2.3-py3-none-any.whl").unlink()
     with pytest.raises(FileNotFoundError, match=r"kbhub-1\.2\.3-py3-none-any\.whl"):
         formula.formula(good, "ada/kbhub")

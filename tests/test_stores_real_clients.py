@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from node_packages import PROGRAMS, PYTHON_BIN, node_program
-from setup_machine import Account, make_account
+from setup_machine import Account
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = ROOT / "plugins"
-SOURCE = str(ROOT / "src")
 SECONDS = 100
 """What a client may take; two to five on an idle machine."""
 
@@ -24,43 +23,30 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def account(environment, monkeypatch, capsys) -> Account:
+def account(account) -> Account:
     """A user who has the clients, and can start this kbhub."""
-    made = make_account(environment, monkeypatch, capsys)
-    made.env["PATH"] = os.pathsep.join([str(made.bin), str(PYTHON_BIN), "/usr/bin", "/bin"])
-    made.env["PYTHONPATH"] = SOURCE
-    launcher = made.bin / "kbhub"
-    launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kbhub "$@"\n', "utf-8")
-    launcher.chmod(0o755)
-    return made
+    account.env["PATH"] = os.pathsep.join([str(account.bin), str(PYTHON_BIN), "/usr/bin", "/bin"])
+    account.env["PYTHONPATH"] = str(ROOT / "src")
+    account.program("kbhub", f'exec "{sys.executable}" -m kbhub "$@"')
+    return account
 
 
-def run(account, program, *arguments, typed=None):
+def run(account, program, *arguments):
     if node_program(program) is None:
         pytest.skip(f"{program} is not installed: `python tests/node_packages.py --clients` gets the clients")
     if not (account.bin / program).exists():
         (account.bin / program).symlink_to((PROGRAMS / program).resolve())
     done = subprocess.run(
-        [account.bin / program, *map(str, arguments)],
-        env=account.env,
-        cwd=account.project,
-        input=typed or "",
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    return said
+        [account.bin / program, *arguments], env=account.env, cwd=account.project, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
-@pytest.mark.parametrize("path", [".", "plugins/claude-code"])
-def test_claude_code_finds_no_fault(account, path):
-    assert "Validation passed" in run(account, "claude", "plugin", "validate", "--strict", ROOT / path)
-
-
-def test_the_plugin_directory_would_take_the_plugin(account):
+def test_claude_code_finds_no_fault_and_the_plugin_directory_would_take_the_plugin(account):
+    for path in (ROOT, PLUGINS / "claude-code"):
+        assert "Validation passed" in run(account, "claude", "plugin", "validate", "--strict", path)
     said = run(account, "claude", "plugin", "validate", "--profile", "directory", PLUGINS / "claude-code")
 
     assert said.count("Fix:") == said.count("ICON_MISSING")

@@ -1,24 +1,22 @@
 """Where a project has no knowledge yet, folders that look like it are named, with the command for each."""
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 
 import pytest
 from mcp import Client
 
-import faults
 import kbhub.sync.base_suggestions
 from kbhub.server.server import KbhubServer
 from kbhub.sync.base_suggestions import ASK, choices, outside
+from setup_machine import Terminal
 
+LIKE = "looks like this project's knowledge; use it with"
 TOLD = (
-    "Wiki/ (2 documents) looks like this project's knowledge; use it with `kbhub init --knowledge Wiki`.",
-    "My Vault/ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge 'My Vault'`.",
-    "docs/adr/ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge docs/adr`.",
+    f"Wiki/ (2 documents) {LIKE} `kbhub init --knowledge Wiki`.",
+    f"My Vault/ (1 document) {LIKE} `kbhub init --knowledge 'My Vault'`.",
+    f"docs/adr/ (1 document) {LIKE} `kbhub init --knowledge docs/adr`.",
 )
 TEXT = "".join(f"kbhub: {sentence}\n" for sentence in TOLD)
 NOTES = "\n".join(f"Note: {sentence}" for sentence in (ASK, *TOLD))
@@ -82,8 +80,7 @@ def test_the_root_of_a_vault_is_one_even_if_that_is_the_project(environment, kbh
     environment.write(".obsidian/app.json", "{}")
     environment.write("notes/a.md", "# A\n")
 
-    told = "./ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge .`."
-    assert told in kbhub("search", "crates").err
+    assert f"./ (1 document) {LIKE} `kbhub init --knowledge .`." in kbhub("search", "crates").err
 
 
 def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, monkeypatch):
@@ -93,7 +90,7 @@ def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, m
 
     err = kbhub("search", "crates").err
     root = environment.project
-    assert "notes/ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge notes`." in err
+    assert f"notes/ (1 document) {LIKE} `kbhub init --knowledge notes`." in err
     assert "wiki/ (1 document) looks like" in err
     assert f"use it with `kbhub init --root {root} --knowledge {root}/wiki`." in err
     assert "web" not in err
@@ -102,11 +99,8 @@ def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, m
 def test_a_readme_is_what_is_left(environment, kbhub):
     environment.write("README.md", "# Shop\n")
 
-    told = outside(environment.hub())
-    assert told == (
-        ASK,
-        "1 Markdown file in this project (README.md) is not part of a base; `kbhub init --knowledge .` includes it.",
-    )
+    told = "1 Markdown file in this project (README.md) is not part of a base; `kbhub init --knowledge .` includes it."
+    assert outside(environment.hub()) == (ASK, told)
 
 
 @pytest.mark.parametrize("pointer", [None, '{"knowledge": "./knowledge"}'])
@@ -117,7 +111,7 @@ def test_an_empty_base_is_as_good_as_none(project, kbhub, pointer):
     kbhub("admin", "index", code=0)
 
     remedy = '`"knowledge": "Wiki"` in its .kbhub.json' if pointer else "`kbhub init --knowledge Wiki`"
-    told = f"Wiki/ (2 documents) looks like this project's knowledge; use it with {remedy}."
+    told = f"Wiki/ (2 documents) {LIKE} {remedy}."
     assert told in kbhub("search", "crates").err
     assert told in kbhub("status").out
     assert "looks like" in kbhub("init", code=0).err
@@ -160,42 +154,25 @@ def test_where_nobody_can_be_asked_init_changes_nothing(environment, kbhub, path
 
 
 def test_doctor_finds_what_an_earlier_init_made_empty(environment, kbhub):
-    environment.write("knowledge/how-to-write-knowledge.md", "# How to write knowledge here\n")
-    assert "no documents of its own" not in " ".join(kbhub("doctor").out.split())
-    environment.write("wiki/a.md", "# A\n")
-    told = " ".join(kbhub("doctor").out.split())
-    assert "no documents of its own. → Write documents there, or delete the folder." in told
-    assert "kbhub init --knowledge wiki" in told
-    environment.write("docs/a.md", "# A\n")
-    assert "docs is searched, too. → Write documents there" in " ".join(kbhub("doctor").out.split())
-    environment.write("knowledge/a.md", "# A\n")
-    assert "no documents of its own" not in " ".join(kbhub("doctor").out.split())
+    def told(path):
+        environment.write(path, "# A\n")
+        return " ".join(kbhub("doctor").out.split())
+
+    assert "no documents of its own" not in told("knowledge/how-to-write-knowledge.md")
+    found = told("wiki/a.md")
+    assert "no documents of its own. → Write documents there, or delete the folder." in found
+    assert "kbhub init --knowledge wiki" in found
+    assert "docs is searched, too. → Write documents there" in told("docs/a.md")
+    assert "no documents of its own" not in told("knowledge/a.md")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-@pytest.mark.parametrize(("answer", "code", "folder"), [("2\n", 0, "My Vault"), ("\n", 0, None)])
-def test_in_a_terminal_one_may_choose(project, answer, code, folder):
+@pytest.mark.parametrize(("answer", "code", "folder"), [("2\n", 0, "My Vault"), ("\n", 0, None), ("x\n", 2, None)])
+def test_in_a_terminal_one_may_choose(project, kbhub, monkeypatch, answer, code, folder):
     """By number, wherever in the project; Enter or anything else changes nothing."""
-    import pty
+    monkeypatch.chdir(project.project / "src")
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
 
-    ours, theirs = pty.openpty()
-    try:
-        os.write(ours, answer.encode())
-        done = subprocess.run(
-            [sys.executable, "-m", "kbhub", "init", "--no-agents-md"],
-            cwd=project.project / "src",
-            env={**faults.environment(), **project.env},
-            stdin=theirs,
-            capture_output=True,
-            text=True,
-            timeout=faults.CHILD_SECONDS,
-        )
-    finally:
-        os.close(ours)
-        os.close(theirs)
-
-    assert "  2  My Vault/ (1 document)\n" in done.stderr
-    assert done.returncode == code, done.stderr
+    assert "  2  My Vault/ (1 document)\n" in kbhub("init", "--no-agents-md", code=code).err
     bases = project.hub().discovery().bases
     assert [base.path for base in bases] == ([project.project / folder] if folder else [])
 
@@ -215,8 +192,7 @@ def test_links_are_not_followed(environment):
     for link in ("wiki", "../shop.wiki"):
         (environment.project / link).symlink_to(environment.project.parent / "elsewhere")
 
-    assert named(environment) == []
-    assert outside(environment.hub()) == ()
+    assert (named(environment), outside(environment.hub())) == ([], ())
 
 
 def test_a_hostile_tree_is_contained(environment, monkeypatch):

@@ -69,4 +69,4 @@ def test_whatever_threads_do_at_once_each_is_answered(environment):
     assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
     hub.sync()
-    assert hub.search(Query(text="note 7 alpha deploy")).hits
+    assert hub.search("note 7 alpha deploy").hits

@@ -11,13 +11,12 @@ versions, and scores by the verdict that they mean.
 
 import os
 import re
-import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -31,26 +30,24 @@ WIDTH = "100"
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the page is written for a POSIX shell")
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """One command of the page, and what the page says it prints."""
 
     text: str
     shown: str
 
 
-@dataclass(frozen=True)
-class File:
+class File(NamedTuple):
     """A file that the reader writes."""
 
     path: str
     text: str
 
 
-def steps(page: str) -> list[Command | File]:
-    """Give what the reader of a page does, in order."""
+def steps() -> list[Command | File]:
+    """Give what the reader of the page does, in order."""
     found: list[Command | File] = []
-    for language, title, body in BLOCK.findall(page):
+    for language, title, body in BLOCK.findall(PAGE.read_text("utf-8")):
         if title:
             found.append(File(title, body))
         elif language == "console":
@@ -63,24 +60,17 @@ def steps(page: str) -> list[Command | File]:
 class Reader:
     """Somebody with an empty home who follows a page, command by command in one shell."""
 
-    def __init__(self, folder: Path, program: str | None = None) -> None:
-        self.home, self.state = folder / "home", folder / "state"
+    def __init__(self, folder: Path, command: str = "") -> None:
+        self.home, self.state, launcher = folder / "home", folder / "state", folder / "bin/kbhub"
         self.home.mkdir()
         self.directory = str(self.home)
-        programs = folder / "bin"
-        programs.mkdir()
-        launcher = programs / "kbhub"
-        command = f'"{program}"' if program else f'"{sys.executable}" -m kbhub'
-        launcher.write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
-        launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
+        launcher.parent.mkdir()
+        launcher.write_text(f'#!/bin/sh\nexec {command or f"{sys.executable} -m kbhub"} "$@"\n', "utf-8")
+        launcher.chmod(0o755)
         self.env = {
-            "HOME": str(self.home),
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            **({} if program else {"PYTHONPATH": str(ROOT / "src")}),
-            "COLUMNS": WIDTH,
-            "LANG": "C.UTF-8",
-            "GIT_CONFIG_NOSYSTEM": "1",
-        }
+            "HOME": str(self.home), "PATH": f"{launcher.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": WIDTH,
+            "LANG": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1", **({} if command else {"PYTHONPATH": str(ROOT / "src")}),
+        }  # fmt: skip
 
     def write(self, file: File) -> None:
         path = Path(file.path.replace("~", str(self.home), 1))
@@ -91,15 +81,9 @@ class Reader:
         """Run a command; give its exit code and all that it prints, with the home of the page."""
         script = f"{command}\ncode=$?\nprintf '%s\\n%s' \"$code\" \"$PWD\" > '{self.state}'"
         done = subprocess.run(
-            ["sh", "-c", script],
-            cwd=self.directory,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=60,
-            check=True,
-        )
+            ["sh", "-c", script], cwd=self.directory, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=60, check=True,
+        )  # fmt: skip
         code, _, self.directory = self.state.read_text("utf-8").partition("\n")
         text = done.stdout.decode().replace(str(self.home.resolve()), HOME_SHOWN).replace(str(self.home), HOME_SHOWN)
         return int(code), "\n".join(line.rstrip() for line in text.splitlines())
@@ -111,15 +95,18 @@ def verdict_of(score: re.Match[str]) -> str:
     return "STRONG" if value >= 0.7 else "NONE" if value < 0.2 else "WEAK"
 
 
+KINDS = {
+    r"#[0-9a-f]{6,}\b": "#DOCID", r"-[0-9a-z]{8}\.md\b": "-ID.md", r"\[[0-9a-z]{8}\]": "[ID]",
+    r"^\d\.\d\d(?=  )|(?<=score )\d\.\d\d": verdict_of, r"\d+\.\d [KM]iB": "SIZE",
+    r"\b(?:just now|\d+ \w+ ago)\b *": "AGE ", r"\b\d+\.\d+\.\d+\b": "VERSION",
+}  # fmt: skip
+
+
 def comparable(text: str) -> str:
     """Put a kind in place of what differs from run to run."""
-    text = re.sub(r"#[0-9a-f]{6,}\b", "#DOCID", text)
-    text = re.sub(r"-[0-9a-z]{8}\.md\b", "-ID.md", text)
-    text = re.sub(r"\[[0-9a-z]{8}\]", "[ID]", text)
-    text = re.sub(r"^\d\.\d\d(?=  )|(?<=score )\d\.\d\d", verdict_of, text, flags=re.MULTILINE)
-    text = re.sub(r"\d+\.\d [KM]iB", "SIZE", text)
-    text = re.sub(r"\b(?:just now|\d+ \w+ ago)\b *", "AGE ", text)
-    return re.sub(r"\b\d+\.\d+\.\d+\b", "VERSION", text)
+    for what, kind in KINDS.items():
+        text = re.sub(what, kind, text, flags=re.MULTILINE)
+    return text
 
 
 def pattern(shown: str) -> re.Pattern[str]:
@@ -135,7 +122,7 @@ def pattern(shown: str) -> re.Pattern[str]:
 
 def followed(reader: Reader) -> Iterator[tuple[Command, int, str]]:
     """Do what the page says; gives each command with its exit code and what it printed."""
-    for step in steps(PAGE.read_text("utf-8")):
+    for step in steps():
         if isinstance(step, File):
             reader.write(step)
         else:
@@ -157,12 +144,10 @@ def test_the_tutorial_does_what_it_shows(tmp_path):
 
 
 def test_the_tutorial_names_what_a_newcomer_needs():
-    text = "\n".join(step.text for step in steps(PAGE.read_text("utf-8")) if isinstance(step, Command))
+    text = "\n".join(step.text for step in steps() if isinstance(step, Command))
 
-    needed = (
-        "init", "search", "ask", "remember", "recall", "base add", "base trust", "setup --dry-run", "status",
-        "doctor",
-    )  # fmt: skip
+    basics = ("init", "search", "ask", "remember", "recall", "base add", "base trust")
+    needed = (*basics, "setup --dry-run", "status", "doctor")
     assert [name for name in needed if f"kbhub {name}" not in text] == []
 
 
@@ -184,6 +169,6 @@ def print_page(reader: Reader) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         if sys.argv[1:]:
-            follow(Reader(Path(name).resolve(), os.path.abspath(sys.argv[1])))  # noqa: PTH100 - a link may be meant
+            follow(Reader(Path(name).resolve(), f'"{os.path.abspath(sys.argv[1])}"'))  # noqa: PTH100 - a link may be meant
         else:
             print_page(Reader(Path(name).resolve()))

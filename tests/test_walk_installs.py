@@ -65,6 +65,13 @@ def answers(home, *kbhub):
     return "rollback.md" in run(home, *kbhub, "search", "--root", TEAM, QUESTION)
 
 
+@pytest.fixture
+def venv(home, tmp_path):
+    """A new environment without any package."""
+    run(home, sys.executable, "-m", "venv", tmp_path / "env")
+    return tmp_path / "env/bin"
+
+
 def test_uvx_runs_the_wheel_and_registers_itself(wheel, home):
     assert answers(home, UV, "tool", "run", "--from", wheel, "kbhub")
     run(home, UV, "tool", "run", "--from", wheel, "kbhub", "setup", "--yes", "--client", "cursor")
@@ -89,25 +96,21 @@ def test_pipx_installs_the_wheel(wheel, home):
     assert answers(home, "kbhub")
 
 
-def test_pip_installs_the_wheel(wheel, home, tmp_path):
-    run(home, sys.executable, "-m", "venv", tmp_path / "env")
-    run(home, tmp_path / "env/bin/pip", "install", "-q", wheel)
+def test_pip_installs_the_wheel(wheel, home, venv):
+    run(home, venv / "pip", "install", "-q", wheel)
 
-    assert answers(home, tmp_path / "env/bin/kbhub")
-    assert run(home, tmp_path / "env/bin/python", "-c", "import kbhub; print(kbhub.__version__)").strip() == __version__
+    assert answers(home, venv / "kbhub")
+    assert run(home, venv / "python", "-c", "import kbhub; print(kbhub.__version__)").strip() == __version__
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository, as in a source archive")
-@pytest.mark.parametrize("way", ["pip", "uv"])
-def test_a_git_address_can_be_installed(home, tmp_path, way):
+def test_a_git_address_can_be_installed(home, venv):
     address = f"git+file://{ROOT}"
-    if way == "uv":
-        run(home, UV, "tool", "install", address)
-        assert answers(home, "kbhub")
-        return
-    run(home, sys.executable, "-m", "venv", tmp_path / "env")
-    run(home, tmp_path / "env/bin/pip", "install", "-q", address)
-    assert answers(home, tmp_path / "env/bin/kbhub")
+    run(home, UV, "tool", "install", address)
+    run(home, venv / "pip", "install", "-q", address)
+
+    assert answers(home, "kbhub")
+    assert answers(home, venv / "kbhub")
 
 
 @pytest.fixture
@@ -130,10 +133,9 @@ def test_the_readmes_first_command_answers(source, home):
     assert "rollback.md" in answer
 
 
-def test_wheels_for_a_machine_without_a_network_suffice(source, home, tmp_path):
+def test_wheels_for_a_machine_without_a_network_suffice(source, home, venv):
     del home["PIP_CONSTRAINT"]
-    run(home, sys.executable, "-m", "venv", tmp_path / "env")
-    path = os.pathsep.join([str(tmp_path / "env/bin"), home["PATH"]])
+    path = os.pathsep.join([str(venv), home["PATH"]])
     fetch, install = commands(source / "docs/how-to/offline.md")[:2]
     run(home | {"PATH": path}, "sh", "-ec", fetch, folder=source)
     run(home, "sh", "-ec", install.replace("kbhub setup", "kbhub --version"), folder=source)
@@ -141,10 +143,9 @@ def test_wheels_for_a_machine_without_a_network_suffice(source, home, tmp_path):
     assert answers(home, Path(home["HOME"]) / ".kbhub-venv/bin/kbhub")
 
 
-def test_the_images_commands_install_kbhub(source, home, tmp_path):
+def test_the_images_commands_install_kbhub(source, home, venv, tmp_path):
     copied, target = tmp_path / "src", tmp_path / "kbhub"
-    run(home, sys.executable, "-m", "venv", tmp_path / "image")
-    path = os.pathsep.join([str(tmp_path / "image/bin"), home["PATH"]])
+    path = os.pathsep.join([str(venv), home["PATH"]])
     stage, _, _ = (source / "Dockerfile").read_text("utf-8").partition("\nFROM python:3.13-slim\n")
     for line in stage.splitlines():
         name, _, rest = line.partition(" ")

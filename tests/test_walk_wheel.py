@@ -2,7 +2,6 @@
 
 import shutil
 import socket
-import stat
 import sys
 import zipfile
 
@@ -45,13 +44,9 @@ def installed(wheel, tmp_path_factory):
 @pytest.fixture
 def reader(installed, tmp_path):
     """Somebody with an empty home whose `kbhub` is the installed one and has no network."""
-    made_reader = Reader(tmp_path)
-    del made_reader.env["PYTHONPATH"]
+    cut_off = f"{' '.join(CUT_OFF)} " if can_be_cut_off() else ""
+    made_reader = Reader(tmp_path, f'{cut_off}"{installed}"')
     made_reader.env |= NO_PROXY_ANSWERS
-    launcher = tmp_path / "bin" / "kbhub"
-    cut_off = " ".join(CUT_OFF) if can_be_cut_off() else ""
-    launcher.write_text(f'#!/bin/sh\nexec {cut_off} "{installed}" "$@"\n', "utf-8")
-    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
     return made_reader
 
 

@@ -17,19 +17,12 @@ SECONDS = 60
 SYSTEMS = {"ubuntu-latest", "macos-latest", "windows-latest"}
 
 
-def linted(program, *arguments):
-    """Run a linter of the environment, without a network, and give its exit code and all that it says."""
-    done = subprocess.run(
-        [str(BIN / program), *arguments],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+def lint(program, *arguments):
+    """Run a linter of the environment, without a network, which must have nothing to say."""
+    command = [BIN / program, *arguments]
+    nothing, pipe, joined = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(command, cwd=ROOT, stdin=nothing, stdout=pipe, stderr=joined, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout.decode()
 
 
 def workflow(name):
@@ -43,20 +36,24 @@ def pythons():
     return {match[1] for match in found if match}
 
 
-def test_the_workflows_fit_the_schema():
-    """No key is misspelt, no value of a kind that the service would refuse."""
-    code, said = linted("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS))
+@pytest.fixture
+def blocks():
+    """What the page on audits tells others to run: first key → YAML."""
+    page = (ROOT / "docs/how-to/audit.md").read_text("utf-8")
+    return {next(iter(yaml.safe_load(text))): text for text in re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)}
+
+
+def test_the_workflows_fit_the_schema_and_are_safe(blocks, tmp_path):
+    """Ours and that of the page: no key is misspelt, no value of a kind that the service would refuse."""
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    shown = tmp_path / ".github/workflows/audit.yml"
+    shown.write_text(blocks["name"], "utf-8")
+    zizmor = ("zizmor", "--offline", "--no-progress", "--config", ".github/zizmor.yml")
 
     assert len(WORKFLOWS) == 2
-    assert code == 0, said
-
-
-def test_the_workflows_are_safe():
-    code, said = linted(
-        "zizmor", "--offline", "--no-progress", "--persona", "pedantic", "--config", ".github/zizmor.yml", *WORKFLOWS
-    )
-
-    assert code == 0, said
+    lint("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS, shown)
+    lint(*zizmor, "--persona", "pedantic", *WORKFLOWS)
+    lint(*zizmor, shown)
 
 
 @pytest.mark.parametrize(("name", "job"), [("ci.yml", "tests"), ("release.yml", "try")])
@@ -76,30 +73,15 @@ def test_only_publishing_may_write():
     assert [file.name for file in WORKFLOWS if "secrets." in file.read_text("utf-8")] == []
 
 
-def test_the_hooks_run_what_the_project_has():
+def test_the_hooks_run_what_the_project_has(blocks):
+    """And that of the page is whole."""
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     programs = {hook["entry"].split()[0].rpartition("/")[2] for hook in repository["hooks"]}
+    named = {part for hook in repository["hooks"] for part in hook["entry"].split() if part.startswith("tests/")}
 
     assert repository["repo"] == "local"
     assert {hook["language"] for hook in repository["hooks"]} == {"system"}
     assert all((BIN / program).exists() or (BIN / f"{program}.exe").exists() for program in programs)
-    named = {part for hook in repository["hooks"] for part in hook["entry"].split() if part.startswith("tests/")}
     assert [path for path in named if not (ROOT / path).exists()] == []
-
-
-def test_what_the_pages_tell_others_to_run_fits_the_schemas(tmp_path):
-    """The workflow and the hook of the page on audits are whole, and safe."""
-    page = (ROOT / "docs/how-to/audit.md").read_text("utf-8")
-    blocks = {next(iter(yaml.safe_load(text))): text for text in re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)}
-    (tmp_path / ".github/workflows").mkdir(parents=True)
-    flow = tmp_path / ".github/workflows/audit.yml"
-    flow.write_text(blocks["name"], "utf-8")
-
-    for arguments in (
-        ("check-jsonschema", "--builtin-schema", "vendor.github-workflows", str(flow)),
-        ("zizmor", "--offline", "--no-progress", "--config", ".github/zizmor.yml", str(flow)),
-    ):
-        code, said = linted(*arguments)
-        assert code == 0, said
-    (repository,) = yaml.safe_load(blocks["repos"])["repos"]
-    assert [{*hook} >= {"id", "name", "entry", "language"} for hook in repository["hooks"]] == [True]
+    (shown,) = yaml.safe_load(blocks["repos"])["repos"]
+    assert [{*hook} >= {"id", "name", "entry", "language"} for hook in shown["hooks"]] == [True]

@@ -17,15 +17,9 @@ SECONDS = 300
 def made(*command, env=None, folder=ROOT):
     base = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     return subprocess.run(
-        list(map(str, command)),
-        cwd=folder,
-        env=base | (env or {}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+        list(map(str, command)), cwd=folder, env=base | (env or {}), stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
 
 
 def skip_without_index(done):

@@ -111,7 +111,7 @@ def test_a_document_that_cannot_be_removed_is_not_in_the_trash(environment):
     """However often it is tried; it is where it was."""
     prepare(environment)
     knowledge = environment.project / "knowledge"
-    wrapper = faults.with_mount("bind", knowledge, "ro")
+    wrapper = faults.with_mount("read-only", knowledge)
     refusals = faults.in_child("try_to_delete", places(environment), "a.md", 2, wrapper=wrapper)
 
     assert [refusal.split(":")[0] for refusal in refusals] == ["'a.md' was not changed"] * 2
