@@ -29,7 +29,7 @@ from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.setup import doctor
 from kbhub.workspace import git
 
-pytest_plugins = ["browsers", "daemons", "setup_machine", "speaking_shop", "terminals", "wheels"]
+pytest_plugins = ["browsers", "daemons", "ollama_server", "setup_machine", "speaking_shop", "terminals", "wheels"]
 if find_spec("kbhub.extensions"):  # not where the core is tested alone
     pytest_plugins += ["shared_bases"]
 

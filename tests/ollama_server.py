@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 DIMENSIONS = 8
 CONTEXT_LETTERS = 5000
 """A longer text is refused, as by an Ollama that does not cut."""
@@ -98,6 +100,13 @@ def running_ollama():
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@pytest.fixture
+def ollama():
+    """A server that any test may script."""
+    with running_ollama() as running:
+        yield running
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from kbhub.models.embedding import packaged_embedder
-from ollama_server import DIMENSIONS, running_ollama
+from ollama_server import DIMENSIONS
 
 
 @pytest.fixture
-def server():
-    with running_ollama() as running:
-        running.say = lambda body: '{"grade": 3}' if "image" in body["messages"][1]["content"] else '{"grade": 0}'
-        yield running
+def server(ollama):
+    ollama.say = lambda body: '{"grade": 3}' if "image" in body["messages"][1]["content"] else '{"grade": 0}'
+    return ollama
 
 
 @pytest.fixture
