@@ -2,8 +2,6 @@
 
 import shutil
 import string
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -116,19 +114,6 @@ def test_what_is_odd_has_its_vector(quick, whole):
     ):  # fmt: skip
         assert has_its_vector(quick, whole, text), text
         assert np.array_equal(packaged_embedder().embed_query(text), whole.embed([text])[0]), text
-
-
-def test_a_query_of_known_words_loads_no_tokenizer(environment):
-    script = (
-        "import sys; from kbhub.models.embedding import packaged_embedder\n"
-        "for query in sys.argv[1:]: assert packaged_embedder().embed_query(query).any()\n"
-        "print({'tokenizers', 'model2vec'} & set(sys.modules))\n"
-    )
-    queries = ["how do we roll back a release?", "как перезапустить сервер?", "如何重新启动服务器？"]
-    env = {**environment.env, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", script, *queries], env=env, capture_output=True, text=True, timeout=60)
-
-    assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
 def test_an_installation_that_lost_a_file_is_slower_or_searches_by_words(tmp_path):

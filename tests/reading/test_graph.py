@@ -1,5 +1,7 @@
 """What is related to a document is found over all bases, and what leads nowhere is said."""
 
+from collections import Counter
+
 import pytest
 
 from conftest import synced
@@ -32,19 +34,16 @@ again [back](../runbooks/rollback.md) or [[Canary#watch]].
 @pytest.fixture
 def shop(environment):
     """A project base and two global ones, linked to each other."""
-    environment.write("knowledge/guides/deploy.md", DEPLOY)
-    environment.write("knowledge/runbooks/rollback.md", "---\ntags: deploy\n---\n# Roll back\n\n## By hand\n\nCopy.\n")
-    environment.write(
-        "knowledge/runbooks/canary.md", "---\ntags: [Deploy, team]\n---\n# Canary\n\nOr [back](rollback.md).\n"
-    )
-    environment.write("knowledge/alone.md", "# Alone\n\nPenguins live in the cold south.\n")
-    environment.write("knowledge/img/plan.png", b"\x89PNG")
-    environment.write("knowledge/deploy.sh", "true\n")
-    environment.write("src/main.py", "pass\n")
-    environment.write(
-        environment.home / "ops/oncall.md", "# On call\n\nRead [[project@Shipping]] and [p](../notes/p.md).\n"
-    )
-    environment.write(environment.home / "notes/p.md", "---\nrelated: project@Roll back\n---\n# Page\n\nEmpty.\n")
+    for path, text in {
+        "knowledge/guides/deploy.md": DEPLOY,
+        "knowledge/runbooks/rollback.md": "---\ntags: deploy\n---\n# Roll back\n\n## By hand\n\nCopy.\n",
+        "knowledge/runbooks/canary.md": "---\ntags: [Deploy, team]\n---\n# Canary\n\nOr [back](rollback.md).\n",
+        "knowledge/alone.md": "# Alone\n\nPenguins live in the cold south.\n",
+        **dict.fromkeys(("knowledge/img/plan.png", "knowledge/deploy.sh", "src/main.py"), "true\n"),
+        environment.home / "ops/oncall.md": "# On call\n\nRead [[project@Shipping]] and [p](../notes/p.md).\n",
+        environment.home / "notes/p.md": "---\nrelated: project@Roll back\n---\n# Page\n\nEmpty.\n",
+    }.items():
+        environment.write(path, text)
     environment.configure(bases={"ops": "~/ops", "notes": "~/notes"}, repos={"*": ["ops", "notes"]})
     return environment
 
@@ -61,10 +60,6 @@ def of(result, kind):
 
 def refs(result, kind):
     return [one.ref for one in of(result, kind)]
-
-
-def base(hub, name):
-    return next(one for one in hub.select() if one.id == name)
 
 
 def test_links_come_with_line_text_and_heading(hub):
@@ -97,7 +92,7 @@ def test_related_goes_both_ways_and_is_marked(hub):
 
 
 def test_what_leads_to_no_document_is_said(hub):
-    """Broken links as they stand, places outside, and other files, which are not broken."""
+    """Broken links as they stand, places outside, and other files, which are not broken; with all links of a base."""
     left = [(one.status, one.target, one.line) for one in related(hub, "guides/deploy.md").left]
 
     assert [
@@ -105,6 +100,13 @@ def test_what_leads_to_no_document_is_said(hub):
         ("outside", "../../../../elsewhere.md", 17), ("file", "plan.png", 16), ("file", "../deploy.sh", 16),
         ("file", "../../src/main.py", 16),
     ] == left  # fmt: skip
+
+    found = resolved_links(hub, *hub.select(["project"]))
+    assert sorted({one.path for one in found}) == list(dict.fromkeys(one.path for one in found))
+    assert {"document": 10, "broken": 3, "outside": 1, "file": 3} == Counter(one.status for one in found)
+    own = next(one for one in found if one.by == "itself")
+    assert (("project", "guides/deploy.md"), "deploying") == (own.goal, own.fragment)
+    assert all((one.goal is None) == bool(one.why) == (one.status != "document") for one in found)
 
 
 def test_nothing_outside_is_looked_at(environment):
@@ -166,25 +168,21 @@ def test_documents_of_like_meaning_are_near(environment):
 
 
 def test_a_document_goes_by_every_ref_that_read_takes(hub):
-    for ref in (
-        *("guides/deploy.md", "guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"),
-    ):
+    for ref in ("guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"):
         result = related(hub, ref, hops=0)
         assert "guides/deploy.md" == result.ref
         assert result == related(hub, result.docid, hops=0)
 
 
-def test_a_ref_to_nothing_is_an_error(hub, shop):
-    """Also one of a document that is in no index yet, which is told from one that is not there."""
+def test_what_cannot_be_meant_is_refused(hub, shop):
+    """Also a ref to a document that is in no index yet, which is told from one that is not there."""
     shop.write("knowledge/new.md", "# New\n")
-
-    with pytest.raises(DocumentNotFound, match=r"Did you mean .*guides/deploy\.md"):
-        related(hub, "guides/deplyo.md")
-    with pytest.raises(DocumentNotFound, match="kbhub admin index project"):
-        related(hub, "new.md")
-
-
-def test_what_cannot_be_meant_is_refused(hub):
+    for ref, told in {
+        "guides/deplyo.md": r"Did you mean .*guides/deploy\.md",
+        "new.md": "kbhub admin index project",
+    }.items():
+        with pytest.raises(DocumentNotFound, match=told):
+            related(hub, ref)
     for wrong in ({"hops": 4}, {"hops": -1}, {"limit": 0}, {"kinds": ("friend",)}):
         with pytest.raises(UsageError, match=r"must be|Kinds: "):
             related(hub, "guides/deploy.md", **wrong)
@@ -213,8 +211,11 @@ def test_an_ambiguous_link_takes_the_nearest_and_says_so(environment):
     assert ("a/note.md", ("b/deep/note.md",)) == (link.ref, link.ambiguous)
 
 
-def test_a_base_that_cannot_be_looked_at_is_named(hub, shop):
-    hub.index(base(hub, "ops")).path.write_bytes(b"no index")
+def test_a_base_that_cannot_be_looked_at_is_named_and_refs_of_others_stay_theirs(hub, shop):
+    shop.write("knowledge/ops@sign.md", "# A sign\n\n[alone](alone.md)\n")
+    hub.sync()
+    (ops,) = hub.select(["ops"])
+    hub.index(ops).path.write_bytes(b"no index")
 
     result = related(hub, "guides/deploy.md")
 
@@ -222,28 +223,8 @@ def test_a_base_that_cannot_be_looked_at_is_named(hub, shop):
     assert ["runbooks/rollback.md", "runbooks/canary.md"] == refs(result, "link")
     assert "outside" == next(one for one in result.left if one.target == "ops@oncall").status
     with pytest.raises(IndexUnavailable):
-        resolved_links(hub, base(hub, "ops"))
-
-
-def test_a_ref_stays_its_own_where_another_base_cannot_be_looked_at(hub, shop):
-    shop.write("knowledge/ops@oncall.md", "# A sign\n\n[deploy](guides/deploy.md)\n")
-    hub.sync()
-    hub.index(base(hub, "ops")).path.write_bytes(b"no index")
-
-    assert related(hub, "project@ops@oncall.md").ref == "project@ops@oncall.md"
-
-
-def test_every_link_of_a_base_has_its_resolution_or_its_fault(hub):
-    found = resolved_links(hub, base(hub, "project"))
-
-    assert sorted({one.path for one in found}) == list(dict.fromkeys(one.path for one in found))
-    assert {"document": 10, "broken": 3, "outside": 1, "file": 3} == {
-        status: sum(one.status == status for one in found) for status in ("document", "broken", "outside", "file")
-    }
-    own = next(one for one in found if one.by == "itself")
-    assert (("project", "guides/deploy.md"), "deploying") == (own.goal, own.fragment)
-    assert all(one.why for one in found if one.status != "document")
-    assert all((one.goal is None) == (one.status != "document") for one in found)
+        resolved_links(hub, ops)
+    assert related(hub, "project@ops@sign.md").ref == "project@ops@sign.md"
 
 
 def test_the_root_of_a_repository_counts_as_on_github(environment):
@@ -251,10 +232,8 @@ def test_the_root_of_a_repository_counts_as_on_github(environment):
     environment.write("knowledge/a.md", "[b](/knowledge/b.md) [s](/src/x.py) [n](/src/y.py)\n")
     environment.write("knowledge/b.md", "# B\n")
     environment.write("src/x.py", "pass\n")
-    hub = synced(environment)
 
-    result = related(hub, "a.md")
-
+    result = related(synced(environment), "a.md")
     assert ["b.md"] == refs(result, "link")
     assert {"/src/x.py": "file", "/src/y.py": "broken"} == {one.target: one.status for one in result.left}
 
