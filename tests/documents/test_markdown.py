@@ -71,14 +71,15 @@ class TestTitle:
             ("---\ntitle: Front\n---\n# Head\n", "Front"), ("---\ntitle: 1.10\n---\n", "1.10"),
             ("---\ntitle: [a]\n---\n# Head\n", "Head"), ("---\ntitle:\n---\n# Head\n", "Head"),
             ("## Second\n# First\n", "First"), ("## Only\n### Deeper\n", "Only"), ("# \n\n## Named\n", "Named"),
-            ("text\n", "my long name"),
+            ("text\n", "my long name"), ("```sh\n# comment\n```\n# Real\n", "Real"),
+            # one that opens with a part called "Summary" beside other parts is named by its file
+            ("# Summary\n\na\n\n# Motivation\n\nb\n", "my long name"),
+            ("# Summary\n\nthe only heading at its level\n\n## More\n", "Summary"),
+            ("# Lifetimes\n\na\n\n# Motivation\n\nb\n", "Lifetimes"),
         ],
     )  # fmt: skip
     def test_comes_from_front_matter_then_headings_then_the_file_name(self, text, title):
         assert parse(text, "x/my-long_name.md").title == title
-
-    def test_a_comment_in_code_is_no_title(self):
-        assert parse("```sh\n# comment\n```\n# Real\n").title == "Real"
 
 
 class TestFrontMatter:
@@ -114,16 +115,15 @@ class TestFrontMatter:
         assert parse("---\naliases: ['Smith, John', 'C#', 3]\n---\n").aliases == ("Smith, John", "C#", "3")
         assert parse("---\nalias: One, Two\n---\n").aliases == ("One", "Two")
 
-    @pytest.mark.parametrize("closing", ["---", "...", "---  "])
-    def test_is_closed_by_dashes_or_dots(self, closing):
-        document = parse(f"---\na: 1\n{closing}\ntext\n")
-        assert (document.body, document.front_matter) == (3, {"a": 1})
+    def test_is_closed_by_dashes_or_dots(self):
+        for closing in ("---", "...", "---  "):
+            document = parse(f"---\na: 1\n{closing}\ntext\n")
+            assert (document.body, document.front_matter) == (3, {"a": 1})
 
-    @pytest.mark.parametrize("text", ["---\n---\ntext\n", "---\n# nothing\n---\ntext\n"])
-    def test_may_be_empty(self, text):
-        document = parse(text)
-        assert (document.front_matter, document.problems) == ({}, ())
-        assert document.lines[document.body] == "text"
+    def test_may_be_empty(self):
+        for text in ("---\n---\ntext\n", "---\n# nothing\n---\ntext\n"):
+            document = parse(text)
+            assert (document.front_matter, document.problems, document.lines[document.body]) == ({}, (), "text")
 
     @pytest.mark.parametrize(
         "fields",
@@ -310,16 +310,3 @@ class TestLinks:
 )  # fmt: skip
 def test_hostile_text_parses_in_bounded_time(text):
     assert "\n".join(parse(text).lines) in (text, text.removesuffix("\n"))
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("# Summary\n\na\n\n# Motivation\n\nb\n", "lifetime elision"),
-        ("# Summary\n\nthe only heading at its level\n\n## More\n", "Summary"),
-        ("# Lifetimes\n\na\n\n# Motivation\n\nb\n", "Lifetimes"),
-    ],
-)
-def test_a_title_is_no_name_of_a_part(text, title):
-    """A document that opens with a part called "Summary" beside other parts is named by its file."""
-    assert title == parse_document("lifetime-elision.md", text.encode()).title

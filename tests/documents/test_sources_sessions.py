@@ -122,6 +122,7 @@ def said(chunks):
 
 
 def test_a_session_of_claude_code_has_a_chunk_per_turn():
+    """It says what it is, and a turn names its line in the log."""
     document, chunks = parse(CLAUDE)
 
     assert "Why does the build fail?" == document.title
@@ -131,11 +132,6 @@ def test_a_session_of_claude_code_has_a_chunk_per_turn():
     assert said(chunks)[1][1].startswith("Let me look.\n\nTool Bash: make\nResult: error: no rule xxx")
     assert len(said(chunks)[1][1]) < 600
     assert "hidden" not in "\n".join(document.lines)
-
-
-def test_a_session_says_what_it_is_and_a_turn_names_its_line_in_the_log():
-    document, _ = parse(CLAUDE)
-
     agent = {"session": "s-1", "agent": "Claude Code", "model": "claude-sonnet-4"}
     assert {**agent, "folder": "/work/shop", "date": "2026-11-02T10:20:00+00:00"} == document.front_matter
     assert document.lines[:2] == ("session: s-1", "agent: Claude Code")
@@ -179,37 +175,28 @@ def test_a_session_of_codex_is_read():
 
 
 @pytest.mark.parametrize(
-    ("data", "path", "turns"),
+    ("data", "path", "title", "turns"),
     [
-        (GEMINI_JSON, "session-2025-09-30-abc.json", ["Old question", "Old answer"]),  # one document, not lines
-        (log({"role": "user", "content": "hi"}, {"role": "assistant", "content": "oh"}), "a.jsonl", ["hi", "oh"]),
+        # a message that was written again counts once, one that was taken back not at all
+        (GEMINI, "a.jsonl", "How the cache works",
+         ["Explain the cache", 'It is an LRU.\n\nTool read_file: {"path": "c.py"}\nResult: class Cache']),
+        # one document, not lines
+        (GEMINI_JSON, "session-2025-09-30-abc.json", "Old question", ["Old question", "Old answer"]),
+        (log({"role": "user", "content": "hi"}, {"role": "assistant", "content": "oh"}), "a.jsonl", "hi", ["hi", "oh"]),
     ],
-)
-def test_other_sessions_are_read(data, path, turns):
+)  # fmt: skip
+def test_other_sessions_are_read(data, path, title, turns):
     document, chunks = parse(data, path)
-    assert turns == [text for _, text in said(chunks)]
-    assert document.problems == ()
+    assert (document.title, [text for _, text in said(chunks)], document.problems) == (title, turns, ())
 
 
-def test_a_session_of_gemini_is_read():
-    """A message that was written again counts once, one that was taken back not at all."""
-    document, chunks = parse(GEMINI)
-    assert "How the cache works" == document.title
-    assert ["Explain the cache", 'It is an LRU.\n\nTool read_file: {"path": "c.py"}\nResult: class Cache'] == [
-        text for _, text in said(chunks)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("record", "title"),
-    [
-        ({"type": "summary", "summary": "Build mended", "leafUuid": "x"}, "Build mended"),
-        ({"type": "custom-title", "customTitle": "My build", "sessionId": "s-1"}, "My build"),
-    ],
-)
-def test_a_session_is_called_what_its_log_calls_it(record, title):
-    document, _ = parse(CLAUDE + log(record))
-    assert title == document.title
+def test_a_session_is_called_what_its_log_calls_it():
+    summary = {"type": "summary", "summary": "Build mended", "leafUuid": "x"}
+    for more, title in (
+        ((summary,), "Build mended"),
+        (({"type": "custom-title", "customTitle": "My build", "sessionId": "s-1"}, summary), "My build"),
+    ):
+        assert parse(CLAUDE + log(*more))[0].title == title
 
 
 def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):
@@ -224,8 +211,6 @@ def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):
     assert problem.startswith("5 lines are no JSON or too long, line 1 first")
     assert "## user · 2026-11-02 10:11 · line 15" in document.lines
 
-
-def test_a_file_of_other_data_is_reported():
     document, chunks = parse(log({"id": 1, "price": 2}, {"id": 2, "price": 3}))
     assert chunks == []
     assert "no record of a session" in document.problems[0]
@@ -295,15 +280,13 @@ def logs(environment):
     return folder
 
 
-def test_only_logs_are_taken(environment, logs):
+def test_only_logs_are_taken_and_a_turn_is_found_and_read(environment, logs):
     hub = synced(environment)
-    with hub.index(hub.select(["logs"])[0]).snapshot():
-        assert ["-work-shop/s-1.jsonl", "chats/session-1.json"] == hub.index(hub.select(["logs"])[0]).paths()
+    index = hub.index(hub.select(["logs"])[0])
+    with index.snapshot():
+        assert ["-work-shop/s-1.jsonl", "chats/session-1.json"] == index.paths()
     assert "not a session log" in hub.read(["logs@memory.md"]).unread[0].message
 
-
-def test_a_turn_is_found_and_read(environment, logs):
-    hub = synced(environment)
     hit = hub.search(Query(text="Makefile lacks the target")).hits[0]
     reading = hub.read([f"{hit.ref}:{hit.start_line}-{hit.end_line}"]).readings[0]
 
