@@ -145,32 +145,17 @@ def test_a_file_that_did_not_change_is_not_parsed_again(every, monkeypatch):
     assert (report.changed, processes) == (0, [])
 
 
-def test_a_converted_file_is_not_written(every):
+def test_a_converted_file_is_not_written_and_audit_leaves_it_alone(every):
+    """Nobody is asked to fix a link or a title in it."""
     environment, hub, _ = every
+    found = {one.path for one in audit(hub, checks=["links", "titles"]).findings}
+    assert found <= {"a.rst", "a.rest", "a.txt"}
     for name in [name for name in EVERY if name[1:] in KINDS]:
         before = (environment.project / "knowledge" / name).read_bytes()
         with pytest.raises(WriteRefused, match="cannot be written as text"):
             write_document(hub, name, text="# New\n", mode="append")
 
         assert (environment.project / "knowledge" / name).read_bytes() == before
-
-
-def test_audit_leaves_converted_files_alone(every):
-    """Nobody is asked to fix a link or a title in them."""
-    _, hub, _ = every
-
-    found = {one.path for one in audit(hub, checks=["links", "titles"]).findings}
-    assert found <= {"a.rst", "a.rest", "a.txt"}
-
-
-def test_a_base_of_text_alone_starts_no_process(environment, monkeypatch):
-    processes = started(monkeypatch)
-    for name in ("a.md", "a.rst", "a.org", "a.adoc"):
-        environment.write(f"knowledge/{name}", LINES)
-    hub = synced(environment)
-    hub.sync(full=True)
-
-    assert processes == []
 
 
 def test_what_cannot_be_read_is_a_problem_of_its_base(environment, kbhub, parsed_here):
@@ -211,9 +196,10 @@ def test_the_lock_of_an_open_document_is_no_document(environment, parsed_here):
     assert (report.added, report.failed, report.passed_over) == (1, (), {})
 
 
-def test_a_file_of_a_gigabyte_is_not_read(environment, monkeypatch):
+def test_a_file_of_a_gigabyte_is_not_read_and_text_alone_starts_no_process(environment, monkeypatch):
     processes = started(monkeypatch)
-    environment.write("knowledge/a.md", "# A\n")
+    for name in ("a.md", "a.rst", "a.org", "a.adoc"):
+        environment.write(f"knowledge/{name}", LINES)
     for name in ("huge.docx", "huge.html", "huge.epub", "huge.rst"):
         with environment.write(f"knowledge/{name}", b"").open("wb") as file:
             file.truncate(1 << 30)
