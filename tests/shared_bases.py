@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,22 +84,35 @@ def running(request):
         server.cleanup()
 
 
-@pytest.fixture
-def bare(running) -> Database:
-    """A database without kbhub's schema."""
+@contextmanager
+def made(running, template: str = "template1") -> Iterator[Database]:
     server, admin = running
     name = f"t{os.getpid()}_{next(_NUMBERS)}"
-    admin.execute(f"CREATE DATABASE {name}")
-    made = Database(name, Path(parse_qs(urlsplit(server.get_uri()).query)["host"][0]), admin)
-    yield made
+    admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+    yield Database(name, Path(parse_qs(urlsplit(server.get_uri()).query)["host"][0]), admin)
     admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
-def database(bare) -> Database:
+def bare(running) -> Iterator[Database]:
+    """A database without kbhub's schema."""
+    with made(running) as database:
+        yield database
+
+
+@pytest.fixture(scope="session")
+def initialised(running) -> Iterator[str]:
+    """The name of a database with kbhub's schema, to be copied."""
+    with made(running) as database:
+        init(database.server())
+        yield database.name
+
+
+@pytest.fixture
+def database(running, initialised) -> Iterator[Database]:
     """A database with kbhub's schema."""
-    init(bare.server())
-    return bare
+    with made(running, initialised) as database:
+        yield database
 
 
 @dataclass

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from corpus import EMBEDDER, make_index, sentences
+from corpus import EMBEDDER, sentences
 from kbhub.index.signatures import BITS, LEAST_COMPARED, Signatures, bits_of, likely, quantise, sign, similarity
-from kbhub.index.sqlite.schema import stored_vectors
 
 
 def vectors(count: int, seed: int = 1) -> np.ndarray:
@@ -126,21 +125,6 @@ def test_no_vectors_are_no_candidates():
         signatures = sign(None, np.arange(chunks), lambda ids: [])
 
         assert nearest(signatures, vectors(1)[0], 10, everywhere(signatures)).tolist() == []
-
-
-def test_the_extension_and_numpy_agree(tmp_path):
-    """Similarities are the same with sqlite-vec as without it, to the last bit."""
-    texts = sentences(40)
-    index = make_index(tmp_path / "a.db", texts, "a")
-    vector = EMBEDDER.embed(["deploy a release"])[0]
-    with index.snapshot():
-        found = dict(index.semantic(vector, 100))
-        blobs = dict(stored_vectors(index.rows, list(found)))
-        compared = dict(zip(*index.similarities(quantise(vector), list(found)), strict=True))
-    by_numpy = similarity([blobs[one] for one in found], quantise(vector))
-
-    assert len(found) == 40
-    assert list(found.values()) == [compared[one] for one in found] == by_numpy.tolist()
 
 
 def test_rounding_changes_similarities_by_less_than_a_hundredth():

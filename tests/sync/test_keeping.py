@@ -174,16 +174,6 @@ def test_a_damaged_copy_does_no_harm(place):
     assert ["2026/a.jsonl"] == [problem.subject for problem in report.failed]
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a folder that cannot be written")
-def test_a_text_that_cannot_be_kept_is_reported(place):
-    place.kept[0].parent.chmod(0o500)
-    place.write("c.jsonl", TURNS)
-    report = place.sync()
-    place.kept[0].parent.chmod(0o700)
-
-    assert "Cannot keep" in report.failed[0].message
-
-
 def test_a_kept_text_is_no_way_out_of_its_base(place):
     """A crafted copy names no other file than its own."""
     path = place.kept[0]

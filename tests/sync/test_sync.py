@@ -138,7 +138,7 @@ def test_a_document_whose_text_cannot_be_kept_is_added_all_the_same(folder, tmp_
     report = sync_base(folder.base, folder.index_path, EMBEDDER, replace(LIMITS, kept=tmp_path / "kept"))
 
     assert counts(report) == (5, 0, 0, 0)
-    assert [problem.subject for problem in report.failed] == ["0.md"]
+    assert [(one.subject, one.message[:11]) for one in report.failed] == [("0.md", "Cannot keep")]
 
 
 @pytest.mark.parametrize("looks", [1, 2])

@@ -1,4 +1,4 @@
-"""The global config and the variables over it."""
+"""The global config, the variables over it, and pointers; what a pointer asks for is decided elsewhere."""
 
 import contextlib
 import json
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.config import id_fault, load_config
+from kbhub.workspace.config import id_fault, load_config, read_pointer
 from kbhub.workspace.files import cache_dir, data_dir, private_directory
 from kbhub.workspace.jsonc import parse_jsonc, read_jsonc
-from kbhub.workspace.settings import GlobalConfig
+from kbhub.workspace.settings import GlobalConfig, Pointer, in_file
 
 
 @pytest.fixture
@@ -266,6 +266,43 @@ def test_variables_without_the_prefix_and_of_the_process_are_not_ours(home, monk
     monkeypatch.setenv("KBHUB_SEARCH__LIMIT", "42")
     settings = load(home, env={"SEARCH": "1", "DOCSFALLBACK": "0", "LOG": "x", "KBHUB_READ_ONLY": "1"}).settings
     assert (settings.search.limit, settings.docs_fallback) == (5, True)
+
+
+def test_an_empty_pointer_means_the_knowledge_folder_beside_it(tmp_path):
+    assert read_pointer(write(tmp_path, {})) == (Pointer(), ())
+    assert (Pointer().knowledge, Pointer().enabled, Pointer().cache_dir) == ("./knowledge", True, None)
+
+
+def test_every_field_of_a_pointer_is_read(tmp_path):
+    texts = {"$schema": "https://x/pointer.schema.json", "knowledge": "../k", "cacheDir": "~/c", "name": "N"}
+    flags = {"inlineTags": True, "docsFallback": True, "readOnly": True, "enabled": False}
+    data = {**texts, "description": "D", "contexts": {"api/": "the API"}, **flags}
+    lists = {"include": ["*.txt"], "exclude": ["old/"]}
+    pointer, warnings = read_pointer(write(tmp_path, json.dumps({**data, **lists}) + " // a comment"))
+    read = {in_file(name): value for name, value in pointer.model_dump().items()}
+    assert read == {**data, "include": ("*.txt",), "exclude": ("old/",)}
+    assert warnings == ()
+
+
+def test_a_wrong_value_in_a_pointer_is_an_error_with_file_and_field(tmp_path):
+    for data, field in (
+        ('{"knowledge": }', ""), ("[]", ""), ('{"knowledge": "\\ud800"}', "knowledge"),
+        ({"knowledge": 1}, "knowledge"), ({"knowledge": ""}, "knowledge"), ({"knowledge": None}, "knowledge"),
+        ({"knowledge": "a\u0000b"}, "knowledge"), ({"enabled": "no"}, "enabled"),
+        ({"inlineTags": "auto"}, "inlineTags"), ({"include": "*.txt"}, "include"), ({"exclude": [1]}, "exclude.0"),
+        ({"contexts": ["a"]}, "contexts"), ({"name": 5}, "name"), ({"cacheDir": []}, "cacheDir"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError) as caught:
+            read_pointer(write(tmp_path, data))
+        assert (caught.value.where, caught.value.field or "") == (tmp_path / ".kbhub.json", field)
+
+
+def test_a_field_of_a_pointer_without_effect_is_a_warning_that_says_why(tmp_path):
+    fields = ["writable", "weight", "kind", "keepDeleted"]
+    _, (*warnings, unknown) = read_pointer(write(tmp_path, {**dict.fromkeys(fields, True), "knowlege": "x"}))
+    assert [one.message.split(";")[0] for one in warnings] == [f"a pointer cannot set {name!r}" for name in fields]
+    assert unknown.subject == str(tmp_path / ".kbhub.json")
+    assert unknown.message == "unknown field 'knowlege'; did you mean 'knowledge'?"
 
 
 def test_the_cache_is_where_the_option_the_variable_or_the_system_says(tmp_path):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError
+from kbhub.workspace import jsonc
 from kbhub.workspace.jsonc import add_item, alone, edit_file, parse_jsonc, remove_value, rename_key, set_value
 
 CONFIG = """\
@@ -18,7 +19,7 @@ CONFIG = """\
     "notes": "~/notes", // the first
     "ops": { "knowledge": "~/ops" } /* shared */
   },
-  "repos": { "*": ["notes"], "~/work": "ops" }, // where
+  "repos": { "*": ["a", "b"], "~": ["c"] }, // where
 }
 """
 
@@ -27,40 +28,36 @@ def read(text):
     return parse_jsonc(text, "config")
 
 
-def test_a_new_member_comes_after_the_last_and_its_comment():
-    text = set_value(CONFIG, ["bases", "team"], "~/team", "config")
-    assert text == CONFIG.replace(
-        '{ "knowledge": "~/ops" } /* shared */', '{ "knowledge": "~/ops" }, /* shared */\n    "team": "~/team"'
-    )
+OPS = '"ops": { "knowledge": "~/ops" } /* shared */'
+
+EDITS = {
+    "a new member comes after the last and its comment": (
+        (set_value, ["bases", "team"], "~/team"), {OPS: OPS.replace(" /*", ", /*") + '\n    "team": "~/team"'},
+    ),
+    "a trailing comma is kept as the file's habit": (
+        (set_value, ["contexts"], {"": "mine"}), {"// where\n": '// where\n  "contexts": {\n    "": "mine"\n  },\n'},
+    ),
+    "a value is replaced where it stands": ((set_value, ["bases", "notes"], "~/n"), {'"~/notes"': '"~/n"'}),
+    "an item is added in its line": ((add_item, ["repos", "~"], "team"), {'["c"]': '["c", "team"]'}),
+    "the first item is removed": ((remove_value, ["repos", "*", 0]), {'["a", "b"]': '["b"]'}),
+    "the last item is removed": ((remove_value, ["repos", "*", 1]), {'["a", "b"]': '["a"]'}),
+    "a member is removed and never a comment": (
+        (remove_value, ["bases", "notes"]), {'"notes": "~/notes", // the first': "// the first"},
+    ),
+    "the last member is removed with the comma before it": (
+        (remove_value, ["bases", "ops"]), {'"~/notes", //': '"~/notes" //', OPS: "/* shared */"},
+    ),
+    "a key is renamed in place": ((rename_key, ["bases", "ops"], "öps"), {'"ops": {': '"öps": {'}),
+}  # fmt: skip
 
 
-def test_a_trailing_comma_is_kept_as_the_files_habit():
-    text = set_value(CONFIG, ["contexts"], {"": "mine"}, "config")
-    assert text == CONFIG.replace("// where\n", '// where\n  "contexts": {\n    "": "mine"\n  },\n')
-
-
-def test_a_value_is_replaced_where_it_stands():
-    assert set_value(CONFIG, ["bases", "notes"], "~/n", "config") == CONFIG.replace('"~/notes"', '"~/n"')
-
-
-def test_items_are_added_and_removed_in_their_line():
-    longer = add_item(CONFIG, ["repos", "*"], "team", "config")
-    assert longer == CONFIG.replace('["notes"]', '["notes", "team"]')
-    assert remove_value(longer, ["repos", "*", 1], "config") == CONFIG
-    assert remove_value(longer, ["repos", "*", 0], "config") == CONFIG.replace('["notes"]', '["team"]')
-
-
-def test_a_member_is_removed_with_its_line_and_never_a_comment():
-    first = remove_value(CONFIG, ["bases", "notes"], "config")
-    last = remove_value(CONFIG, ["bases", "ops"], "config")
-    assert first == CONFIG.replace('"notes": "~/notes", // the first', "// the first")
-    assert last == CONFIG.replace('"~/notes", //', '"~/notes" //').replace(
-        '"ops": { "knowledge": "~/ops" } /* shared */', "/* shared */"
-    )
-
-
-def test_a_key_is_renamed_in_place():
-    assert rename_key(CONFIG, ["bases", "ops"], "öps", "config") == CONFIG.replace('"ops": {', '"öps": {')
+@pytest.mark.parametrize(("edit", "changes"), EDITS.values(), ids=EDITS)
+def test_an_edit_changes_nothing_else(edit, changes):
+    change, *arguments = edit
+    expected = CONFIG
+    for old, new in changes.items():
+        expected = expected.replace(old, new)
+    assert change(CONFIG, *arguments, "config") == expected != CONFIG
 
 
 @pytest.mark.parametrize("commented", [True, False])
@@ -208,11 +205,12 @@ def test_a_change_by_somebody_else_is_never_lost(tmp_path):
     assert file.read_text() == '{"b": 1}'
 
 
-def test_only_one_process_edits_at_a_time(tmp_path):
-    with alone(tmp_path / "data"):
+def test_only_one_process_edits_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonc, "LOCK_SECONDS", 0.1)
+    with alone(tmp_path), pytest.raises(ConfigError, match="another process has held it"), alone(tmp_path):
         pass
-    with alone(tmp_path / "data"):
-        assert (tmp_path / "data" / "locks" / "config.lock").exists()
+    with alone(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("text", ['{"a": 0, // note, }\n "b": 1}', '{"a": 0, /* x */ "b": 1 /* y */ }'])

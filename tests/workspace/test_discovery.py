@@ -168,9 +168,6 @@ def test_the_first_root_that_is_a_directory_here_is_the_workspace(place):
     uris = ["https://example.org/", "file:///no/such", folder.as_uri(), place.home.as_uri()]
     found = workspace_from_roots(uris, home=place.home)
     assert (found.directory, found.source, found.git_root) == (folder, "the client's root", folder)
-
-
-def test_no_usable_root_is_no_workspace(place):
     for uris in ([], ["not a uri"], ["file://"], ["file://[", "file:///a%00b"]):
         assert workspace_from_roots(uris, home=place.home).directory is None
 
@@ -316,13 +313,9 @@ def test_outside_a_git_root_a_pointer_of_another_user_does_not_count(place, owne
     owned(lambda path: path != pointer)
     place.nothing(app)
     assert any("belongs to another user" in text for text in place.discover(app).looked_for)
-
-
-def test_the_walk_goes_on_above_a_pointer_of_another_user(place, owned):
-    place.knowledge("work/knowledge")
-    place.pointer("work", {"name": "mine"})
     theirs = place.pointer("work/shared", {"name": "theirs"})
-    owned(lambda path: path != theirs)
+    place.pointer("work", {"name": "mine"})
+    owned(lambda path: path != theirs)  # the walk goes on above it
     assert place.project(place.folder("work/shared/app")).name == "mine"
 
 
@@ -429,18 +422,15 @@ def test_docs_with_its_readme_is_a_read_only_base_where_nothing_else_is(place):
     assert place.project(app).only == ("docs",)
 
 
-def test_docs_without_markdown_is_no_base(place):
+def test_docs_without_markdown_outside_a_git_root_or_behind_a_link_out_of_it_is_no_base(place):
     app = place.app()
     place.folder("work/app/docs/node_modules/x")
     for name in ("docs/a.html", "docs/node_modules/x/readme.md", "README.md"):
         (app / name).write_text("")
     place.nothing(app)
-
-
-def test_docs_outside_a_git_root_or_behind_a_link_out_of_it_is_no_base(place):
     place.knowledge("work/plain/docs")
     place.nothing(place.work / "plain")
-    app = place.app()
+    shutil.rmtree(app / "docs")
     (app / "docs").symlink_to(place.work / "plain/docs")
     place.nothing(app)
 
@@ -507,27 +497,21 @@ def test_a_link_to_the_same_folder_is_not_two_bases(place):
         ({"knowledge": "missing"}, "which is not a directory"),
         ({"knowledge": ".kbhub.json"}, "which is not a directory"),
         ({"knowledge": ".git"}, "inside a .git folder"),
+        (lambda file: file.symlink_to("gone.json"), "cannot be read"),
+        *[(os.mkfifo, "Not a regular file")] * hasattr(os, "mkfifo"),
     ],
 )
 def test_an_error_in_a_pointer_is_a_problem_of_the_project_base_alone(place, data, text):
     app = place.app("knowledge")
     place.config("notes", {"*": "notes"})
-    pointer = place.pointer("work/app", data)
+    pointer = app / ".kbhub.json"
+    data(pointer) if callable(data) else place.pointer("work/app", data)
     assert text in place.problem(app)
     assert str(pointer) in place.problem(app)
     found = place.discover(app)
     assert ([base.id for base in found.bases], found.problems[0].subject) == (["notes"], "project")
-    pointer.write_text("{}")
+    pointer.unlink()
     assert place.project(app).path == app / "knowledge"
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-@pytest.mark.parametrize(("made", "text"), [("a link", "cannot be read"), ("a pipe", "Not a regular file")])
-def test_a_pointer_that_is_no_file_is_a_problem_and_ends_the_walk(place, made, text):
-    app = place.app("knowledge")
-    file = app / ".kbhub.json"
-    os.mkfifo(file) if made == "a pipe" else file.symlink_to("gone.json")
-    assert text in place.problem(app)
 
 
 # Trust
@@ -542,6 +526,9 @@ def test_a_target_in_the_project_is_followed(place):
     assert place.project(place.work / "plain").path == knowledge
     place.pointer("work/app", {"knowledge": "../app.knowledge"})
     assert place.project(app).path == place.work / "app.knowledge"
+    (app / ".kbhub.json").unlink()
+    (app / "knowledge").symlink_to(app / "notes")  # no pointer, and a link inside the git root
+    assert place.project(app).path == app / "notes"
 
 
 @pytest.mark.parametrize("knowledge", ["../private", "~/private", "link", "../app-private"])
@@ -575,12 +562,6 @@ def test_a_link_that_leads_out_waits_for_trust_in_the_link(place, name):
     assert f"`kbhub base trust {link}`" in place.problem(app)
     place.trust(link)
     assert place.project(app).path == secrets
-
-
-def test_a_knowledge_link_inside_the_git_root_is_followed(place):
-    app = place.app("wiki")
-    (app / "knowledge").symlink_to(app / "wiki")
-    assert place.project(app).path == app / "wiki"
 
 
 def test_an_index_that_came_with_a_clone_is_not_opened_before_it_is_trusted(place):
@@ -732,17 +713,12 @@ def test_warnings_of_the_config_are_problems_of_the_result(place):
 def test_named_bases_are_active_and_win_over_the_configs(place):
     place.config("a b", {"*": "a"})
     other = place.knowledge("work/other")
-    found = place.discover(place.work, named={"a": other, "n": place.knowledge("work/n")})
-    assert [(base.id, base.path, base.origin) for base in found.bases] == [
-        ("a", other, "argument"),
-        ("n", place.work / "n", "argument"),
+    named = {"a": other, "n": place.knowledge("work/n"), "gone": place.work / "gone"}
+    found = place.discover(place.work, named=named)
+    assert [(base.id, base.path, base.origin, base.writable) for base in found.bases] == [
+        ("a", other, "argument", False),
+        ("n", place.work / "n", "argument", False),
     ]
-
-
-def test_named_bases_need_no_config(place):
-    named = {"n": place.knowledge("work/n"), "gone": place.work / "gone"}
-    found = place.discover(Path("/"), named=named)
-    assert [(base.id, base.writable) for base in found.bases] == [("n", False)]
     (problem,) = found.problems
     assert problem.subject == "gone"
     assert "fix the --base or KBHUB_BASES that names it" in problem.message
@@ -753,6 +729,8 @@ def test_arguments_win_over_the_variable(place):
     env = {**home, "KBHUB_BASES": os.pathsep.join(["a=/x", "b=~/y", ""])}
     assert parse_base_arguments(["a=/z=1"], env) == {"a": Path("/z=1"), "b": place.home / "y"}
     assert parse_base_arguments([], {}) == {}
+    with pytest.raises(UsageError, match="given twice"):
+        parse_base_arguments(["a=/x", "a=/y"], {})
 
 
 @pytest.mark.parametrize(
@@ -764,11 +742,6 @@ def test_a_wrong_argument_is_an_error_that_names_its_source(value):
     if os.pathsep not in value:
         with pytest.raises(ConfigError, match=r"^KBHUB_BASES: "):
             parse_base_arguments([], {"KBHUB_BASES": value})
-
-
-def test_an_id_given_twice_is_an_error():
-    with pytest.raises(UsageError, match="given twice"):
-        parse_base_arguments(["a=/x", "a=/y"], {})
 
 
 # One directory by two names

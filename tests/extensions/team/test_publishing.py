@@ -1,6 +1,5 @@
 """Publishing, pulling and removing: all or nothing, one at a time, byte for byte."""
 
-import json
 import os
 import re
 import shlex
@@ -69,8 +68,10 @@ def test_a_document_with_a_credential_stays_at_home(twin, count):
 
 
 def test_only_what_changed_travels(twin):
-    """A second run writes nothing, a changed file is written, a renamed one keeps its vectors."""
+    """A dry or second run writes nothing, a changed file is written, a renamed one keeps its vectors."""
     fill(twin)
+    assert twin.publish(dry_run=True).added == 30
+    assert team.shared_bases(twin.database.server()) == []
     first, second = twin.publish(), twin.publish()
     twin.write("notes/000.md", "# Changed\n\nAn unheard-of xylophone.\n")
     (twin.folder / "notes/001.md").rename(twin.folder / "moved.md")
@@ -82,16 +83,8 @@ def test_only_what_changed_travels(twin):
     assert refs(twin.shared(), "xylophone") == ["notes@notes/000.md"]
 
 
-def test_a_dry_run_changes_nothing(twin):
-    fill(twin)
-
-    report = twin.publish(dry_run=True)
-
-    assert report.added == 30
-    assert team.shared_bases(twin.database.server()) == []
-
-
-def test_a_second_publisher_is_told_who_the_first_is(twin):
+def test_a_second_publisher_is_told_who_the_first_is(twin, monkeypatch):
+    monkeypatch.setattr(team, "PATIENCE_MS", 100)
     fill(twin)
     twin.publish()
     with team.changing(twin.database.server(), "notes", "kbhub team publish from ada@laptop"):
@@ -305,8 +298,7 @@ def test_a_cut_connection_undoes_the_run(twin):
 def test_the_command_line_publishes_lists_and_pulls(twin, kbhub, tmp_path):
     fill(twin, 3)
     url = twin.database.url()
-    config = twin.environment.home / ".kbhub.json"
-    config.write_text(json.dumps({"bases": {"notes": str(twin.folder)}, "repos": {"*": ["notes"]}}))
+    twin.environment.configure(bases={"notes": str(twin.folder)}, repos={"*": "notes"})
 
     done = kbhub("team", "publish", "notes", "--to", url, "--description", "What we know", code=0)
     listed = kbhub("team", "publish", "--status", "--to", url, "--json", code=0).json
@@ -327,8 +319,7 @@ def test_the_command_line_publishes_lists_and_pulls(twin, kbhub, tmp_path):
 def test_indexing_a_shared_base_says_who_does(twin, kbhub):
     fill(twin, 3)
     twin.publish()
-    config = twin.environment.home / ".kbhub.json"
-    config.write_text(json.dumps({"bases": {"notes": {"engine": twin.database.url()}}, "repos": {"*": ["notes"]}}))
+    twin.environment.configure(bases={"notes": {"engine": twin.database.url()}}, repos={"*": "notes"})
 
     result = kbhub("admin", "index", "notes", code=0)
 
@@ -364,14 +355,9 @@ def test_a_wrong_call_is_told_in_a_sentence(kbhub, arguments, said):
 
 def test_watching_publishes_what_changes(twin):
     fill(twin, 3)
-    config = twin.environment.home / ".kbhub.json"
-    config.write_text(json.dumps({"bases": {"notes": str(twin.folder)}, "repos": {"*": ["notes"]}}))
-    arguments = [
-        sys.executable,
-        *("-W", "ignore", "-m", "kbhub", "team", "publish", "notes", "--to"),
-        twin.database.url(),
-        "--watch",
-    ]
+    twin.environment.configure(bases={"notes": str(twin.folder)}, repos={"*": "notes"})
+    command = ("-W", "ignore", "-m", "kbhub", "team", "publish", "notes", "--watch", "--to")
+    arguments = [sys.executable, *command, twin.database.url()]
     environment = {**os.environ, **twin.environment.env, "HOME": str(twin.environment.home)}
     # A shell that runs the tests in the background has them ignore interrupts, and what they start.
     interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -396,8 +382,8 @@ def test_the_how_to_works_as_written(twin, kbhub):
     fill(twin, 3)
     section = HOW_TO.read_text("utf-8").partition("## In PostgreSQL")[2].partition("### Operation")[0]
     blocks = re.findall(r"^```(sh|sql)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    home, config = twin.environment.home, twin.environment.home / ".kbhub.json"
-    config.write_text(json.dumps({"bases": {"handbook": str(twin.folder)}, "repos": {"*": ["handbook"]}}))
+    home = twin.environment.home
+    twin.environment.configure(bases={"handbook": str(twin.folder)}, repos={"*": "handbook"})
     outputs = []
     try:
         for kind, block in blocks:
@@ -408,7 +394,7 @@ def test_the_how_to_works_as_written(twin, kbhub):
                 if "--watch" in arguments:
                     continue
                 if arguments[:2] == ["base", "add"]:  # by a member, who does not have the folder
-                    config.write_text("{}")
+                    twin.environment.configure()
                 url = twin.database.url("ada" if arguments[0] == "base" else "postgres")
                 arguments = [one.replace("postgresql://kb.example/team", url) for one in arguments]
                 outputs.append(kbhub(*arguments, code=0).out)

@@ -153,16 +153,16 @@ def test_an_admin_grants_and_nobody_is_left_without_one(twin, filled):
     assert team.revoke(boss, "postgres", "b2")
     with pytest.raises(EngineUnavailable, match="nobody else is an admin"):
         team.revoke(boss, database.role_name("boss"), "b2")
-    with pytest.raises(EngineUnavailable, match='there is no role "every body"'):
-        team.grant(boss, "every body", "reader", "b2")
-    with pytest.raises(EngineUnavailable, match="a role of PostgreSQL itself"):
-        team.grant(boss, "pg_read_all_data", "reader", "b2")
-    with pytest.raises(EngineUnavailable, match="no base 'b3'"):
-        team.grant(boss, database.role_name("guest"), "reader", "b3")
-    with pytest.raises(EngineUnavailable, match="is no admin"):
-        team.grant(boss, database.role_name("guest"), "admin")
-    with pytest.raises(UsageError, match="Name the base"):
-        team.grant(boss, database.role_name("guest"), "reader")
+    guest = database.role_name("guest")
+    for given, error, said in (
+        (("every body", "reader", "b2"), EngineUnavailable, 'there is no role "every body"'),
+        (("pg_read_all_data", "reader", "b2"), EngineUnavailable, "a role of PostgreSQL itself"),
+        ((guest, "reader", "b3"), EngineUnavailable, "no base 'b3'"),
+        ((guest, "admin"), EngineUnavailable, "is no admin"),
+        ((guest, "reader"), UsageError, "Name the base"),
+    ):
+        with pytest.raises(error, match=said):
+            team.grant(boss, *given)
 
 
 def test_a_role_in_a_group_has_its_rights(twin, filled):

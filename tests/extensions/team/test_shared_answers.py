@@ -11,6 +11,7 @@ from conftest import DAY
 from corpus import EMBEDDER, sentences
 from kbhub.answers.question import ask
 from kbhub.extensions.team import reader, writer
+from kbhub.hub import Hub
 from kbhub.index import catalogue, references
 from kbhub.index.matches import known_keys, newest
 from kbhub.index.query.parser import parse_query
@@ -136,8 +137,8 @@ def answers(hub, query: str) -> dict:
     return {mode: {key: value for key, value in one.items() if key != "took"} for mode, one in found.items()}
 
 
-def same(twin, queries=QUERIES[::6]) -> None:
-    """Assert that both have the same, and answer queries the same."""
+def same(twin, queries=QUERIES[::6]) -> tuple[Hub, Hub]:
+    """Assert that both have the same, and answer queries the same; return both."""
     local, shared = twin.local(), twin.shared()
     sync(local)
     with ExitStack() as stack:
@@ -146,6 +147,7 @@ def same(twin, queries=QUERIES[::6]) -> None:
         assert found[key] == value, key
     for query in queries:
         assert answers(shared, query) == answers(local, query), query
+    return local, shared
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,16 @@ def test_every_read_and_every_answer_is_the_same(twin):
     fill(twin)
     twin.publish()
 
-    same(twin, QUERIES[:: 3 if twin.database.admin.info.server_version >= 180000 else 1])
+    local, shared = same(twin, QUERIES[:: 3 if twin.database.admin.info.server_version >= 180000 else 1])
+    for verb in (
+        lambda hub: read(hub, ["notes@guides/setup.md", "notes@日本.md:2", "notes@Setup", "notes@guides/*.md"]),
+        list_documents,
+        tags,
+        lambda hub: related(hub, "notes@guides/setup.md"),
+        lambda hub: ask(hub, "How many retries are set?"),
+    ):
+        expected, found = (plain(verb(hub).model_dump_json()) for hub in (local, shared))
+        assert found == expected
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
@@ -180,7 +191,7 @@ def test_what_comes_and_goes_leaves_no_trace(twin, seed):
 
 @pytest.mark.parametrize("at_once", [7, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 10_000))])
 def test_a_base_is_read_in_parts_of_any_size(twin, monkeypatch, at_once):
-    """What is read of all chunks comes in several statements, each in time; what is new comes the same way."""
+    """What is read of all chunks comes in several statements, each in time; what is new, or all anew, the same way."""
     for module in (reader, writer):
         monkeypatch.setattr(module, "PACKED_FROM", 20)
     monkeypatch.setattr(reader, "CHUNKS_AT_ONCE", at_once)
@@ -189,6 +200,7 @@ def test_a_base_is_read_in_parts_of_any_size(twin, monkeypatch, at_once):
     twin.publish()
     same(twin)
 
+    assert twin.publish(full=True).unchanged == len(list(twin.folder.rglob("*.md")))
     shared = twin.shared()
     search(shared, "release rollback")
     for number in range(at_once % 100):
@@ -199,32 +211,6 @@ def test_a_base_is_read_in_parts_of_any_size(twin, monkeypatch, at_once):
                        for hub in (shared, twin.shared()))  # fmt: skip
         assert found == anew
     same(twin)
-
-
-def test_a_whole_base_can_be_published_anew(twin):
-    fill(twin)
-    twin.publish()
-
-    report = twin.publish(full=True)
-
-    assert report.unchanged == len(list(twin.folder.rglob("*.md")))
-    same(twin)
-
-
-def test_what_is_done_with_a_base_can_be_done_with_a_shared_one(twin):
-    fill(twin)
-    twin.publish()
-    local, shared = twin.local(), twin.shared()
-    sync(local)
-    for verb in (
-        lambda hub: read(hub, ["notes@guides/setup.md", "notes@日本.md:2", "notes@Setup", "notes@guides/*.md"]),
-        list_documents,
-        tags,
-        lambda hub: related(hub, "notes@guides/setup.md"),
-        lambda hub: ask(hub, "How many retries are set?"),
-    ):
-        expected, found = (plain(verb(hub).model_dump_json()) for hub in (local, shared))
-        assert found == expected
 
 
 def test_local_and_shared_bases_are_ranked_as_one(twin):
