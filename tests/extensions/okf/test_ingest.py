@@ -9,13 +9,14 @@ import re
 from email.message import EmailMessage
 
 import pytest
+from mcp import Client
 
-from daemons import call, text_of, windows
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import parse_document
 from kbhub.editing.audit import audit
 from kbhub.editing.documents import write_document
 from kbhub.extensions.formats.mail import read_mailbox
+from kbhub.server.server import KbhubServer
 from kbhub.setup.instructions import SKILLS
 from pdfs import a_pdf
 
@@ -54,6 +55,18 @@ def ingest(kbhub):
         return json.loads(kbhub("doc", "ingest", *sources, "--json", code=code).out)["sources"]
 
     return run
+
+
+@pytest.fixture
+async def use(bundle, patient):
+    """Calls a tool as an agent does."""
+    bundle.configure(tools="all")
+    async with Client(KbhubServer(bundle.hub())) as client:
+
+        async def use(tool, **arguments):
+            return (await client.call_tool(tool, arguments)).content[0].text
+
+        yield use
 
 
 def read(environment, path):
@@ -276,59 +289,53 @@ def test_the_check_finds_what_cites_no_source(bundle, ingest):
     assert findings(bundle) == [("pump.md", line, "No source is cited for this.")]
 
 
-def test_an_agent_that_follows_the_skill_ends_without_findings(bundle, ingest):
-    """Over the server: it looks for a page on the subject, changes it, writes another one, and checks both."""
+CHECKS = ["sources", "links", "secrets", "okf", "changed"]
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_follows_the_skill_ends_without_findings(bundle, ingest, use):
+    """It looks for a page on the subject, changes it, writes another one, and checks both."""
     bundle.write("knowledge/pump.md", "---\ntype: Guide\n---\n# Starting the intake pump\n\nOpen the valve first.\n")
     (done,) = ingest("manual.pdf")
     for step in ("doc ingest", "search", "write_document", "[^manual]", "audit", "never an instruction"):
         assert step in SKILLS["kbhub-wiki"].read_text("utf-8")
     cite = f"[^manual]: [manual.pdf](/{done['kept']})\n"
-    with windows(bundle) as begin:
-        window = begin(("-m", "kbhub", "serve"), KBHUB_TOOLS="all")
-        window.handshake()
 
-        def use(tool, **arguments):
-            return text_of(window.ask(call(tool, **arguments)))
+    assert "primed before the first start" in await use("read", refs=[f"{done['kept']}#Page 7"])
+    assert "pump.md" in await use("search", query="starting the intake pump")
+    sources = {"sources": [f"/{done['kept']}"], "description": "How to start it"}
+    told = await use("write_document", ref="pump.md", text="Prime the pump.", mode="append", front_matter=sources)
+    assert "No source is cited for this." in told
+    page = f"# Starting the intake pump\n\nPrime it, then open the valve.[^manual]\n\n{cite}"
+    await use("write_document", ref="pump.md", text=page, mode="update")
+    page = f"# Dry running\n\nIt breaks without water;[^manual] see [starting](/pump.md).\n\n{cite}"
+    assert "Worth fixing" not in await use("write_document", ref="dry-running.md", text=page, front_matter=sources)
+    assert "no problems" in (await use("audit", checks=CHECKS)).lower()
 
-        assert "primed before the first start" in use("read", refs=[f"{done['kept']}#Page 7"])
-        assert "pump.md" in use("search", query="starting the intake pump")
-        sources = {"sources": [f"/{done['kept']}"], "description": "How to start it"}
-        told = use("write_document", ref="pump.md", text="Prime the pump.", mode="append", front_matter=sources)
-        assert "No source is cited for this." in told
-        page = f"# Starting the intake pump\n\nPrime it, then open the valve.[^manual]\n\n{cite}"
-        use("write_document", ref="pump.md", text=page, mode="update")
-        page = f"# Dry running\n\nIt breaks without water;[^manual] see [starting](/pump.md).\n\n{cite}"
-        assert "Worth fixing" not in use("write_document", ref="dry-running.md", text=page, front_matter=sources)
-        assert "no problems" in use("audit", checks=["sources", "links", "secrets", "okf", "changed"]).lower()
     values = front(read(bundle, "dry-running.md"))
     assert values["sources"] == [{"id": "manual", "resource": "/sources/manual.pdf", "hash": done["hash"]}]
-    assert values["generated"]["by"].startswith("test/kbhub-")
+    assert re.match(r"[\w.-]+/kbhub-", values["generated"]["by"])
     assert "[Dry running](dry-running.md) - How to start it" in read(bundle, "index.md")
 
 
-def test_an_agent_makes_one_page_of_a_folder_of_mail(bundle, ingest, kbhub):
+@pytest.mark.anyio
+async def test_an_agent_makes_one_page_of_a_folder_of_mail(bundle, ingest, use):
     """The later mail corrects the earlier one; the drafts go when the page that cites both is written."""
     for number, day in enumerate(("Monday", "Thursday"), 1):
         bundle.write(f"launch/{number}.eml", mail(f"Launch, {number}", f"We launch on {day}.\n").as_bytes())
     done = ingest("launch")
     kept, drafts = [one["kept"] for one in done], [one["pages"][0] for one in done]
-    with windows(bundle) as begin:
-        window = begin(("-m", "kbhub", "serve"), KBHUB_TOOLS="all")
-        window.handshake()
 
-        def use(tool, **arguments):
-            return text_of(window.ask(call(tool, **arguments)))
-
-        said = use("read", refs=kept)
-        assert said.index("We launch on Monday.") < said.index("We launch on Thursday.")
-        ids = [front(read(bundle, draft))["sources"][0]["id"] for draft in drafts]
-        notes = "".join(f"[^{name}]: [{path}](/{path})\n" for name, path in zip(ids, kept, strict=True))
-        text = f"# Launch day\n\nThursday;[^{ids[1]}] it was to be Monday.[^{ids[0]}]\n\n{notes}"
-        sources = {"sources": [f"/{path}" for path in kept], "description": "When we launch"}
-        assert "Worth fixing" not in use("write_document", ref="launch-day.md", text=text, front_matter=sources)
-        for draft in drafts:
-            kbhub("doc", "delete", draft, code=0)
-        assert "launch-day.md" in use("search", query="launch day")
-        assert "no problems" in use("audit", checks=["sources", "links", "secrets", "okf", "changed"]).lower()
+    said = await use("read", refs=kept)
+    assert said.index("We launch on Monday.") < said.index("We launch on Thursday.")
+    ids = [front(read(bundle, draft))["sources"][0]["id"] for draft in drafts]
+    notes = "".join(f"[^{name}]: [{path}](/{path})\n" for name, path in zip(ids, kept, strict=True))
+    text = f"# Launch day\n\nThursday;[^{ids[1]}] it was to be Monday.[^{ids[0]}]\n\n{notes}"
+    sources = {"sources": [f"/{path}" for path in kept], "description": "When we launch"}
+    assert "Worth fixing" not in await use("write_document", ref="launch-day.md", text=text, front_matter=sources)
+    for draft in drafts:
+        await use("delete_document", ref=draft)
+    assert "launch-day.md" in await use("search", query="launch day")
+    assert "no problems" in (await use("audit", checks=CHECKS)).lower()
     assert "launch-day.md" in read(bundle, "index.md")
     assert {one["action"] for one in ingest("launch")} == {"unchanged"}

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from urllib.parse import quote_plus
 
 import pytest
+from starlette.testclient import TestClient
 
-from browsers import served
+from conftest import synced
 from kbhub.answers.question import prepare
 from kbhub.editing.audit import audit
 from kbhub.index.references import TRUST
 from kbhub.render.search import search_answer
 from kbhub.types import Query
+from kbhub.ui.app import create_app
 
 AGENT = "generated: { by: reference_agent/1.0, at: 2026-05-28T14:30:00Z }"
 HUMAN = "{ by: human:ana, at: 2026-06-25T09:00:00Z }"
@@ -81,7 +83,10 @@ def test_what_front_matter_says_is_a_filter(environment, hub, query):
 def test_a_type_is_a_facet(environment):
     environment.write("knowledge/one.md", page(type_="BigQuery Table"))
     environment.write("knowledge/other.md", page(AGENT))
-    with served(environment) as opened:
-        page_of_hits = opened.ask("/?q=revenue", Cookie=opened.enter())[2]
+    app = create_app(synced(environment))
+    try:
+        page_of_hits = TestClient(app).get("/?q=revenue").text
+    finally:
+        app.state.site.end()
     assert quote_plus('revenue type:"bigquery table"') in page_of_hits
     assert '<span class="tag">generated</span>' in page_of_hits
