@@ -72,6 +72,10 @@ class Environment:
         """Write the user's own settings."""
         return self.write(self.home / ".kbhub.json", json.dumps(settings))
 
+    def memories(self) -> list[Path]:
+        """Return the files of all memories."""
+        return sorted((self.home.parent / "data/memories").rglob("*.md"))
+
     def hub(self, **changes) -> Hub:
         options = {"cwd": self.project, "home": self.home, "env": self.env, **changes}
         return Hub(HubOptions(**options))
@@ -81,6 +85,13 @@ class Environment:
 def environment(tmp_path) -> Environment:
     """A user with an empty home and an empty project."""
     return make_environment(tmp_path)
+
+
+@pytest.fixture
+def there(environment, tmp_path) -> Hub:
+    """What the user has in another project."""
+    (tmp_path / "there").mkdir()
+    return environment.hub(cwd=tmp_path / "there")
 
 
 def make_environment(folder: Path) -> Environment:

@@ -22,6 +22,7 @@ from kbhub.documents.walk import Limits
 from kbhub.errors import KbhubError
 from kbhub.hub import HubOptions
 from kbhub.index.signatures import quantise
+from kbhub.memory.changes import remember
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base, Query
@@ -433,6 +434,14 @@ def edit_until(places: dict, act: str, step: int) -> int:
     sys.addaudithook(change)
     acts[act]()
     return done[0]
+
+
+def remember_until(places: dict, moment: str) -> None:
+    """Remember something whole, and die at a call of the system that writes the next."""
+    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+    remember(hub, "The first one, which is written whole.")
+    setattr(os, moment, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+    remember(hub, "The second one, which is not.")
 
 
 def try_to_delete(places: dict, ref: str, times: int) -> list[str]:

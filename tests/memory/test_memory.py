@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from conftest import make_repository
-from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
+from kbhub.errors import MemoriesUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.sqlite import index_path
 from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
 from kbhub.memory.changes import forget, remember
@@ -25,11 +25,6 @@ def hub(environment, clock):
     return environment.hub(clock=clock)
 
 
-def files(environment):
-    data = environment.home.parent / "data"
-    return sorted(path for path in (data / "memories").rglob("*.md"))
-
-
 def texts(found):
     return [memory.text for memory in found.memories]
 
@@ -37,7 +32,7 @@ def texts(found):
 def test_a_memory_is_a_readable_file_with_where_it_comes_from(environment, hub):
     done = remember(hub, VPN, tags=["#deploy"], namespace="Ops/Release", client="some-agent", origin="the release log")
 
-    (file,) = files(environment)
+    (file,) = environment.memories()
     assert file.name == f"releases-need-the-vpn-without-it-the-{done.memory.id}.md"
     assert file.read_text().endswith(f"---\n\n{VPN}\n")
     memory = done.memory
@@ -75,15 +70,13 @@ def test_without_memories_there_are_no_bases_for_them(environment, hub):
     assert hub.discovery().bases == ()
 
 
-def test_other_projects_do_not_see_it_and_the_users_own_are_seen_everywhere(environment, hub, tmp_path):
+def test_other_projects_do_not_see_it_and_the_users_own_are_seen_everywhere(hub, there):
     remember(hub, VPN)
     remember(hub, "The user prefers short commit messages", scope="user")
-    (tmp_path / "other").mkdir()
-    other = environment.hub(cwd=tmp_path / "other")
 
-    assert texts(memories(other)) == ["The user prefers short commit messages"]
+    assert texts(memories(there)) == ["The user prefers short commit messages"]
     assert len(memories(hub).memories) == 2
-    assert not other.search(Query(text="vpn", mode="keyword")).hits
+    assert not there.search(Query(text="vpn", mode="keyword")).hits
 
 
 def test_what_is_known_already_is_strengthened_and_not_written_twice(environment, hub, clock):
@@ -96,7 +89,7 @@ def test_what_is_known_already_is_strengthened_and_not_written_twice(environment
     assert again.memory.tags == ("deploy", "vpn")
     assert again.memory.text == VPN
     assert (first.memory.strength, again.memory.strength) == (0.5, 0.6)
-    assert len(files(environment)) == 1
+    assert len(environment.memories()) == 1
 
 
 def test_what_a_changed_memory_says_is_known_too(environment, hub):
@@ -117,10 +110,9 @@ def test_what_the_user_told_for_every_project_is_known_in_each(hub):
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_what_a_project_says_again_strengthens_its_own_memory(environment, tmp_path, indexed):
+def test_what_a_project_says_again_strengthens_its_own_memory(environment, there, indexed):
     """Not an equal one of the user's, which all projects see; each command has a hub of its own."""
-    (tmp_path / "there").mkdir()
-    there = {"cwd": tmp_path / "there"}
+    there = {"cwd": there.options.cwd}
     for text in ("The timeout is 30 s", "Tests need Docker", "Cats sleep all day", VPN):
         remember(environment.hub(), text)
         own = remember(environment.hub(**there), text).memory
@@ -135,24 +127,22 @@ def test_what_a_project_says_again_strengthens_its_own_memory(environment, tmp_p
         assert (found[users.id].tags, found[users.id].uses) == ((), 0)
 
 
-def test_what_a_text_had_a_later_id_for_is_not_written_twice(environment, hub, tmp_path):
+def test_what_a_text_had_a_later_id_for_is_not_written_twice(environment, hub, there):
     """The first id was another project's, which has forgotten it since; the index lags."""
-    (tmp_path / "there").mkdir()
-    there = environment.hub(cwd=tmp_path / "there")
     first = remember(hub, VPN).memory
     own = remember(there, VPN).memory
     forget(hub, [first.id])
     shutil.rmtree(environment.env["KBHUB_CACHE_DIR"])
 
-    assert remember(environment.hub(cwd=tmp_path / "there"), VPN).memory.id == own.id
-    assert len(files(environment)) == 1
+    assert remember(environment.hub(cwd=there.options.cwd), VPN).memory.id == own.id
+    assert len(environment.memories()) == 1
 
 
 def test_what_a_file_says_that_no_index_knows_yet_is_known(environment, hub):
     """Somebody wrote it just now, under a name and an id of their own."""
     remember(hub, "Cats sleep all day in the office")
     hub.sync()
-    (file,) = files(environment)
+    (file,) = environment.memories()
     file.with_name("mine.md").write_text(f"---\nid: mine\n---\n\n{VPN}\n")
 
     assert remember(environment.hub(), VPN).memory.id == "mine"
@@ -168,7 +158,7 @@ def test_what_is_said_again_in_another_order_confirms_the_memory(environment, hu
         again = remember(hub, text, client="a")
         assert (again.did, again.memory.id, again.memory.text) == ("strengthened", first.id, first.text)
         assert again.notes[0].startswith("Taken for the same in another order: ")
-    assert (again.memory.uses, len(files(environment))) == (2, 2)
+    assert (again.memory.uses, len(environment.memories())) == (2, 2)
     top = hub.search(Query(text="how are the tests run")).hits[0]
     assert (top.ref, top.outdated) == (first.ref, None)
 
@@ -200,7 +190,7 @@ def test_a_near_memory_that_says_something_else_is_offered_back(environment, hub
     assert new.did == "stored"
     assert [near.id for near in new.near] == [old.id]
     assert f'"supersedes": ["{old.id}"]' in new.notes[0]
-    assert len(files(environment)) == 2
+    assert len(environment.memories()) == 2
 
 
 def test_what_is_superseded_is_kept_marked_and_ranked_below(environment, hub):
@@ -230,7 +220,7 @@ def test_nothing_supersedes_itself(hub):
 
 def test_confirming_strengthens_and_to_be_shown_does_not(environment, hub, clock):
     one = remember(hub, VPN, client="a").memory
-    before = files(environment)[0].read_bytes()
+    before = environment.memories()[0].read_bytes()
     for _ in range(3):
         memories(hub)
         memories(hub, "vpn")
@@ -241,7 +231,7 @@ def test_confirming_strengthens_and_to_be_shown_does_not(environment, hub, clock
     done = remember(hub, id=one.id)
 
     assert (done.did, done.memory.uses, done.memory.strength) == ("confirmed", 1, 0.6)
-    assert files(environment)[0].read_bytes() == before
+    assert environment.memories()[0].read_bytes() == before
 
 
 def test_reading_and_citing_count_as_use(environment, hub):
@@ -255,7 +245,7 @@ def test_reading_and_citing_count_as_use(environment, hub):
 
 def test_a_change_keeps_the_file_its_name_and_what_was_not_changed(environment, hub, clock):
     one = remember(hub, VPN, tags=["a"], namespace="x").memory
-    (file,) = files(environment)
+    (file,) = environment.memories()
     file.write_text(file.read_text().replace("---\n\n", "mine: kept  # by hand\n---\n\n"))
     clock.pass_days(1)
 
@@ -265,7 +255,7 @@ def test_a_change_keeps_the_file_its_name_and_what_was_not_changed(environment, 
     assert (done.memory.namespace, done.memory.created, done.memory.id) == ("x", one.created, one.id)
     assert done.memory.title == "Releases need no VPN any more"
     assert done.memory.updated != one.updated
-    assert files(environment) == [file]
+    assert environment.memories() == [file]
     assert "mine: kept  # by hand" in file.read_text()
     assert hub.search(Query(text="no vpn any more")).hits[0].ref == one.ref
 
@@ -273,7 +263,7 @@ def test_a_change_keeps_the_file_its_name_and_what_was_not_changed(environment, 
 def test_editing_and_deleting_by_hand_is_as_good_as_a_call(environment, hub):
     remember(hub, VPN)
     remember(hub, "Tests need Docker")
-    docker, vpn = sorted(files(environment), key=lambda file: "docker" not in file.name)
+    docker, vpn = sorted(environment.memories(), key=lambda file: "docker" not in file.name)
     docker.unlink()
     renamed = vpn.with_name("mine.md")
     vpn.rename(renamed)
@@ -332,7 +322,7 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(environment, hub, wrong)
         remember(hub, wrong.pop("text", None), **wrong)
 
     assert len(str(caught.value)) < 400
-    assert files(environment) == []
+    assert environment.memories() == []
 
 
 def test_nothing_is_written_where_the_user_wants_none(environment, hub):
@@ -344,7 +334,7 @@ def test_nothing_is_written_where_the_user_wants_none(environment, hub):
     hub.rediscover()
     with pytest.raises(WriteRefused):
         remember(hub, VPN)
-    assert files(environment) == []
+    assert environment.memories() == []
 
 
 def test_without_a_project_there_is_only_the_users_scope(environment):
@@ -428,7 +418,7 @@ def test_a_filter_that_would_match_everything_is_refused(environment, hub):
         forget(hub, older_than=-1)
     with pytest.raises(UsageError):
         forget(hub, ["x"], tags=["all"])
-    assert len(files(environment)) == 2
+    assert len(environment.memories()) == 2
 
     assert len(forget(hub, tags=["all"], everything=True).memories) == 2
 
@@ -437,12 +427,12 @@ def test_one_unknown_id_and_nothing_is_forgotten(environment, hub):
     one = remember(hub, VPN).memory
     with pytest.raises(MemoryNotFound):
         forget(hub, [one.id, "%"])
-    assert len(files(environment)) == 1
+    assert len(environment.memories()) == 1
 
 
 def test_what_is_forgotten_can_be_had_back_for_a_while(environment, hub, clock):
     one = remember(hub, VPN).memory
-    (file,) = files(environment)
+    (file,) = environment.memories()
     trash = forget(hub, [one.id]).trash
 
     (kept,) = trash.glob("*.md")
@@ -576,23 +566,20 @@ def test_counts_that_cannot_be_read_cost_no_memory(environment, hub):
 
 
 def test_a_broken_front_matter_is_left_for_its_owner_to_mend(environment, hub):
-    one = remember(hub, VPN).memory
-    (file,) = files(environment)
+    remember(hub, VPN)
+    (file,) = environment.memories()
     file.write_text("---\nid: [\n---\nMine.\n")
 
     assert memories(hub).total == 1
-    from kbhub.errors import MemoriesUnavailable
-
     with pytest.raises(MemoriesUnavailable, match="YAML"):
         remember(hub, "New text", id=file.name)
     assert file.read_text() == "---\nid: [\n---\nMine.\n"
-    assert one.id
 
 
 def unchangeable(environment, name, text=VPN):
     """Write a memory by hand whose end is further than a memory is read."""
     remember(environment.hub(), "Tests need Docker")
-    file = files(environment)[0].with_name(f"{name}.md")
+    file = environment.memories()[0].with_name(f"{name}.md")
     file.write_text(f"---\nid: {name}\n---\n\n{text}\n\n{'word ' * 40_000}\n\nThe end.\n")
     return file
 
@@ -628,7 +615,7 @@ def test_forgetting_leaves_a_file_alone_that_cannot_be_changed_and_says_so(envir
 
 def test_what_is_known_counts_as_used_also_where_nothing_can_be_added(environment, hub):
     one = remember(hub, VPN).memory
-    (file,) = files(environment)
+    (file,) = environment.memories()
     file.write_text(f"---\n{{id: {one.id}, source: user}}\n---\n\n{VPN}\n")
     before = file.read_bytes()
 
@@ -642,7 +629,7 @@ def test_what_is_known_counts_as_used_also_where_nothing_can_be_added(environmen
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"])
 def test_a_moment_at_the_end_of_the_calendar_stops_no_list(environment, hub, moment):
     remember(hub, VPN)
-    files(environment)[0].with_name("old.md").write_text(f"---\ncreated: {moment}\nupdated: {moment}\n---\nCats.\n")
+    environment.memories()[0].with_name("old.md").write_text(f"---\ncreated: {moment}\nupdated: {moment}\n---\nCats.\n")
 
     assert {memory.created for memory in memories(hub).memories} == {None, "2027-01-15T08:00:00+00:00"}
 
@@ -650,7 +637,7 @@ def test_a_moment_at_the_end_of_the_calendar_stops_no_list(environment, hub, mom
 def test_where_the_trash_keeps_nothing_a_forgotten_memory_is_gone(environment, hub):
     environment.configure(memory={"trashDays": 0})
     remember(hub, VPN)
-    files(environment)[0].with_name("mine.markdown").write_text("Cats sleep.\n")
+    environment.memories()[0].with_name("mine.markdown").write_text("Cats sleep.\n")
 
     done = forget(hub, everything=True)
 

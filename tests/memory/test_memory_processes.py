@@ -66,26 +66,14 @@ def test_three_agents_at_once_lose_nothing(environment):
     run_agents(environment, 3, 10)
 
 
-KILLED = """
-import os, signal, sys
-from kbhub.api import Hub
-from kbhub.hub import HubOptions
-from kbhub.memory.changes import remember
-hub = Hub(HubOptions())
-remember(hub, "The first one, which is written whole.")
-setattr(os, sys.argv[1], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
-remember(hub, "The second one, which is not.")
-"""
-
-
 @pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
 @pytest.mark.parametrize("moment", ["fsync", "link"])
-def test_what_a_killed_process_left_is_swept_in_an_hour(environment, moment):
+def test_what_a_killed_process_left_is_swept_in_an_hour(environment, children, moment):
     """Not earlier, as it may be written just now; and nothing else that lies there is touched."""
-    env = {**environment.env, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, "-c", KILLED, moment], cwd=environment.project, env=env, check=False)
-    assert done.returncode == -signal.SIGKILL
-    (folder,) = {path.parent for path in (environment.home.parent / "data/memories").rglob("*.md")}
+    places = {"project": environment.project, "home": environment.home, "env": environment.env}
+    children.start("remember_until", places, moment)
+    assert children.ended() == -signal.SIGKILL
+    folder = environment.memories()[0].parent
     (file,) = [path for path in folder.iterdir() if re.fullmatch(r"\.kbhub-\w{16}\.tmp", path.name)]
     mine = [folder / name for name in (".notes.md.tmp", ".notes.md.new", ".a.md.swp", "notes.tmp", ".b.tmp")]
     hub = environment.hub()

@@ -1,11 +1,15 @@
 """Strength moves memories in the ranking, by a bounded amount."""
 
-from conftest import DAY, Clock
+import pytest
+
 from kbhub.memory.catalog import count_refs
 from kbhub.memory.changes import remember
 from kbhub.types import Query
 
-NOW = 1_700_000_000.0
+
+@pytest.fixture
+def hub(environment, clock):
+    return environment.hub(clock=clock)
 
 
 def search(hub, text):
@@ -19,13 +23,10 @@ def place(result, part):
     return next(number for number, hit in enumerate(result.hits) if part in hit.excerpt)
 
 
-def test_a_faded_memory_ranks_below_a_fresh_equal(environment):
+def test_a_faded_memory_ranks_below_a_fresh_equal(hub, clock):
     """Of two memories that say nearly the same, the one that was not used for half a year comes second."""
-    clock = Clock(NOW)
-    hub = environment.hub(clock=clock)
-    clock.now = NOW - 300 * DAY
     remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
-    clock.now = NOW
+    clock.pass_days(300)
     remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
     result = search(hub, "when does the staging cluster restart")
 
@@ -35,14 +36,12 @@ def test_a_faded_memory_ranks_below_a_fresh_equal(environment):
     assert 0.9 <= faded.trace.factors["strength"] < 1
 
 
-def test_a_strong_old_memory_does_not_bury_a_better_document(environment):
+def test_a_strong_old_memory_does_not_bury_a_better_document(environment, hub):
     """However often a memory was used, what answers better stays before it."""
     environment.write(
         "knowledge/rollback.md",
         "# Rolling back a release\n\nTo roll back a release run `orchard rollback production` and tell the team.\n",
     )
-    clock = Clock(NOW)
-    hub = environment.hub(clock=clock)
     made = remember(hub, "Releases are announced in the channel of the team.", scope="project")
     search(hub, "release")
     for _ in range(30):
@@ -52,10 +51,8 @@ def test_a_strong_old_memory_does_not_bury_a_better_document(environment):
     assert result.hits[0].path == "rollback.md"
 
 
-def test_use_lifts_a_memory_above_its_equal(environment):
+def test_use_lifts_a_memory_above_its_equal(hub, clock):
     """What proved its worth comes first where nothing else decides."""
-    clock = Clock(NOW)
-    hub = environment.hub(clock=clock)
     first = remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
     remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
     clock.now += 60
@@ -73,16 +70,14 @@ NEW = "Cleanup runs at 04:30 to stay clear of the backup."
 QUESTION = "when does the cron job run?"
 
 
-def pair(hub, clock, **options):
+def pair(hub, clock):
     """An older memory that has the words of the question, and a newer one that has not."""
     old = remember(hub, OLD)
     clock.now += 60
-    return old.memory, remember(hub, NEW, **options)
+    return old.memory, remember(hub, NEW)
 
 
-def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed(environment):
-    clock = Clock(NOW)
-    hub = environment.hub(clock=clock)
+def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed(hub, clock):
     old, new = pair(hub, clock)
 
     assert [one.id for one in new.near] == [old.id]
@@ -97,9 +92,7 @@ def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed(environ
     assert (first.ref, first.outdated, second.outdated) == (old.ref, None, None)
 
 
-def test_one_call_supersedes_without_a_new_text(environment):
-    clock = Clock(NOW)
-    hub = environment.hub(clock=clock)
+def test_one_call_supersedes_without_a_new_text(hub, clock):
     old, new = pair(hub, clock)
     settled = remember(hub, id=new.memory.id, supersedes=[old.id]).memory
 
@@ -107,9 +100,7 @@ def test_one_call_supersedes_without_a_new_text(environment):
     assert [hit.outdated for hit in search(hub, QUESTION).hits] == [None, f"superseded by {settled.id}"]
 
 
-def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_supersedes(environment):
-    clock = Clock(NOW)
-    hub = environment.hub(clock=clock)
+def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_supersedes(environment, hub):
     old = remember(hub, "The mascot of the team is a heron.").memory
     new = remember(hub, "Ahab, the whale.", supersedes=[old.id]).memory
     last = remember(hub, "Qubert.", supersedes=[new.id]).memory

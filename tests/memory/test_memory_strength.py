@@ -14,24 +14,18 @@ from kbhub.search.retrieval import RRF_K
 from kbhub.values import DAY_SECONDS
 
 
-@pytest.mark.parametrize(("days", "left"), [(0, 1), (45, 0.75), (90, 0.5), (162, 0.1), (180, 0.1), (2000, 0.1)])
+@pytest.mark.parametrize(("days", "left"), [(-30, 1), (0, 1), (45, 0.75), (90, 0.5), (162, 0.1), (2000, 0.1)])
 def test_a_memory_fades_evenly_over_180_days_down_to_a_tenth(days, left):
+    """A use in the future, by another machine's clock, makes it no stronger than it can be."""
     assert decay(days) == pytest.approx(left)
 
 
-def test_a_use_in_the_future_counts_as_now():
-    """Another machine's clock makes a memory no stronger than it can be."""
-    assert decay(-30) == 1
-
-
-@pytest.mark.parametrize(("source", "base"), [("user", 0.7), ("agent", 0.5)])
-def test_confidence_begins_with_the_source(source, base):
-    assert confidence(source, 0) == pytest.approx(base)
-
-
-@pytest.mark.parametrize(("uses", "more"), [(1, 0.1), (3, 0.2), (7, 0.3), (8, 0.3), (10**9, 0.3)])
-def test_uses_add_confidence_by_doubling_up_to_a_bound(uses, more):
-    assert confidence("agent", uses) == pytest.approx(0.5 + more)
+@pytest.mark.parametrize(
+    ("source", "uses", "expected"),
+    [("user", 0, 0.7), ("agent", 0, 0.5), ("agent", 1, 0.6), ("agent", 3, 0.7), ("agent", 7, 0.8), ("agent", 8, 0.8)],
+)
+def test_confidence_begins_with_the_source_and_grows_by_doubling_up_to_a_bound(source, uses, expected):
+    assert confidence(source, uses) == pytest.approx(expected)
 
 
 def test_strength_is_decay_times_confidence():

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -49,7 +48,7 @@ def text_of(hub):
     return {memory.title: memory for memory in memories(hub, limit=100).memories}
 
 
-def test_an_export_taken_in_elsewhere_is_the_same(environment, hub, tmp_path):
+def test_an_export_taken_in_elsewhere_is_the_same(environment, hub, there, tmp_path):
     environment.write("src/a.py", "def f(): ...\n")
     old = remember(hub, "The timeout is 30 s", tags=["a"], namespace="x/y", about=["src/a.py::f"], client="c").memory
     new = remember(hub, "The timeout is 60 s", supersedes=[old.id], origin="a talk").memory
@@ -59,8 +58,7 @@ def test_an_export_taken_in_elsewhere_is_the_same(environment, hub, tmp_path):
     file = tmp_path / "memories.json"
     file.write_text(exported.model_dump_json())
 
-    (tmp_path / "there").mkdir()
-    other = environment.hub(env={**environment.env, "KBHUB_DATA_DIR": str(tmp_path / "data2")}, cwd=tmp_path / "there")
+    other = environment.hub(env={**environment.env, "KBHUB_DATA_DIR": str(tmp_path / "data2")}, cwd=there.options.cwd)
     done = import_(other, file)
 
     assert (done.format, done.added, done.known, done.failed) == ("kbhub", 3, 0, ())
@@ -72,7 +70,7 @@ def test_an_export_taken_in_elsewhere_is_the_same(environment, hub, tmp_path):
 
 def test_tags_and_namespaces_that_were_written_by_hand_come_in_as_they_are(environment, hub, tmp_path):
     one = remember(hub, "Models are trained nightly").memory
-    (file,) = (tmp_path / "data" / "memories").rglob("*.md")
+    (file,) = environment.memories()
     file.write_text(file.read_text().replace("---\n\n", "tags: [machine learning, C#]\nnamespace: ops notes\n---\n\n"))
     exported = export(hub)
 
@@ -222,8 +220,7 @@ def test_an_import_cannot_leave_its_folder_or_take_the_place_of_a_memory(environ
     assert found["Two"].id != mine.id
     assert found["Three"].uses == 0
     assert found["Five"].namespace == "../x"
-    data = environment.home.parent / "data" / "memories"
-    assert len(list(data.rglob("*.md"))) == 5
+    assert len(environment.memories()) == 5
     assert not list(environment.home.parent.glob("x*"))
 
 
@@ -251,17 +248,14 @@ def test_any_text_is_a_graph_or_is_not(text):
 
 
 def ids_of_files(environment):
-    files = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob("*.md")
-    return [re.search(r"^id: (\S+)$", file.read_text(), re.MULTILINE)[1] for file in files]
+    return [re.search(r"^id: (\S+)$", file.read_text(), re.MULTILINE)[1] for file in environment.memories()]
 
 
-def test_ids_stay_unique_over_all_folders(environment, hub, tmp_path):
+def test_ids_stay_unique_over_all_folders(environment, hub, there):
     """What is imported beside its original gets ids of its own, and what was moved on top of it is there once."""
     old = remember(hub, "The timeout is 30 s").memory
     remember(hub, "The timeout is 60 s", supersedes=[old.id])
     exported = export(hub)
-    (tmp_path / "there").mkdir()
-    there = environment.hub(cwd=tmp_path / "there")
     assert import_(there, exported.model_dump_json()).added == 2
     ids = ids_of_files(environment)
     assert len(set(ids)) == len(ids) == 4
@@ -278,14 +272,12 @@ def test_ids_stay_unique_over_all_folders(environment, hub, tmp_path):
     assert [memory.text for memory in memories(there).memories] == ["The timeout is 60 s"]
 
 
-def test_a_moved_memory_whose_id_another_one_has_gets_a_new_one(environment, hub, tmp_path):
+def test_a_moved_memory_whose_id_another_one_has_gets_a_new_one(environment, hub, there):
     """Files that were copied by hand, or came from another machine, have ids that nobody compared."""
     one = remember(hub, "The timeout is 30 s").memory
     newer = remember(hub, "The timeout is 60 s", supersedes=[one.id]).memory
-    (tmp_path / "there").mkdir()
-    there = environment.hub(cwd=tmp_path / "there")
     other = remember(there, "Deploy on Mondays").memory
-    (file,) = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob(f"*{other.id}.md")
+    (file,) = (file for file in environment.memories() if other.id in file.name)
     file.write_text(file.read_text().replace(other.id, one.id))
 
     done = move(there, str(environment.project))
@@ -298,25 +290,23 @@ def test_a_moved_memory_whose_id_another_one_has_gets_a_new_one(environment, hub
     assert found["The timeout is 60 s"].id == newer.id
 
 
-def test_a_file_that_cannot_be_edited_is_moved_as_it_is(environment, hub, tmp_path):
+def test_a_file_that_cannot_be_edited_is_moved_as_it_is(environment, hub, there):
     """One with broken front matter, and one that is longer than what is read of it."""
     remember(hub, "The timeout is 30 s")
-    (file,) = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob("*.md")
+    (file,) = environment.memories()
     contents = {"broken.md": "---\n[\n---\n\nBroken.\n", "long.md": "Long. " * 50_000}
     for name, text in contents.items():
         file.with_name(name).write_text(text)
-    (tmp_path / "there").mkdir()
-    there = environment.hub(cwd=tmp_path / "there")
 
     assert move(there, str(environment.project)).moved == 3
-    moved = {file.name: file for file in (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob("*.md")}
+    moved = {file.name: file for file in environment.memories()}
     assert {name: moved[name].read_text() for name in contents} == contents
 
 
 def test_forgetting_an_id_that_several_have_touches_none_and_names_them(environment, hub):
     """A copy made by hand has the id of its original; their refs tell them apart."""
     one = remember(hub, "The timeout is 30 s").memory
-    (file,) = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob(f"*{one.id}.md")
+    (file,) = environment.memories()
     file.with_name("copy.md").write_text(file.read_text().replace("30 s", "40 s"))
 
     with pytest.raises(MemoryNotFound, match=r"matches several memories: memory@copy\.md, memory@.*Name one of these"):
@@ -326,14 +316,12 @@ def test_forgetting_an_id_that_several_have_touches_none_and_names_them(environm
     assert [memory.text for memory in memories(hub).memories] == ["The timeout is 30 s"]
 
 
-def test_one_id_is_not_given_twice_in_two_scopes_or_projects(environment, hub, tmp_path):
+def test_one_id_is_not_given_twice_in_two_scopes_or_projects(environment, hub, there):
     """The same words are one memory in a place, and another one elsewhere."""
-    (tmp_path / "there").mkdir()
-    there = environment.hub(cwd=tmp_path / "there")
     remember(hub, "The timeout is 30 s")
     again = remember(there, "The timeout is 30 s").memory
     remember(hub, "The timeout is 30 s", scope="user")
 
     assert len(set(ids_of_files(environment))) == 3
-    for any_hub in (there, environment.hub(cwd=tmp_path / "there")):
+    for any_hub in (there, environment.hub(cwd=there.options.cwd)):
         assert remember(any_hub, "The timeout is 30 s").memory.id == again.id

@@ -33,14 +33,19 @@ def ask(hub, *texts, times=1, client=None, apart=APART):
             hub.options.clock.now += apart
 
 
-def written(environment, hub, path, text):
-    environment.write(path, text)
+def write_answer(environment, hub):
+    path = environment.write("knowledge/coffee.md", "# Coffee machine\n\nFinance pays for the office coffee machine.\n")
     hub.sync()
+    return path
 
 
-def removed(environment, hub, path):
-    (environment.project / path).unlink()
-    hub.sync()
+@pytest.fixture
+def gap(hub):
+    """What was asked five times in vain."""
+    ask(hub, COFFEE[0], times=5)
+    maintain(hub)
+    (gap,) = list_gaps(hub).gaps
+    return gap
 
 
 def test_a_question_that_nothing_answers_becomes_a_gap(hub):
@@ -65,65 +70,49 @@ def test_who_asks_the_same_within_minutes_asks_once(hub, clock):
             clock.now += ONCE_SECONDS if number else APART
             query = Query(text=COFFEE[0].upper() if number % 2 else COFFEE[0])
             record(hub, hub.search(query), query)
-    done = maintain(hub)
-    assert done.opened == ()
+    assert maintain(hub).opened == ()
     assert show_log(hub).total == 20
 
     ask(hub, COFFEE[0], client="agent")  # another one does not repeat what the script asked
-    done = maintain(hub)
-    assert len(done.opened) == 1
+    assert len(maintain(hub).opened) == 1
 
 
-def test_a_gap_counts_on_and_is_found_once(hub):
+def test_a_gap_counts_on_and_is_found_once(hub, gap):
     """More askings raise the count; maintenance again changes nothing else."""
-    ask(hub, COFFEE[0], times=5)
-    maintain(hub)
-    before = list_gaps(hub)
-    assert maintain(hub).model_dump(include={"opened", "reopened", "answered"}) == {
-        "opened": (),
-        "reopened": (),
-        "answered": (),
-    }
-    assert list_gaps(hub) == before
+    again = maintain(hub)
+    assert (again.opened, again.reopened, again.answered, list_gaps(hub).gaps) == ((), (), (), (gap,))
     ask(hub, COFFEE[1], times=7)
     assert maintain(hub).opened == ()
-    (gap,) = list_gaps(hub).gaps
-    assert (gap.id, gap.count) == (before.gaps[0].id, 12)
+    (counted,) = list_gaps(hub).gaps
+    assert (counted.id, counted.count) == (gap.id, 12)
 
 
+@pytest.mark.usefixtures("gap")
 def test_a_document_closes_a_gap(environment, hub):
     """As soon as something answers, the gap says what, and is in the list of all only."""
-    ask(hub, COFFEE[0], times=5)
-    maintain(hub)
-    written(
-        environment, hub, "knowledge/coffee.md", "# Coffee machine\n\nFinance pays for the office coffee machine.\n"
-    )
+    write_answer(environment, hub)
 
     assert maintain(hub).answered == (COFFEE[0],)
     assert list_gaps(hub).gaps == ()
-    (gap,) = list_gaps(hub, every=True).gaps
-    assert (gap.state, gap.answer) == ("answered", "coffee.md")
+    (closed,) = list_gaps(hub, every=True).gaps
+    assert (closed.state, closed.answer) == ("answered", "coffee.md")
 
 
+@pytest.mark.usefixtures("gap")
 def test_a_memory_closes_a_gap(hub):
-    """What somebody remembered answers as well as a document."""
-    ask(hub, COFFEE[0], times=5)
-    maintain(hub)
     done = remember(hub, "Finance pays for the office coffee machine.", client="agent")
 
     assert maintain(hub).answered == (COFFEE[0],)
     assert list_gaps(hub, every=True).gaps[0].answer == done.memory.ref
 
 
+@pytest.mark.usefixtures("gap")
 def test_a_gap_that_was_answered_is_opened_again_and_says_so(environment, hub, clock):
     """When the answer is gone, five more askings in vain open it again, with what had answered it."""
-    ask(hub, COFFEE[0], times=5)
+    answer = write_answer(environment, hub)
     maintain(hub)
-    written(
-        environment, hub, "knowledge/coffee.md", "# Coffee machine\n\nFinance pays for the office coffee machine.\n"
-    )
-    maintain(hub)
-    removed(environment, hub, "knowledge/coffee.md")
+    answer.unlink()
+    hub.sync()
     ask(hub, COFFEE[1], times=3)
     ask(hub, *[COFFEE[1]] * 4, apart=1)  # which is one asking more
     assert maintain(hub).reopened == ()
@@ -132,16 +121,13 @@ def test_a_gap_that_was_answered_is_opened_again_and_says_so(environment, hub, c
 
     done = maintain(hub)
     assert (len(done.reopened), done.opened) == (1, ())
-    (gap,) = list_gaps(hub).gaps
-    assert (gap.state, gap.answer) == ("open", "coffee.md")
-    assert gap.reopened
+    (opened,) = list_gaps(hub).gaps
+    assert (opened.state, opened.answer) == ("open", "coffee.md")
+    assert opened.reopened
 
 
-def test_a_gap_that_the_user_closed_stays_closed(hub):
+def test_a_gap_that_the_user_closed_stays_closed(hub, gap):
     """However often it is asked, also after the log was cleared."""
-    ask(hub, COFFEE[0], times=5)
-    maintain(hub)
-    (gap,) = list_gaps(hub).gaps
     assert close_gap(hub, gap.id).state == "closed"
     ask(hub, *COFFEE, times=5)
     maintain(hub)
@@ -158,10 +144,9 @@ def test_a_gap_that_the_user_closed_stays_closed(hub):
         close_gap(hub, "nonsense")
 
 
+@pytest.mark.usefixtures("gap")
 def test_a_gap_that_nobody_asks_any_more_is_forgotten(hub, clock):
     """Its words are kept as long as the queries are."""
-    ask(hub, COFFEE[0], times=5)
-    maintain(hub)
     clock.now += 91 * DAY
     maintain(hub)
 
@@ -182,11 +167,8 @@ def test_maintenance_runs_once_an_hour_and_one_at_a_time(hub, clock):
 def test_maintenance_stops_when_its_time_is_up(hub):
     """What was left undone is done the next time."""
     ask(hub, COFFEE[0], times=5)
-    done = maintain(hub, seconds=-1)
-    assert done.opened == ()
-
-    done = maintain(hub)
-    assert len(done.opened) == 1
+    assert maintain(hub, seconds=-1).opened == ()
+    assert len(maintain(hub).opened) == 1
 
 
 def test_maintenance_is_the_same_whatever_the_embedder(environment, clock, hub):

@@ -26,10 +26,6 @@ def hub(environment, clock):
     return environment.hub(clock=clock)
 
 
-def files(environment):
-    return sorted((environment.home.parent / "data" / "memories").rglob("*.md"))
-
-
 def search(hub, text=QUESTION):
     hub.sync()
     return hub.search(Query(text=text)).hits
@@ -46,7 +42,7 @@ def said(hub, what):
 def test_a_rejected_way_is_found_first_and_marked_and_not_outdated(environment, hub):
     environment.write("knowledge/build.md", "# Build\n\nThe build takes long.\n")
     one = remember(hub, TRIED, rejected=True).memory
-    (file,) = files(environment)
+    (file,) = environment.memories()
     assert "\nstatus: rejected\n" in file.read_text()
 
     hit = search(hub)[0]
@@ -91,7 +87,7 @@ def test_a_rejected_way_in_the_words_of_a_fact_is_another_memory(environment, hu
     assert (tried.did, tried.near[0].id) == ("stored", fact.id)
     assert (again.did, again.memory.id) == ("strengthened", tried.memory.id)
     assert (reworded.did, reworded.memory.id) == ("strengthened", fact.id)
-    assert len(files(environment)) == 2
+    assert len(environment.memories()) == 2
     assert {hit.ref: hit.rejected for hit in search(hub)} == {fact.ref: False, tried.memory.ref: True}
 
 
@@ -115,7 +111,7 @@ def test_a_fact_can_be_rejected_and_taken_back(environment, hub, clock):
     assert remember(hub, id=one.id).memory.rejected
     assert remember(hub, "The tests now run in parallel, badly.", id=one.id).memory.rejected
     assert not remember(hub, id=one.id, rejected=False).memory.rejected
-    assert "status" not in files(environment)[1].read_text()
+    assert "status" not in environment.memories()[1].read_text()
 
 
 def test_an_export_keeps_what_was_rejected_and_what_misled(hub, environment, tmp_path):
@@ -232,7 +228,7 @@ def test_only_a_memory_that_is_named_can_mislead(hub, wrong):
 @pytest.mark.parametrize("value", ["-3", "0", "no", "often", "true", "1"])
 def test_a_count_by_hand_is_read_as_far_as_it_makes_sense(environment, hub, value):
     remember(hub, FACT)
-    (file,) = files(environment)
+    (file,) = environment.memories()
     file.write_text(file.read_text().replace("---\n\n", f"misleading: {value}\n---\n\n"))
     hub = environment.hub()
     assert memories(hub).memories[0].misleading == (value in ("true", "1"))

@@ -11,10 +11,13 @@ from kbhub.search.search import search
 from kbhub.ui.memories import alike
 
 
+@pytest.fixture
+def hub(environment, clock):
+    return environment.hub(clock=clock)
+
+
 @pytest.mark.parametrize("scope", ["project", "user"])
-def test_a_forgotten_memory_comes_back_as_it_was(environment, scope):
-    """With its id, text, tags and place in search."""
-    hub = environment.hub()
+def test_a_forgotten_memory_comes_back_as_it_was(hub, scope):
     made = remember(hub, "The xylophone is tuned on Fridays.", tags=["music"], scope=scope).memory
     forget(hub, [made.id])
     assert memories(hub).total == 0
@@ -28,9 +31,8 @@ def test_a_forgotten_memory_comes_back_as_it_was(environment, scope):
     assert trashed(hub) == ()
 
 
-def test_what_is_remembered_again_is_not_overwritten(environment):
+def test_what_is_remembered_again_is_not_overwritten(environment, hub):
     """The older one stays in the trash."""
-    hub = environment.hub()
     made = remember(hub, "The xylophone is tuned on Fridays.").memory
     forget(hub, [made.id])
     remember(hub, "The xylophone is tuned on Fridays.")
@@ -40,9 +42,8 @@ def test_what_is_remembered_again_is_not_overwritten(environment):
     assert len(trashed(hub)) == 1
 
 
-def test_the_last_forgotten_of_several_comes_back(environment, clock):
+def test_the_last_forgotten_of_several_comes_back(hub, clock):
     """By its id; by its path in the trash any of them does."""
-    hub = environment.hub(clock=clock)
     made = remember(hub, "The xylophone is tuned on Fridays.").memory
     forget(hub, [made.id])
     clock.now += 60
@@ -55,9 +56,7 @@ def test_the_last_forgotten_of_several_comes_back(environment, clock):
         restore(hub, "nowhere")
 
 
-def test_a_memory_changes_its_scope_with_its_id_and_uses(environment):
-    """And leaves nothing behind, in the trash neither."""
-    hub = environment.hub()
+def test_a_memory_changes_its_scope_with_its_id_and_uses(environment, hub):
     made = remember(hub, "The xylophone is tuned on Fridays.").memory
     remember(hub, id=made.id)
 
@@ -70,11 +69,10 @@ def test_a_memory_changes_its_scope_with_its_id_and_uses(environment):
         refile(hub, made.id, "user")
 
 
-def test_a_file_of_any_bytes_is_moved_forgotten_and_restored_whole(environment):
+def test_a_file_of_any_bytes_is_moved_forgotten_and_restored_whole(environment, hub):
     """Also one that is longer than what is read of a memory, or not UTF-8."""
-    hub = environment.hub()
-    file = environment.home.parent / "data" / remember(hub, "The xylophone is tuned.", scope="user").memory.ref
-    (folder,) = {path.parent for path in (environment.home.parent / "data").rglob(f"*{file.name.rpartition('@')[2]}")}
+    remember(hub, "The xylophone is tuned.", scope="user")
+    folder = environment.memories()[0].parent
     (folder / "long.md").write_bytes(whole := b"Sm\xf8rrebr\xf8d " * 20_000)
 
     refile(hub, "long", "project")
@@ -84,10 +82,9 @@ def test_a_file_of_any_bytes_is_moved_forgotten_and_restored_whole(environment):
     assert [path.read_bytes() for path in folder.parent.rglob("long*.md")] == [whole]
 
 
-def test_a_link_is_forgotten_and_what_it_leads_to_stays(environment):
-    hub = environment.hub()
-    made = remember(hub, "The xylophone is tuned.").memory
-    (file,) = (environment.home.parent / "data" / "memories").rglob(f"*-{made.id}.md")
+def test_a_link_is_forgotten_and_what_it_leads_to_stays(environment, hub):
+    remember(hub, "The xylophone is tuned.")
+    (file,) = environment.memories()
     (file.parent / "link.md").symlink_to(file.name)
 
     with pytest.raises(WriteRefused, match="it is a link"):
@@ -98,8 +95,7 @@ def test_a_link_is_forgotten_and_what_it_leads_to_stays(environment):
     assert "music" not in file.read_text("utf-8")
 
 
-def test_read_only_restores_and_moves_nothing(environment):
-    hub = environment.hub()
+def test_read_only_restores_and_moves_nothing(environment, hub):
     made = remember(hub, "The xylophone is tuned on Fridays.").memory
     forget(hub, [remember(hub, "The zebra is fed on Mondays.").memory.id])
     closed = environment.hub(read_only=True)
@@ -122,9 +118,8 @@ def test_on_the_command_line(environment, kbhub):
     assert "no memories" in kbhub("memories", "restore", code=0).out
 
 
-def test_memories_that_are_alike_are_found(environment):
+def test_memories_that_are_alike_are_found(environment, hub):
     """Each pair once; what another one replaces is not named again."""
-    hub = environment.hub()
     one = remember(hub, "The staging database is wiped on Sundays.").memory
     two = remember(hub, "Every Sunday the staging database is wiped.").memory
     remember(hub, "Releases need the VPN.")
