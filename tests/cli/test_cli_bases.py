@@ -83,10 +83,7 @@ def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch)
 def test_lines_around_matches_are_shown_as_grep_does(kbhub):
     out = kbhub("search", "shop rollback", "--in", "project", "-C", "1", "--line-numbers").out
     shown = [line.removeprefix("  │ ") for line in out.splitlines() if line.startswith("  │")]
-    assert shown == [
-        *(" 4-", " 5:Run `shop rollback`.", " 6-", "--"),
-        *("12-", "13:Tell them of the rollback."),
-    ]
+    assert shown == [*(" 4-", " 5:Run `shop rollback`.", " 6-", "--"), *("12-", "13:Tell them of the rollback.")]
 
 
 def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):

@@ -99,8 +99,7 @@ def test_index_looks_after_the_log(kbhub, environment):
 
 
 @pytest.mark.parametrize(
-    ("command", "mode", "code"),
-    [(("admin", "index"), 0o500, 0), (("dev", "log", "show"), 0, 1), (("status",), 0, 0)],
+    ("command", "mode", "code"), [(("admin", "index"), 0o500, 0), (("dev", "log", "show"), 0, 1), (("status",), 0, 0)]
 )
 def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environment, command, mode, code):
     kbhub("search", "how long are sessions kept")

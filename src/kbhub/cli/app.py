@@ -34,11 +34,9 @@ WIDEST_NAMES = 26
 """Maximum width of the column of names; the description of a longer name starts on the next line."""
 
 WIDEST_LINE = 100
-"""Maximum width of a line, for readability."""
 
 _INDENT = 2
 _SPACE_BESIDE = 20
-"""Minimum width of the descriptions."""
 
 
 _HEADING, _COMMAND = 10, 8
@@ -53,7 +51,6 @@ class HelpColumns:
     """Help formatter for cyclopts, of a group of commands whose modules need not be loaded."""
 
     asked: list[str] = []  # noqa: RUF012
-    """The command line."""
 
     def __init__(self, group: str = "") -> None:
         self._group = group
@@ -327,10 +324,7 @@ def _usage_text(error: CycloptsError) -> str:
 
 
 def _unknown_command(error: UnknownCommandError) -> str:
-    """Return cyclopts' message about an unknown command.
-
-    Cyclopts itself would import the modules of all commands for it.
-    """
+    """Return cyclopts' message about an unknown command, for which it would import the modules of all."""
     word = error.unused_tokens[0] if error.unused_tokens else ""
     names = [name for name in error.app or () if not name.startswith("-")]
     similar = "".join(f' Did you mean "{name}"?' for name in get_close_matches(word, names, n=1))

@@ -23,10 +23,8 @@ MESSAGE_CHARACTERS = 2_000
 """Maximum length of a message, a screenful; it may quote paths of up to 4,096 characters and arguments of 131,072."""
 
 DUMB = ("dumb", "unknown")
-"""Values of TERM for terminals without cursor control."""
 
 USUAL_WIDTH = 80
-"""Width in columns if it is unknown."""
 
 PATIENCE_SECONDS = 0.2
 """Delay before a progress bar appears, so that it does not flicker."""
@@ -62,11 +60,7 @@ def show_text(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Print a result, adding a newline if it is missing.
-
-    Raises `BrokenPipeError` if the reader is gone, which is not a failure, and `KbhubError` if it cannot be written
-    otherwise.
-    """
+    """Print a result, adding a newline if it is missing."""
     if text:
         write_verbatim(text if text.endswith("\n") else f"{text}\n")
 
@@ -121,11 +115,7 @@ def shortened(message: str) -> str:
 
 @contextmanager
 def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show the progress of each base on standard error if that is a terminal and the work takes a while.
-
-    Yields a function to call with base id, finished files and their total, or None without a terminal. `verb` is the
-    text before the name of each base.
-    """
+    """Yield what shows the progress of a base (id, done, to do) on standard error, or None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -169,7 +159,6 @@ def _new_bars() -> Progress:
 
 
 PAGER = "less"
-"""The default if PAGER is not set."""
 
 LESS_OPTIONS = "FRX"
 """Default options of `less`: quit if the text fits on a screen, show colours, keep the screen."""

@@ -59,10 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write_out() -> None:
-    """Flush standard output, or raise `KbhubError`.
-
-    If it fails, it may have dropped its buffer, so a second flush would not show the failure.
-    """
+    """Flush standard output, or raise `KbhubError`; a second flush might not fail, as the buffer may be gone."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from kbhub.sync.sync import Progress
 
 _FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
-"""Options that choose a format."""
 
 _SHARED = Parameter(name="*", group=Group("Common options", sort_key=3))
 """The options of every command, a group of their own in the help."""
@@ -413,14 +412,10 @@ class Reply:
     hints: Sequence[str] = ()
     """The same in every format."""
     code: int = 0
-    """Exit code."""
 
 
 def command(
-    text: Callable[[Any], Wording] | None = None,
-    *,
-    options: type[Common] = Common,
-    colour: bool = False,
+    text: Callable[[Any], Wording] | None = None, *, options: type[Common] = Common, colour: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., int]]:
     """Make a command of a function: print what it returns in the requested format, and return the exit code.
 

@@ -65,23 +65,19 @@ class Event:
     name: EventName
     client: HookClient
     session: str
-    """The client's id of the session."""
     cwd: str
     """Where the session works; empty if the client does not say."""
     called: str = ""
     """The client's own name of the event, which the answer repeats."""
     prompt: str = ""
-    """What the person wrote."""
     paths: tuple[str, ...] = ()
     """Files that a tool works on, as written."""
     text: str = ""
     """The text of a change, in which a symbol may be named; empty if the tool works on all of a file."""
     transcript: str = ""
-    """The session's log."""
     source: str = ""
     """Why a session starts: `startup`, `resume`, `clear`, `compact`."""
     cursor: bool = False
-    """Whether Cursor runs the client's hook."""
 
 
 _CLAUDE: dict[EventName, str] = {

@@ -40,10 +40,7 @@ _WORD = re.compile(r"[^\s\"'`()\[\]{}<>,;:!?=*“”]+")
 
 
 def names_in(hub: Hub, text: str, bases: Sequence[Base]) -> Names:
-    """Return what names the subject of a prompt: identifiers first, then words that language and bases seldom use.
-
-    A word that no base knows says nothing about their passages.
-    """
+    """Return what names the subject of a prompt: identifiers first, then words that language and bases seldom use."""
     parts = {word: stems(paired(word)) for word in _WORD.findall(text)}
     known: Counter[str] = Counter()
     chunks = 0

@@ -36,10 +36,7 @@ def may_speak(hub: Hub) -> bool:
 
 
 def speaking_bases(hub: Hub) -> list[Base]:
-    """Return the bases whose documents may reach agents without being asked for.
-
-    The user's own always, those in the project's folder where `may_speak` says so.
-    """
+    """Return the bases whose documents may reach agents unasked: the user's own, others where `may_speak` says so."""
     root = hub.discovery().workspace.root
     if may_speak(hub):
         return list(hub.discovery().bases)
@@ -51,7 +48,6 @@ def speaking_bases(hub: Hub) -> list[Base]:
 
 
 FOLDER = "hooks"
-"""In the data directory."""
 
 KEPT_DAYS = 30
 """Days that a session's file is kept after its last line; `status` counts these."""

@@ -43,11 +43,13 @@ def config_file(hub: Hub) -> Path:
     return config_path(hub.options.config, hub.options.env, hub.options.home)[0]
 
 
-def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
-    """Edit the global config in force and reload it; return whether anything changed.
+def folder_in(hub: Hub, name: str, entry: BaseEntry) -> Path:
+    """Return the folder of an entry of the global config in force."""
+    return folder_of(name, entry, config_file(hub).parent, hub.options.home, hub.options.env)
 
-    `edit` gets the text and its parsed settings. Invalid content is never written.
-    """
+
+def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
+    """Edit the text of the global config in force by its settings, and reload it; return whether it changed."""
     path, home = config_file(hub), hub.options.home
     with alone(hub.trust.path.parent):
         # Reload, as the file may have been edited since.
@@ -122,19 +124,13 @@ def list_bases(hub: Hub) -> KnownBases:
     problems = {problem.subject: problem.message for problem in everywhere.problems}
     for name, entry in settings.entries().items():
         if name not in listed:
-            folder = folder_of(name, entry, path.parent, hub.options.home, hub.options.env)
-            places = places_of(settings, name)
+            folder, places, problem = folder_in(hub, name, entry), places_of(settings, name), problems.get(name)
             bases.append(
                 KnownBase(
-                    id=name,
-                    path=folder,
-                    engine=entry.engine,
-                    origin="config",
-                    active=False,
-                    places=places,
-                    problem=problems.get(name),
+                    id=name, path=folder, engine=entry.engine, origin="config", active=False, places=places,
+                    problem=problem,
                 )
-            )
+            )  # fmt: skip
     return KnownBases(config=path, bases=tuple(sorted(bases, key=lambda base: (base.id != "project", base.id))))
 
 
@@ -151,7 +147,6 @@ def show_base(hub: Hub, name: str) -> KnownBase:
 
 _OF_BASE = ("origin", "name", "description", "writable", "weight", "include", "exclude", "contexts")
 _OF_STATUS = ("documents", "index", "index_bytes", "synced")
-"""Fields that a known base has from the base and from its status."""
 
 
 def _known(status: BaseStatus, settings: GlobalConfig, active: set[str]) -> KnownBase:
@@ -169,7 +164,6 @@ def _known(status: BaseStatus, settings: GlobalConfig, active: set[str]) -> Know
 
 
 _UNFIT = re.compile(r"[^\w.-]+")
-"""Characters that are replaced when an id is derived from a folder's name."""
 
 
 class BaseChange(Model):
@@ -224,7 +218,7 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
     memories, notes = False, tuple[str, ...]()
     if is_engine_url(new.folder):
         name, entry = _named_engine(new), {"engine": new.folder, **new.fields()}
-        folder = folder_of(name, BaseEntry(engine=new.folder), path.parent, home, hub.options.env)
+        folder = folder_in(hub, name, BaseEntry(engine=new.folder))
         memories, notes = _for_memories(hub, new.folder, name)
     else:
         name, folder = _named_folder(new, home, cwd)
@@ -242,27 +236,25 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
         return text
 
     changed = edit_config(hub, edit)
-    settings, active = _look_again(hub, name)
-    notes = (*notes, *_activity_notes(settings, name, path.parent, home))
+    notes = (*notes, *_activity_notes(hub.config().settings, name, path.parent, home))
     if not changed:
         notes = (f"{path} already says so; nothing changed.", *notes)
+    return _change(hub, name, folder, entry.get("engine"), notes, changed=changed)
+
+
+def _change(
+    hub: Hub, name: str, folder: Path, engine: str | None, notes: tuple[str, ...], *, changed: bool
+) -> BaseChange:
+    """Return what became of a base that the config has now."""
+    active = any(name in (base.id, *base.names) for base in hub.discovery().bases)
     return BaseChange(
-        id=name,
-        path=folder,
-        engine=entry.get("engine"),
-        config=path,
-        changed=changed,
-        active=active,
-        places=places_of(settings, name),
-        notes=notes,
-    )
+        id=name, path=folder, engine=engine, config=config_file(hub), changed=changed, active=active,
+        places=places_of(hub.config().settings, name), notes=notes,
+    )  # fmt: skip
 
 
 def remove_base(hub: Hub, name: str) -> BaseChange:
-    """Remove a base from the global config; its index stays until `kbhub admin cleanup`.
-
-    Its documents stay, too, unless they are kbhub's copy of the documentation of a library.
-    """
+    """Remove a base from the global config, and kbhub's copy of documentation of a library, if it is one."""
     path = config_file(hub)
     entry = _entry(hub, name)
 
@@ -274,12 +266,12 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
         return text
 
     edit_config(hub, edit)
-    folder = folder_of(name, entry, path.parent, hub.options.home, hub.options.env)
+    folder = folder_in(hub, name, entry)
     note = f"The documents in {folder} are untouched. `kbhub admin cleanup` deletes the index."
     if entry.engine:
         note = f"The base in {shown_url(entry.engine)} is untouched."
     others = {key: _entry(hub, key) for key in hub.config().settings.bases if key != name}
-    used = (folder_of(key, one, path.parent, hub.options.home, hub.options.env) for key, one in others.items())
+    used = (folder_in(hub, key, one) for key, one in others.items())
     if folder.parent == hub.data / PACKAGES and folder not in used:
         shutil.rmtree(folder, ignore_errors=True)
         note = f"Its copy in {folder} is deleted. `kbhub admin cleanup` deletes the index."
@@ -303,18 +295,9 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
         return text
 
     changed = edit_config(hub, edit)
-    settings, active = _look_again(hub, new)
     note = f"Refs are now {new}@PATH. Links and `related` entries that use {old}@PATH are unchanged."
-    return BaseChange(
-        id=new,
-        engine=entry.engine,
-        path=folder_of(new, entry, path.parent, hub.options.home, hub.options.env),
-        config=path,
-        changed=changed,
-        active=active,
-        places=places_of(settings, new),
-        notes=(note,) if changed else (),
-    )
+    notes = (note,) if changed else ()
+    return _change(hub, new, folder_in(hub, new, entry), entry.engine, notes, changed=changed)
 
 
 def _mentions(settings: GlobalConfig, name: str) -> Iterator[list[Any]]:
@@ -411,7 +394,7 @@ def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[s
     """Raise if the config already uses the id or the folder for another base, or has it with other settings."""
     path = config_file(hub)
     for other, other_entry in settings.entries().items():
-        other_folder = folder_of(other, other_entry, path.parent, hub.options.home, hub.options.env)
+        other_folder = folder_in(hub, other, other_entry)
         same = directory_identity(other_folder) == directory_identity(folder) and not other_entry.sessions_of
         if other == name and not same:
             raise UsageError(
@@ -467,11 +450,6 @@ def activated(text: str, settings: GlobalConfig, project: Path, names: Sequence[
     said = next((above[one] for one in (project, *project.parents) if one in above), None)
     active = settings.active_in(said) if said is not None and said != EVERYWHERE else ()
     return set_value(text, ["repos", key], list(dict.fromkeys((*active, *names))), path)
-
-
-def _look_again(hub: Hub, name: str) -> tuple[GlobalConfig, bool]:
-    bases = hub.rediscover().bases
-    return hub.config().settings, any(name in (base.id, *base.names) for base in bases)
 
 
 def _activity_notes(settings: GlobalConfig, name: str, folder: Path, home: Path) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from typing import Any, Literal
 from kbhub.values import struct
 
 SERVER = "kbhub"
-"""Name of the server in every client."""
 
 Form = Literal["json", "toml", "yaml"]
 
@@ -93,9 +92,7 @@ class Client:
     """Folders that show the same."""
     project: ProjectFile | None = None
     skills: str = ""
-    """Folder of the user's skills."""
     subagent: str = ""
-    """The user's file of our subagent."""
     later_keys: tuple[str, ...] = ()
     """Key path of the servers in the client's next major version."""
     hint: str = ""
@@ -358,33 +355,21 @@ def client_named(name: str) -> Client:
     return next(client for client in CLIENTS if client.name == name)
 
 
-Platform = Literal["linux", "darwin", "win32"]
-
-
-def this_platform() -> Platform:
-    """Return the current platform; anything but macOS and Windows counts as Linux."""
-    if sys.platform == "darwin":
-        return "darwin"
-    return "win32" if sys.platform == "win32" else "linux"
-
-
 @struct
 class Machine:
     """A user account on a machine: everything that `CLIENTS` depends on."""
 
     home: Path
     env: Mapping[str, str]
-    platform: Platform = field(default_factory=this_platform)
+    platform: str = sys.platform
+    """As `sys.platform`; anything but macOS and Windows counts as Linux."""
 
     def folders(self) -> dict[str, str]:
         """Return the value of each path placeholder; the clients' own environment variables take precedence."""
         env, home = self.env, self.home
         xdg = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
-        user = {
-            "linux": xdg,
-            "darwin": f"{home}/Library/Application Support",
-            "win32": env.get("APPDATA") or f"{home}/AppData/Roaming",
-        }[self.platform]
+        roaming = env.get("APPDATA") or f"{home}/AppData/Roaming"
+        user = {"darwin": f"{home}/Library/Application Support", "win32": roaming}.get(self.platform, xdg)
         claude = env.get("CLAUDE_CONFIG_DIR")
         return {
             "home": str(home),

@@ -12,11 +12,11 @@ from pydantic import Field
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.setup.bases import config_file, edit_config, unknown_base
+from kbhub.setup.bases import config_file, edit_config, folder_in, unknown_base
 from kbhub.setup.init import create_file
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.config import POINTER_NAMES, checked, folder_of
+from kbhub.workspace.config import POINTER_NAMES, checked
 from kbhub.workspace.discovery import covers, plain
 from kbhub.workspace.jsonc import alone, edit_file, read_jsonc, remove_value, set_value
 from kbhub.workspace.project import PROJECT_ID, clean, find_pointer
@@ -56,10 +56,7 @@ class ContextTarget:
 
 
 def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context, ...]:
-    """Return the contexts of the active bases and of those in the global config.
-
-    With `place`, only those that apply to it or to something below it.
-    """
+    """Return the contexts of active and configured bases; with `place`, those that apply to it or below it."""
     settings, file = hub.config().settings, config_file(hub)
     contexts = [Context(base=None, path=path, context=text, file=file) for path, text in settings.contexts.items()]
     bases = {base.id: base for base in hub.discovery().bases}
@@ -85,10 +82,7 @@ def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context
 
 
 def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
-    """Write a description of a place, replacing any previous one.
-
-    Raises `UsageError` if the text is empty, the base unknown, or there is no file to write to.
-    """
+    """Write a description of a place, replacing any previous one; `UsageError` if it cannot be written."""
     text = clean({"": text})[""]
     if not text:
         raise UsageError("A context needs a text: kbhub base context add BASE/PATH TEXT.")
@@ -168,9 +162,7 @@ class _Home:
     keys: tuple[str, ...]
     """Key path of the contexts in the file."""
     contexts: Mapping[str, str]
-    """The current contexts."""
     folder: Path | None
-    """The base's folder."""
     pointer: bool = False
 
 
@@ -181,7 +173,7 @@ def _home_of(hub: Hub, place: ContextTarget) -> _Home:
     entries = settings.entries()
     if place.base in entries:
         entry = entries[place.base]
-        folder = folder_of(place.base, entry, file.parent, hub.options.home, hub.options.env)
+        folder = folder_in(hub, place.base, entry)
         return _Home(file, ("bases", place.base, _FIELD), entry.contexts, folder)
     base = next((base for base in hub.discovery().bases if base.id == place.base), None)
     if base is None:

@@ -22,10 +22,10 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.foreign_sessions import folder_of_copies, opencode_database
-from kbhub.setup.bases import activated, config_file, edit_config, portable
+from kbhub.setup.bases import activated, config_file, edit_config, folder_in, portable
 from kbhub.setup.clients import Machine
 from kbhub.sync.packages import Package, copy_documentation
-from kbhub.workspace.config import directory_identity, folder_of
+from kbhub.workspace.config import directory_identity
 from kbhub.workspace.files import SESSIONS, expand, private_directory, real_path
 from kbhub.workspace.jsonc import set_value
 from kbhub.workspace.project import required
@@ -182,7 +182,7 @@ def _name(
     """
     entries, taken, number = settings.entries(), wanted, 1
     for name, entry in entries.items():
-        other = folder_of(name, entry, config_file(hub).parent, hub.options.home, hub.options.env)
+        other = folder_in(hub, name, entry)
         if directory_identity(other) == directory_identity(folder) and entry.sessions_of == fields.get("sessionsOf"):
             same = (entry.kind, *map(list, (entry.include, entry.exclude)))
             wants = (fields["kind"], fields.get("include", []), fields.get("exclude", []))
@@ -194,10 +194,7 @@ def _name(
 
 
 def add_package(hub: Hub, text: str) -> PackageBase:
-    """Copy the documentation of a package that the project uses, and add the copy as a base of that project.
-
-    Raises `UsageError` if the package, its version or its documentation is not on this machine.
-    """
+    """Add a copy of the documentation of a package that the project uses as a base of that project."""
     project, path, home = required(hub.discovery().workspace.root), config_file(hub), hub.options.home
     if text.startswith((".", "/", "~")) or Path(text).is_absolute():
         text = str(real_path(expand(text, home, hub.options.cwd)))

@@ -17,7 +17,6 @@ from kbhub.workspace.files import expand, is_directory
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, TrustStore, required, trust_pointer
 
 STARTER = Path(__file__).parent / "skill" / "starter.md"
-"""What `kbhub init` puts into a new folder."""
 
 
 class Initialised(Model):
@@ -168,10 +167,7 @@ def _unchanged(discovery: Discovery, project: Base, found: tuple[str, ...] = ())
 
 
 def _renamed(project: Base, directory: Path, name: str | None) -> bool:
-    """Return whether the project's knowledge should get another name, for which a pointer can be created here.
-
-    Raises `UsageError` if it has a pointer, which is never overwritten, or is not below the directory.
-    """
+    """Return whether the knowledge is to get another name, by a new pointer; `UsageError` if that cannot be."""
     if name is None or name == project.name:
         return False
     if project.origin != "pointer" and project.path.is_relative_to(directory):

@@ -29,7 +29,6 @@ NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files that agents read when they start. If a project has none, the first is created."""
 
 LINES = (Path(__file__).parent / "skill" / "agents.md").read_text("utf-8").rstrip("\n")
-"""The inserted text, without a final newline."""
 
 _START = re.compile(rb"<!-- kbhub:start\b[^>]*-->")
 _END = re.compile(rb"<!-- kbhub:end -->")
@@ -38,10 +37,8 @@ _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
 
 
 SKILL = Path(__file__).parent / "skill" / "SKILL.md"
-"""The skill as shipped with kbhub."""
 
 SKILLS = {SERVER: SKILL, "kbhub-wiki": SKILL.with_name("kbhub-wiki.md")}
-"""Name → file of each skill."""
 
 OPENCODE = SKILL.with_name("opencode.js")
 """Our plugin of opencode, which has these instead of hooks."""
@@ -133,34 +130,22 @@ def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) ->
     for client in clients:
         if client.skills:
             readers.setdefault(machine.path(client.skills), []).append(client.title)
-    return [
-        _file_task(
-            "skill",
-            f"Skill {'' if name == SERVER else f'{name} '}for {', '.join(titles)}",
-            folder / name / SKILL.name,
-            skill.read_bytes(),
-            machine,
-            remove=remove,
-        )
-        for folder, titles in readers.items()
-        for name, skill in SKILLS.items()
-    ]
+    tasks = []
+    for folder, titles in readers.items():
+        for name, skill in SKILLS.items():
+            title = f"Skill {'' if name == SERVER else f'{name} '}for {', '.join(titles)}"
+            file = folder / name / SKILL.name
+            tasks.append(_file_task("skill", title, file, skill.read_bytes(), machine, remove=remove))
+    return tasks
 
 
 def subagent_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[PlannedStep]:
     """Plan to write or delete the file of the subagent for each client that has such files."""
-    tasks = [
-        _file_task(
-            "subagent",
-            f"Subagent for {client.title}",
-            machine.path(client.subagent),
-            _subagent_text(client),
-            machine,
-            remove=remove,
-        )
-        for client in clients
-        if client.subagent
-    ]
+    tasks = []
+    for client in clients:
+        if client.subagent:
+            title, file, text = f"Subagent for {client.title}", machine.path(client.subagent), _subagent_text(client)
+            tasks.append(_file_task("subagent", title, file, text, machine, remove=remove))
     return [task for task in tasks if not remove or task.step.action != "nothing"]
 
 
@@ -193,7 +178,7 @@ def _file_task(subject: str, title: str, file: Path, text: bytes, machine: Machi
 
     def delete() -> Step:
         deleted = write()
-        if not any(file.parent.iterdir()):
+        with suppress(OSError):  # it holds something else
             file.parent.rmdir()
         return deleted
 
@@ -251,12 +236,7 @@ HOOKED: tuple[Hooked, ...] = (
         tools="Bash|apply_patch|shell|exec_command",
         hint="Codex runs new hooks only after you review them: type `/hooks` in Codex.",
     ),
-    Hooked(
-        "copilot-cli",
-        f"{{copilot}}/hooks/{OWN_NAME}",
-        tools="bash|view|edit|create|powershell",
-        own=True,
-    ),
+    Hooked("copilot-cli", f"{{copilot}}/hooks/{OWN_NAME}", tools="bash|view|edit|create|powershell", own=True),
     Hooked(
         "gemini-cli",
         "{home}/.gemini/settings.json",
@@ -264,14 +244,10 @@ HOOKED: tuple[Hooked, ...] = (
         unit="ms",
     ),
 )
-"""In display order."""
 
 
 def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
-    """Plan to register the hooks with those of the clients that have hooks, or to remove them where they are.
-
-    `argv` is the command line that starts kbhub.
-    """
+    """Plan to register or remove the hooks of those clients that have some; `argv` is what starts kbhub."""
     names = {client.name for client in clients}
     tasks = [_hooks_task(hooked, machine, argv, remove=remove) for hooked in HOOKED if hooked.client in names]
     if "opencode" in names:
@@ -282,10 +258,7 @@ def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str]
 
 
 def hooked_clients(machine: Machine, project: Path | None = None) -> tuple[str, ...]:
-    """Return the titles of the clients that run kbhub's hooks, such as `Claude Code` or `Claude Code (plugin)`.
-
-    A plugin may be enabled or disabled in the folder of a project.
-    """
+    """Return the titles of the clients that run kbhub's hooks, such as `Claude Code` or `Claude Code (plugin)`."""
     titles = []
     for hooked in HOOKED:
         file, title = machine.path(hooked.file), client_named(hooked.client).title
@@ -328,26 +301,21 @@ def _hooks_task(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove
     step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
     if remove:
         return planned(step, lambda content: _without_hooks(content, file), machine)
-    hint = (hooked.hint,) if hooked.hint else ()
-    return planned(step, lambda content: _with_hooks(content, file, hooked, machine, argv), machine, notes=hint)
-
-
-def _with_hooks(
-    content: bytes | None, file: Path, hooked: Hooked, machine: Machine, argv: Sequence[str]
-) -> bytes | None:
-    """Return the file with exactly the hooks that belong there."""
-    mark, text = without_bom(decode(content, file))
-    places = _places(content, file)
     wanted = {event: _entry(hooked, name, machine, argv) for name, event in CLIENT_EVENTS[hooked.client].items()}
-    there = {event: entry for event, _, entry in places}
-    if there == wanted and len(places) == len(wanted):
+    hint = (hooked.hint,) if hooked.hint else ()
+    return planned(step, lambda content: _with_hooks(content, file, wanted, own=hooked.own), machine, notes=hint)
+
+
+def _with_hooks(content: bytes | None, file: Path, wanted: dict[str, Any], *, own: bool) -> bytes | None:
+    """Return the file with exactly the wanted hooks, by event."""
+    places = _places(content, file)
+    if {event: entry for event, _, entry in places} == wanted and len(places) == len(wanted):
         return content
-    if places:
-        mark, text = without_bom(decode(_without_hooks(content, file), file))
+    mark, text = without_bom(decode(_without_hooks(content, file), file))
     if not text.strip():
         text = jsonc.NEW_FILE
     data = parse(text, "json", file)
-    if hooked.own and "version" not in data:
+    if own and "version" not in data:
         text = jsonc.set_value(text, ["version"], 1, file)
     for event, entry in wanted.items():
         held = parse(text, "json", file).get(HOOKS)

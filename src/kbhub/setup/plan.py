@@ -30,9 +30,6 @@ How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 MODE = "--connect"
 """Has the windows share one process."""
 
-RELOCATABLE = ("kbhub", "serve", MODE)
-"""The command in a project's files, found on PATH, since its location differs between team members."""
-
 _PACKAGE = "kbhub"
 
 
@@ -49,11 +46,8 @@ class Installation:
     prefix: Path
     """`sys.prefix` of its environment, symlinks not resolved."""
     executable: Path
-    """Its interpreter."""
     scripts: Path
-    """Folder of the environment's scripts."""
     isolated: bool
-    """Whether the environment is a virtual one."""
     origin: str = ""
     """URL it was installed from, if not from a package index."""
 
@@ -66,7 +60,6 @@ class Launch:
     """Without the subcommand."""
     how: How
     note: str = ""
-    """A sentence for the user."""
 
 
 def this_installation() -> Installation:
@@ -130,13 +123,9 @@ def _uvx(machine: Machine) -> tuple[str, ...] | None:
 
 def _launchers(how: How, machine: Machine) -> list[Path]:
     """Return existing launchers that may link to the script, those of uv and pipx first."""
-    name = _executable_name(machine)
-    env = machine.env
-    folders = []
-    if how == "uv tool":
-        folders = [env.get("UV_TOOL_BIN_DIR"), env.get("XDG_BIN_HOME"), f"{machine.home}/.local/bin"]
-    elif how == "pipx":
-        folders = [env.get("PIPX_BIN_DIR"), f"{machine.home}/.local/bin"]
+    env, name = machine.env, _executable_name(machine)
+    places = {"uv tool": ("UV_TOOL_BIN_DIR", "XDG_BIN_HOME"), "pipx": ("PIPX_BIN_DIR",)}.get(how)
+    folders = [*map(env.get, places), f"{machine.home}/.local/bin"] if places else []
     paths = [Path(folder) / name for folder in folders if folder]
     paths += [
         Path(program).absolute()
@@ -272,7 +261,6 @@ _NEW_PRIVATE_MODE = 0o600
 """For new files in the home directory, which may come to hold other servers' API keys."""
 
 FOLDER = "setup"
-"""Folder in the data directory, with a subfolder for each changed file."""
 
 
 def edit(

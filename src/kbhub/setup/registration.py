@@ -16,18 +16,8 @@ import yaml
 from tomlkit.exceptions import TOMLKitError
 
 from kbhub.errors import ConfigError
-from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Shape
-from kbhub.setup.plan import (
-    MAX_BYTES,
-    MODE,
-    AnyName,
-    PlannedStep,
-    Registration,
-    Step,
-    failed,
-    major_version,
-    planned,
-)
+from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Shape, client_named
+from kbhub.setup.plan import MAX_BYTES, MODE, AnyName, PlannedStep, Registration, Step, failed, major_version, planned
 from kbhub.values import struct
 from kbhub.workspace import jsonc
 from kbhub.workspace.atomic_writes import content_of
@@ -65,7 +55,6 @@ class Target:
     keys: tuple[str, ...]
     shape: Shape
     argv: tuple[str, ...]
-    """The command line of the server."""
 
     def wants(self, entry: RegisteredServer) -> bool:
         """Return whether an entry starts the right command; other options that follow `serve` are the user's."""
@@ -182,13 +171,9 @@ NEWS = ("Each window has a process of its own.", "Windows share one process; `--
 
 
 def chosen_clients(machine: Machine, names: Sequence[AnyName], root: Path | None = None) -> tuple[Client, ...]:
-    """Return the named clients or, without names, those that are installed; names of dialogs are skipped.
-
-    The files in a project's `root` show further clients, which other members of a team may use.
-    """
+    """Return the named clients, or those that are installed or have a file in a project's `root`, as in a team."""
     if names:
-        by_name: dict[str, Client] = {client.name: client for client in CLIENTS}
-        return tuple(by_name[name] for name in dict.fromkeys(names) if name in by_name)
+        return tuple(client_named(name) for name in dict.fromkeys(names) if name != "jetbrains-ai")
     return tuple(
         client
         for client in CLIENTS
@@ -214,10 +199,7 @@ def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str],
 def project_tasks(
     clients: Sequence[Client], machine: Machine, argv: Sequence[str], root: Path, *, remove: bool
 ) -> list[PlannedStep]:
-    """Plan the same for the files of a project (its symlinks resolved), skipping clients without any.
-
-    Clients that share a file share a task.
-    """
+    """Plan the same for the files of a project (its symlinks resolved); clients that share a file share a task."""
     readers: dict[Path, list[Client]] = {}
     for client in clients:
         if client.project:
@@ -316,10 +298,7 @@ def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping
 
 
 def _changed(text: str, target: Target, fields: dict[str, Any] | None) -> str:
-    """Return the text with these fields in the server's entry, or without the entry, after checking that all else is.
-
-    Raises `ConfigError` if the text is malformed, or too unusual to be edited automatically.
-    """
+    """Return the text with these fields in the server's entry, or without it; `ConfigError` if more would change."""
     form, keys, path = target.client.form, target.keys, target.file
     expected, edits = parse(text, form, path), FORMATS[form]
     old = servers(expected, keys, path).get(SERVER)
@@ -445,10 +424,7 @@ def _yaml_parse(text: str, path: Path) -> Any:
 
 
 def _yaml_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:
-    """Return the text with a key added at the start of its mapping.
-
-    `keys` has exactly one key, that of the mapping; `path` names the file in errors.
-    """
+    """Return the text with a key added at the start of its mapping, which `keys` has alone."""
     (key,) = keys
     newline = _newline(text)
     pair = _pair(_root(text), key)

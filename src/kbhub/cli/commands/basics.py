@@ -21,17 +21,7 @@ from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
 from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS, Answer
 from kbhub.cli.console import confirmed
-from kbhub.cli.options import (
-    Common,
-    Exact,
-    Formats,
-    Reply,
-    bring_in_step,
-    command,
-    decoded,
-    hub_options,
-    without_bases,
-)
+from kbhub.cli.options import Common, Exact, Formats, Reply, bring_in_step, command, decoded, hub_options, without_bases
 from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.delivery import hooks_state
@@ -294,10 +284,8 @@ def _markdown(answer: Answer) -> Exact:
 
 
 LOOPBACK = "127.0.0.1"
-"""Where a daemon listens on a port."""
 
 TAGS = 8
-"""Tags that are named."""
 
 
 def overview(hub: Hub) -> Status:

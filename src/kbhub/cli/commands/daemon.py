@@ -27,7 +27,6 @@ from kbhub.values import Value, counted
 from kbhub.workspace.files import data_dir
 
 MOST_PORT = 65535
-"""Of TCP."""
 
 
 class StopResult(Model):

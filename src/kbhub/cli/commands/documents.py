@@ -13,14 +13,7 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub import editing
-from kbhub.cli.options import (
-    AllowSecret,
-    Reply,
-    argument,
-    command,
-    optional,
-    standard_input,
-)
+from kbhub.cli.options import AllowSecret, Reply, argument, command, optional, standard_input
 from kbhub.editing import Deleted, Written
 from kbhub.editing.chat_answers import distil as save_answer
 from kbhub.errors import KbhubError, UsageError

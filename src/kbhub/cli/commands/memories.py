@@ -136,12 +136,7 @@ def memories(
         limit: Memories to show (20).
     """
     found = list_memories(
-        hub,
-        " ".join(map(decoded, query)) or None,
-        scope=scope,
-        tags=tags,
-        namespace=namespace,
-        limit=limit or LISTED,
+        hub, " ".join(map(decoded, query)) or None, scope=scope, tags=tags, namespace=namespace, limit=limit or LISTED
     )
     hints = [*found.notes]
     if not found.memories:

@@ -157,10 +157,7 @@ SEPARATOR = "--"
 
 
 def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
-    """Search, and return the requested hits with the requested text as their excerpt.
-
-    Raises `UsageError` if options exclude each other.
-    """
+    """Search, and return the requested hits with the requested text as their excerpt."""
     if options.full and options.around is not None:
         raise UsageError("--full cannot be used with --context.")
     query = query.model_copy(
@@ -201,11 +198,7 @@ def readings_listing(readings: Sequence[Reading]) -> Listing:
 
 
 def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, last: int = 0) -> str:
-    """Put numbers before the lines of a text, as grep does: `12:` before marked lines, `12-` before the others.
-
-    The first line has the number `first`; if `marked` is None, all lines are marked. There is room for the number
-    `last`.
-    """
+    """Number the lines of a text from `first` as grep does: `12:` before those in `marked` (None: all), else `12-`."""
     lines = text.split("\n")
     width = len(str(max(last, first + len(lines) - 1)))
     return "\n".join(
@@ -215,20 +208,14 @@ def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, las
 
 
 def hides_title(reading: Reading) -> bool:
-    """Return whether a document has a title that its text does not show, such as the subject of a mail.
-
-    A part shows no title of any document, and a title made from the file's name does not count.
-    """
+    """Return whether a document has a title that its text does not show, such as the subject of a mail."""
     if reading.start_line != 1 or reading.offset or not converts(reading.ref):
         return False
     return reading.title not in reading.text and not file_title(PurePosixPath(reading.ref)).endswith(reading.title)
 
 
 def cut_reading(reading: Reading, first: int | None, count: int | None) -> Reading:
-    """Return at most `count` lines of what was read, from the 1-based line `first`; by default all of them.
-
-    Raises `UsageError` if there is no such line.
-    """
+    """Return at most `count` lines of what was read, from the 1-based line `first`; `UsageError` if it has none."""
     if first is None and count is None:
         return reading
     start = max(first or reading.start_line, reading.start_line)

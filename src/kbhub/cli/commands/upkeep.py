@@ -136,13 +136,7 @@ def index(
 
 
 def _index_one(
-    hub: Hub,
-    name: str,
-    reports: list[SyncReport],
-    failed: list[Problem],
-    *,
-    full: bool,
-    progress: Progress | None,
+    hub: Hub, name: str, reports: list[SyncReport], failed: list[Problem], *, full: bool, progress: Progress | None
 ) -> None:
     try:
         if any(base.engine for base in hub.select((name,))):

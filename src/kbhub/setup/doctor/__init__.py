@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
@@ -20,12 +20,7 @@ from kbhub.hub import Hub
 from kbhub.index.sqlite import probe, set_aside
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
 from kbhub.reading.reports import Diagnosis, Finding
-from kbhub.setup.cache import (
-    FILE_MODE,
-    own_places,
-    state_of,
-    too_open,
-)
+from kbhub.setup.cache import FILE_MODE, own_places, state_of, too_open
 from kbhub.setup.clients import Machine
 from kbhub.setup.doctor.bases import bad, base_findings, config_findings, discovery_findings, ok, trust_findings
 from kbhub.setup.plan import Registration
@@ -72,8 +67,7 @@ def examine(hub: Hub) -> Diagnosis:
 
 def repair(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
     """Repair what is fixable, then examine again; the new diagnosis has the repairs made and those that failed."""
-    done: list[str] = []
-    failed: list[str] = []
+    done, failed = list[str](), list[str]()
     for mend, *checks in REPAIRS:
         subjects = {finding.subject for finding in diagnosis.findings if finding.fixable and finding.check in checks}
         for subject in sorted(subjects):
@@ -119,10 +113,7 @@ def _sync(hub: Hub, name: str) -> Iterator[str]:
         yield f"{name}: indexed {report.added} new and {report.changed} changed documents, {report.removed} removed"
 
 
-REPAIRS: tuple[tuple[Any, ...], ...] = (
-    (_set_aside, "index"),
-    (_sync, "index", "freshness", "vectors"),
-)
+REPAIRS: tuple[tuple[Any, ...], ...] = ((_set_aside, "index"), (_sync, "index", "freshness", "vectors"))
 """Each with the checks whose findings it repairs, by their subjects; in this order."""
 
 
@@ -136,10 +127,8 @@ def _close(path: Path) -> Iterator[str]:
 REINSTALL = "Reinstall kbhub in an environment of its own."
 
 MODEL_FILES = ("model.safetensors", "tokenizer.json", "config.json")
-"""The files of a model2vec model."""
 
 SAMPLE = "How do we roll back a release?"
-"""A text to test the embedder with."""
 
 WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
 """On Linux, the number of folders that all of a user's programs together may watch (inotify(7))."""
@@ -190,8 +179,7 @@ def embedder_findings(hub: Hub) -> list[Finding]:
     try:
         embedder = hub.embedder()
         if embedder is None:
-            message = "Disabled by `embedder.model`; search is by keyword only."
-            return [ok("embedder", message)]
+            return [ok("embedder", "Disabled by `embedder.model`; search is by keyword only.")]
         vector = embedder.embed([SAMPLE])[0]
     except EmbedderError as error:
         return [_no_embedder(str(error), model)]
@@ -225,8 +213,7 @@ def _no_embedder(message: str, model: str | None) -> Finding:
 
 def watch_findings(bases: Sequence[Base]) -> list[Finding]:
     """Check that the folders of the bases can be watched and do not exceed the system's limit."""
-    findings = []
-    local = []
+    findings, local = list[Finding](), list[Base]()
     for base in bases:
         if system := remote_system(base.path):
             message = f"It is on {system}, which does not report changes; {POLLED}."
@@ -257,10 +244,8 @@ LOW_DISK_BYTES = 350_000_000
 def folder_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
     """Check kbhub's cache and data directories and its own files in them."""
     findings = _directory("cache", hub.cache) + _directory("data", hub.trust.path.parent)
-    low = _low_disk(hub.cache)
     own = own_places(hub, bases)
-    findings += [low] if low else []
-    findings += _owners(own)
+    findings += _low_disk(hub.cache) + _owners(own)
     if (exposed := too_open(own)) and os.name != "nt":
         more = f" and {len(exposed) - 1} more" if len(exposed) > 1 else ""
         verb = "is" if len(exposed) == 1 else "are"
@@ -290,14 +275,14 @@ def _directory(check: str, path: Path) -> list[Finding]:
     return [bad(check, message, remedy, level="error")]
 
 
-def _low_disk(path: Path) -> Finding | None:
+def _low_disk(path: Path) -> list[Finding]:
     existing = next(folder for folder in (path, *path.parents) if is_directory(folder))
     free = shutil.disk_usage(existing).free
     if free >= LOW_DISK_BYTES:
-        return None
+        return []
     message = f"{free // 1_000_000} MB are free below {existing}; a large base needs {LOW_DISK_BYTES // 1_000_000} MB."
     remedy = "Free up space, or keep indexes elsewhere: `--cache-dir` or KBHUB_CACHE_DIR."
-    return bad("disk", message, remedy)
+    return [bad("disk", message, remedy)]
 
 
 def _owners(places: Sequence[Path]) -> list[Finding]:
@@ -351,23 +336,21 @@ def _identity(registration: Registration) -> tuple[object, ...]:
 
 
 def _client_finding(registration: Registration, fault: str) -> Finding:
-    setup_again = f"Run `kbhub setup --client {registration.client}` to register this kbhub."
+    line = " ".join(registration.argv)
+    remedy = f"Run `kbhub setup --client {registration.client}` to register this kbhub."
+    level: Literal["warning", "error"] = "error"
     if registration.fault:
-        message = f"Its file has a problem: {registration.fault.rstrip('.')}."
+        message, level = f"Its file has a problem: {registration.fault.rstrip('.')}.", "warning"
         remedy = "Fix the file; until then, kbhub does not change it."
-        return bad(CHECK, message, remedy, registration.title)
-    if not registration.command:
+    elif not registration.command:
         message = f"The entry {registration.name!r} in {registration.file} has no command."
-        return bad(CHECK, message, setup_again, registration.title, level="error")
-    if not registration.starts:
+    elif not registration.starts:
         message = f"{registration.file} starts {registration.command}, which does not exist or cannot be run."
-        return bad(CHECK, message, setup_again, registration.title, level="error")
-    if not registration.enabled:
-        message = f"It is registered in {registration.file} but disabled there."
+    elif not registration.enabled:
+        message, level = f"It is registered in {registration.file} but disabled there.", "warning"
         remedy = "Enable it in the client's settings."
-        return bad(CHECK, message, remedy, registration.title)
-    if fault:
-        message = f"{' '.join(registration.argv)} {fault.rstrip('.')}."
-        remedy = f"Run it in a shell to see why. {setup_again}"
-        return bad(CHECK, message, remedy, registration.title, level="error")
-    return ok(CHECK, f"{' '.join(registration.argv)} starts and answers", registration.title)
+    elif fault:
+        message, remedy = f"{line} {fault.rstrip('.')}.", f"Run it in a shell to see why. {remedy}"
+    else:
+        return ok(CHECK, f"{line} starts and answers", registration.title)
+    return bad(CHECK, message, remedy, registration.title, level)

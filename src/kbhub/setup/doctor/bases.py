@@ -176,11 +176,7 @@ def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
         return [_broken(base, error.reason)]
     if faults:
         return [_broken(base, "; ".join(faults))]
-    return [
-        *_freshness(hub, base, index),
-        *_vectors(hub, base, embedder, unembedded),
-        *_files(base, problems),
-    ]
+    return [*_freshness(hub, base, index), *_vectors(hub, base, embedder, unembedded), *_files(base, problems)]
 
 
 def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
