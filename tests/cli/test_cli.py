@@ -297,15 +297,6 @@ def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, en
     assert "a.md" in kbhub("ls", "project", code=0).out
 
 
-def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment):
-    file = environment.write("a-file", "")
-    for command in (["index"], ["search", "crate"]):
-        done = shop(*command, "--cache-dir", str(file), code=1)
-        assert f"{file}" in done.err
-        assert "Name another folder with --cache-dir or KBHUB_CACHE_DIR." in done.err
-        assert "space" not in done.err
-
-
 def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
     told = " ".join(kbhub("audit", "--help", code=0).out.split())
     page = (ROOT / "docs/how-to/audit.md").read_text("utf-8").partition("\n## ")[0]

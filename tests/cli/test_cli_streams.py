@@ -97,6 +97,9 @@ def test_a_file_in_place_of_a_folder_of_ours_is_no_crash(project, kbhub, monkeyp
         assert done.code in (0, 1, 2), command
         assert all(line.startswith("kbhub: ") for line in done.err.splitlines()), command
         assert file.read_text("utf-8") == "mine", command
+        if variable == "KBHUB_CACHE_DIR" and command in ("admin index", "search crate"):
+            said = (str(file), "Name another folder with --cache-dir or KBHUB_CACHE_DIR.", "space")
+            assert (done.code, *(part in done.err for part in said)) == (1, True, True, False)
 
 
 def test_verbose_says_what_is_looked_for_found_and_done(project, kbhub, quiet):

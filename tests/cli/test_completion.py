@@ -23,7 +23,7 @@ def script():
 def test_the_script_knows_every_command_and_its_shell_accepts_it(script, shell, tmp_path):
     made = script(shell=shell)
     assert [name for name in (*COMMANDS, "granularity", "hybrid") if name not in made] == []
-    if found := shutil.which(shell):
+    if shell != "bash" and (found := shutil.which(shell)):  # bash runs it below
         file = tmp_path / "script"
         file.write_text(made, "utf-8")
         done = subprocess.run([found, "-n", file], capture_output=True, text=True, check=False, timeout=60)

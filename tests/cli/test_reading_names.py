@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 
 import pytest
 
@@ -172,14 +171,6 @@ def test_the_nearest_of_many_namesakes_comes_first(shop):
     assert "4 documents" in refused(hub, "common/tar.md")
     for asked in ("page/common/tar.md", "pages/linux/tar.md"):
         assert "Did you mean pages/common/tar.md, pages." in refused(hub, asked), asked
-
-
-@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
-def test_a_link_out_is_outside_in_whatever_base_it_is(hub, shop):
-    target = shop.write(shop.home / "secret.md", "secret\n")
-    (shop.project / "knowledge" / "leak.md").symlink_to(target)
-    assert "outside all bases" in refused(hub, "leak.md")
-    assert "outside all bases" in refused(hub, str(target))
 
 
 def test_names_are_read_without_an_index(shop):

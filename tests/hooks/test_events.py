@@ -58,8 +58,9 @@ def test_what_no_client_sends_is_no_event(data, name):
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_fields_of_another_kind_are_as_if_not_there(name):
-    data = {"session_id": "s", "cwd": 1, "prompt": ["x"], "tool_input": 3, "source": {}, "transcript_path": False}
+@pytest.mark.parametrize("place", [{"cwd": 1}, *({"workspace_roots": odd} for odd in (None, [], [7], {}, "x"))])
+def test_fields_of_another_kind_are_as_if_not_there(name, place):
+    data = {"session_id": "s", "prompt": ["x"], "tool_input": 3, "source": {}, "transcript_path": False, **place}
     found = event_of(name, "gemini-cli", data)
 
     assert (found.cwd, found.prompt, found.paths, found.source, found.transcript) == ("", "", (), "", "")
@@ -109,8 +110,3 @@ def test_cursor_takes_text_only_when_a_session_starts(name):
     if found:
         assert (found.session, found.cwd) == ("s", "/work")
         assert json.loads(answer(found, "notes")) == {"additional_context": "notes"}
-
-
-@pytest.mark.parametrize("roots", [None, [], [7], {}, "x"])
-def test_odd_workspace_roots_are_as_if_not_there(roots):
-    assert event_of("session-start", "claude-code", {"session_id": "s", "workspace_roots": roots}).cwd == ""

@@ -123,13 +123,6 @@ def test_the_daemon_answers_hooks_of_every_client_and_of_nobody_else(
         os.kill(record.pid, signal.SIGCONT)
 
 
-def test_without_a_daemon_the_process_answers_itself(shop, environment, hook):
-    data = sent("codex", "prompt", environment.project, prompt=PROMPT)
-
-    assert 'read(refs="refunds.md:' in told(hook("prompt", data, "codex"))
-    assert running(folder_of(environment)) is None
-
-
 RULE = ("user", "From now on, run make check before every commit in this project.")
 
 
@@ -183,8 +176,11 @@ def test_what_a_client_should_not_send_is_answered_with_silence(environment, hoo
     assert hook("prompt", sent("codex", "prompt", environment.project), "someone") == ""
 
 
-def test_a_dead_daemon_is_no_obstacle(shop, environment, hook):
+def test_without_a_daemon_or_with_a_dead_one_the_process_answers_itself(shop, environment, hook):
     folder = folder_of(environment)
+    data = sent("codex", "prompt", environment.project, prompt=PROMPT, session="s-1")
+    assert 'read(refs="refunds.md:' in told(hook("prompt", data, "codex"))
+    assert running(folder) is None
     folder.make()
     folder.record.write_text(json.dumps(asdict(DaemonRecord(999_999, None, "0.1.0", "/gone", None, None))))
 

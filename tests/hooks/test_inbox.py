@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook_events import CLIENTS, claude_log, event
+from hook_events import claude_log, event
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hooks import inbox as inboxes
 from kbhub.hooks.delivery import deliver
@@ -172,19 +172,6 @@ def test_each_project_has_an_inbox_of_its_own(shop, environment, tmp_path):
     other.mkdir()
 
     assert waiting(environment.hub(cwd=other)) == ()
-
-
-def test_a_session_without_a_log_proposes_nothing(shop, environment):
-    for client in CLIENTS:
-        for log in (None, "", "/nonexistent", "."):
-            assert propose(shop, event("session-end", environment.project, client=client, transcript=log)) == ()
-
-
-def test_a_log_that_is_none_proposes_nothing(shop, environment, tmp_path):
-    log = tmp_path / "x.jsonl"
-    for content in ("", "not json\n", '{"type": 1}\n', "\0" * 100, '{"type": "user"}\n' * 10):
-        log.write_text(content)
-        assert propose(shop, event("session-end", environment.project, transcript=log)) == ()
 
 
 def test_a_server_that_only_reads_proposes_nothing(shop, environment, tmp_path):

@@ -27,36 +27,40 @@ def claude_folder(environment, project):
     return environment.home / ".claude/projects" / re.sub(r"[^a-zA-Z0-9]", "-", str(project))
 
 
-def claude_log(environment, project, text, *, folder=None, name="s1"):
+def log(environment, place, *records):
+    """Write a log of a client: lines of JSON, below the home directory."""
+    return environment.write(environment.home / place, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def claude_log(environment, project, text, *, name="s1"):
     record = {"type": "user", "sessionId": name, "cwd": str(project), "timestamp": "2026-11-02T10:00:00Z"}
     record["message"] = {"role": "user", "content": text}
-    place = folder or claude_folder(environment, project)
-    return environment.write(place / f"{name}.jsonl", json.dumps(record) + "\n")
+    return log(environment, claude_folder(environment, project) / f"{name}.jsonl", record)
 
 
 def codex_log(environment, project, text, name):
-    records = [
-        {"type": "session_meta", "payload": {"id": name, "cwd": str(project), "instructions": "x" * 50_000}},
-        {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"text": text}]}},
-    ]
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    return environment.write(environment.home / f".codex/sessions/2026/11/02/rollout-{name}.jsonl", text)
+    start = {"type": "session_meta", "payload": {"id": name, "cwd": str(project), "instructions": "x" * 50_000}}
+    said = {"type": "message", "role": "user", "content": [{"text": text}]}
+    place = f".codex/sessions/2026/11/02/rollout-{name}.jsonl"
+    return log(environment, place, start, {"type": "response_item", "payload": said})
 
 
 def copilot_log(environment, project, text, name):
-    records = [
-        {"type": "session.start", "data": {"sessionId": name, "context": {"cwd": str(project)}}},
-        {"type": "user.message", "data": {"content": text}},
-    ]
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    return environment.write(environment.home / f".copilot/session-state/{name}/events.jsonl", text)
+    start = {"type": "session.start", "data": {"sessionId": name, "context": {"cwd": str(project)}}}
+    said = {"type": "user.message", "data": {"content": text}}
+    return log(environment, f".copilot/session-state/{name}/events.jsonl", start, said)
 
 
 def gemini_log(environment, folder, text):
     record = {"id": "m1", "type": "user", "timestamp": "2026-09-01T10:00:00Z", "content": text}
-    place = environment.home / ".gemini/tmp" / folder
-    environment.write(place / "chats/session-1.jsonl", json.dumps(record) + "\n")
-    return place
+    return log(environment, f".gemini/tmp/{folder}/chats/session-1.jsonl", record).parents[1]
+
+
+def cursor_log(environment, project, text):
+    name = re.sub(r"[^a-zA-Z0-9]", "-", str(project)).strip("-")
+    said = {"content": [{"type": "text", "text": f"<user_query>{text}</user_query>"}]}
+    place = f".cursor/projects/{name}/agent-transcripts/u1/u1.jsonl"
+    return log(environment, place, {"role": "user", "message": said})
 
 
 def added(environment, project=None):
@@ -112,14 +116,6 @@ def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(enviro
     assert texts(environment, "zebra", other) == ""
     assert not any(base.writable for base in environment.hub().discovery().bases if base.id in bases)
     assert not any(base.added for base in added(environment).values())
-
-
-def cursor_log(environment, project, text):
-    name = re.sub(r"[^a-zA-Z0-9]", "-", str(project)).strip("-")
-    record = {"role": "user", "message": {"content": [{"type": "text", "text": f"<user_query>{text}</user_query>"}]}}
-    environment.write(
-        environment.home / ".cursor/projects" / name / "agent-transcripts/u1/u1.jsonl", json.dumps(record) + "\n"
-    )
 
 
 def test_what_cursor_keeps_is_taken_unless_it_may_be_another_projects(environment, other):
