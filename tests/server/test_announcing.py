@@ -11,6 +11,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root, RootsListChangedNotification
 
 import kbhub.server.client
+from conftest import make_repository
 from daemons import settings
 from kbhub.server.client import Announcer
 from kbhub.server.resources import MAX_SUBSCRIPTIONS
@@ -153,7 +154,7 @@ async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_not
 async def test_roots_that_change_are_asked_for_again(shop):
     """A client of the handshake era that opens another folder gets that folder's knowledge."""
     other = shop.write(shop.home / "other" / "knowledge" / "giraffe.md", "# Giraffe\n").parent.parent
-    (other / ".git").mkdir()
+    make_repository(other)
     roots, asked = [Root(uri=shop.project.as_uri())], []
 
     async def answer(_context):

@@ -1,12 +1,11 @@
 """The tool `ask` as a client of either era sees it: with a model, without, refusing, slow, talking nonsense."""
 
 import re
-import sys
 from functools import partial
 
 import anyio
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -23,7 +22,6 @@ import kbhub
 import kbhub.answers.question
 import kbhub.server.tools.ask
 from ask_documents import QUESTION, write_documents
-from daemons import settings
 from kbhub.answers import Answer
 from kbhub.server.server import KbhubServer
 from kbhub.usage.reports import show_log
@@ -247,24 +245,3 @@ async def test_a_wrong_option_is_said_in_a_sentence(hub, mode):
         for options, told in cases:
             result = await client.call_tool("ask", {"question": QUESTION, "options": options})
             assert (result.is_error, told in result.content[0].text) == (True, True)
-
-
-async def test_it_works_over_real_pipes(environment, mode):
-    write_documents(environment)
-    line = ["-m", "kbhub", "serve"]
-    server = StdioServerParameters(
-        command=sys.executable, args=line, env=settings(environment), cwd=environment.project
-    )
-    model = Model()
-    async with Client(server, mode=mode, sampling_callback=model, read_timeout_seconds=60) as client:
-        await client.call_tool("search", {"query": "release"})
-
-        async def told(says):
-            model.says = [says]
-            return (await client.call_tool("ask", {"question": QUESTION})).content[0].text
-
-        assert "written by your own model (client-model-1)" in await told(WRITTEN)
-        assert "model was asked, but what it wrote cites too little" in await told("I like cheese.")
-        if mode == "legacy":  # else it stays inside the client
-            assert "The client refused: no." in await told(ErrorData(code=-1, message="no"))
-        assert "written by your own model (client-model-1)" in await told(WRITTEN)

@@ -86,7 +86,7 @@ def test_a_tool_is_registered_when_it_is_called(environment):
         return answer, await server.list_tools(), registered
 
     answer, listed, registered = anyio.run(called_and_listed)
-    server.disconnected()
+    server._calls.end()
 
     assert not answer.is_error
     assert tuple(tool.name for tool in listed) == CORE

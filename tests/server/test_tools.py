@@ -408,8 +408,8 @@ async def test_structured_pages_cover_all_hits_once(environment, mode, options):
 
 
 async def test_structured_answers_are_cut_where_the_text_is(environment, mode):
-    environment.write("knowledge/a.md", "# A\n" + "".join(f"[x](lost-{number}.md)\n" for number in range(200)))
-    for number in range(200):
+    environment.write("knowledge/a.md", "# A\n" + "".join(f"[x](lost-{number}.md)\n" for number in range(120)))
+    for number in range(120):
         front = f"---\ntags: [t, 'u{number}']\ntitle: {'long ' * 40}\n---\n"
         environment.write(f"knowledge/n{number:03}.md", f"{front}[a](a.md)\n")
     environment.configure(tools="all")

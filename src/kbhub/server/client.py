@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio
@@ -45,7 +45,7 @@ def is_stateless(context: Context[Any, Any] | ServerRequestContext[Any, Any]) ->
 
 
 def offers(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None, capability: str) -> bool:
-    """Return whether the client can be asked for `sampling`, by its model, or `elicitation`, of its user."""
+    """Return whether the client can be asked for `sampling` by its model, `elicitation` of its user, or its `roots`."""
     if context is None or (isinstance(context, Context) and context.protocol_version is None):
         return False
     offered_to_us = getattr(context.session.client_capabilities, capability, None) is not None
@@ -98,34 +98,44 @@ PATH_BYTES = 300
 
 Reply = Literal["accept", "decline", "cancel"]
 
+Answer = TypeVar("Answer", bound=types.Result)
+
 _CHOICE: dict[str, Any] = {"type": "object", "properties": {}}
 """Nothing to fill in: to accept is yes."""
 
 
-async def confirm(context: Context[Any, Any], key: str, question: str) -> Reply | types.InputRequiredResult | None:
-    """Ask the user a question of yes or no; `key` tells questions apart, and the SDK seals it.
+async def answer_of(
+    context: Context[Any, Any], key: str, request: Any, kind: type[Answer], seconds: float
+) -> Answer | types.InputRequiredResult | None:
+    """Ask the client; `key` tells questions apart, and the SDK seals it.
 
-    Returns the reply, `cancel` without one in time; the result for the call to return so that the client asks and calls
-    again; or None if the client cannot ask its user.
+    Returns the answer, None without one in time, or the result for the call to return so that the client calls again.
     """
-    if not offers(context, "elicitation"):
-        return None
     if context.request_state == key:
         answer = (context.input_responses or {}).get(key)
-        return answer.action if isinstance(answer, types.ElicitResult) else "cancel"
-    request = types.ElicitRequest(params=types.ElicitRequestFormParams(message=question, requested_schema=_CHOICE))
+        return answer if isinstance(answer, kind) else None
     if is_stateless(context):
         return types.InputRequiredResult(input_requests={key: request}, request_state=key)
     try:
-        with anyio.fail_after(ANSWER_SECONDS):
+        with anyio.fail_after(seconds):
             metadata = ServerMessageMetadata(related_request_id=context.request_id)
-            answered: types.ElicitResult = await context.session.send_request(
-                request, types.ElicitResult, metadata=metadata
-            )
-            return answered.action
+            answered: Answer = await context.session.send_request(request, kind, metadata=metadata)
+            return answered
     except (MCPError, TimeoutError, ValidationError) as error:
-        log.info("The user was asked and said nothing: %s", error)
-        return "cancel"
+        log.info("The client gave no answer: %s", error)
+        return None
+
+
+async def confirm(context: Context[Any, Any], key: str, question: str) -> Reply | types.InputRequiredResult | None:
+    """Ask the user a question of yes or no, as `answer_of`.
+
+    Returns the reply, `cancel` without one in time; or None if the client cannot ask its user.
+    """
+    if not offers(context, "elicitation"):
+        return None
+    request = types.ElicitRequest(params=types.ElicitRequestFormParams(message=question, requested_schema=_CHOICE))
+    answer = await answer_of(context, key, request, types.ElicitResult, ANSWER_SECONDS)
+    return answer.action if isinstance(answer, types.ElicitResult) else answer or "cancel"
 
 
 class TrustQuestion:
@@ -188,40 +198,23 @@ class RootsQuestion:
 
         The URIs are empty if the client has none or was asked before; after them, `settle` must be called.
         """
-        capabilities = context.client_capabilities
-        if capabilities is None or capabilities.roots is None:
+        if not offers(context, "roots"):
             return ()
-        if (answer := (context.input_responses or {}).get(_KEY)) is not None or context.request_state == _KEY:
-            return _uris(answer)
-        if self._asked:
+        if self._asked and context.request_state != _KEY:
             # Another call is waiting for the answer, so wait with it.
             with anyio.move_on_after(ROOTS_SECONDS):
                 await self._done.wait()
             return ()
         self._asked = True
-        if is_stateless(context):
-            return types.InputRequiredResult(input_requests={_KEY: types.ListRootsRequest()}, request_state=_KEY)
-        return await self._request(context)
+        answer = await answer_of(context, _KEY, types.ListRootsRequest(), types.ListRootsResult, ROOTS_SECONDS)
+        if isinstance(answer, types.ListRootsResult):
+            return tuple(str(root.uri) for root in answer.roots)
+        return answer or ()
 
     def settle(self) -> None:
         """Release the calls that wait for the answer: it has been applied, or there is none."""
         self.again = False
         self._done.set()
-
-    async def _request(self, context: Context[Any, Any]) -> tuple[str, ...]:
-        try:
-            if not context.session.can_send_request:
-                return ()
-            with anyio.fail_after(ROOTS_SECONDS):
-                # `session.list_roots` does the same, with a deprecation warning.
-                return _uris(await context.session.send_request(types.ListRootsRequest(), types.ListRootsResult))
-        except (MCPError, TimeoutError, ValidationError) as error:
-            log.info("The client gave no roots: %s", error)
-            return ()
-
-
-def _uris(answer: Any) -> tuple[str, ...]:
-    return tuple(str(root.uri) for root in answer.roots) if isinstance(answer, types.ListRootsResult) else ()
 
 
 TEMPLATE = "kbhub://{base}/{+path}"

@@ -122,8 +122,7 @@ class KbhubServer(MCPServer[None]):
                 ready()
             else:
                 await calls.run(ready)
-            kept = definitions.kept(structured=self.structured)
-            schema = (kept if name in kept else await self._definitions([name]))[name].input_schema
+            schema = (await self._definitions([name]))[name].input_schema
             check_names(name, schema, arguments)
             calls.begin()
             if context and (needs := await calls.ask_roots(context) or await calls.ask_trust(context)):
@@ -199,18 +198,6 @@ class KbhubServer(MCPServer[None]):
         if name not in self._registered or why_not(self.hub, name, samples=samples):
             check_tool(name, self._offered(samples=samples), partial(why_not, self.hub, samples=samples))
             self._register([name])
-
-    def connected(self) -> None:
-        """Begin a connection, with fresh state."""
-        self._connected = True
-        if self._calls:
-            self._calls.start_over()
-
-    def disconnected(self) -> None:
-        """End the connection: stop indexing and watching."""
-        self._connected = False
-        if self._calls:
-            self._calls.end()
 
     async def calls(self) -> Calls:
         """Return what every call needs, loaded on the first one."""
@@ -348,9 +335,13 @@ def log_level(hub: Hub) -> Any:
 async def _connection(server: MCPServer[None]) -> AsyncIterator[None]:
     """The lifespan of a connection: threads that index and watch, the request for roots."""
     assert isinstance(server, KbhubServer)
-    server.connected()
+    server._connected = True
+    if server._calls:
+        server._calls.start_over()
     async with server.announcer.connection():
         try:
             yield
         finally:
-            server.disconnected()
+            server._connected = False
+            if server._calls:
+                server._calls.end()

@@ -21,12 +21,6 @@ MOST_BYTES = 150_000
 """Of a view's page."""
 
 
-@pytest.fixture(params=["legacy", "auto"])
-def era(request):
-    """The handshake of 2025, and the protocol of 2026."""
-    return request.param
-
-
 @pytest.fixture
 def shop(environment):
     """A project with a document and a memory."""
@@ -36,8 +30,8 @@ def shop(environment):
     return environment
 
 
-async def test_a_client_that_shows_views_is_told_of_them(shop, era):
-    async with Client(KbhubServer(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+async def test_a_client_that_shows_views_is_told_of_them(shop, mode):
+    async with Client(KbhubServer(shop.hub()), mode=mode, extensions=[SHOWS]) as client:
         tools = (await client.list_tools()).tools
         views = {tool.name: tool.meta["ui"]["resourceUri"] for tool in tools if "ui" in (tool.meta or {})}
         assert views == {"search": "ui://kbhub/search", "memories": "ui://kbhub/memories"}
@@ -50,10 +44,10 @@ async def test_a_client_that_shows_views_is_told_of_them(shop, era):
             assert page.text.lstrip().startswith("<!doctype html>")
 
 
-async def test_hits_come_with_their_traces(shop, era):
-    async with Client(KbhubServer(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+async def test_hits_come_with_their_traces(shop, mode):
+    async with Client(KbhubServer(shop.hub()), mode=mode, extensions=[SHOWS]) as client:
         answer = await client.call_tool("search", {"query": "canary"})
-    async with Client(KbhubServer(shop.hub()), mode=era, extensions=[SHOWS_OTHERS]) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode, extensions=[SHOWS_OTHERS]) as client:
         plain = await client.call_tool("search", {"query": "canary"})
         (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "search"]
 
@@ -68,11 +62,11 @@ async def test_hits_come_with_their_traces(shop, era):
     assert "ui" not in tool.meta
 
 
-async def test_memories_come_to_be_reviewed(shop, era):
+async def test_memories_come_to_be_reviewed(shop, mode):
     """With a button for each tool that a review needs, unless nothing may be written."""
-    async with Client(KbhubServer(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+    async with Client(KbhubServer(shop.hub()), mode=mode, extensions=[SHOWS]) as client:
         html = (await client.call_tool("memories", {})).meta["kbhub/html"]
-    async with Client(KbhubServer(shop.hub(read_only=True)), mode=era, extensions=[SHOWS]) as client:
+    async with Client(KbhubServer(shop.hub(read_only=True)), mode=mode, extensions=[SHOWS]) as client:
         closed = (await client.call_tool("memories", {})).meta["kbhub/html"]
 
     assert "Canaries are yellow" in html

@@ -10,13 +10,11 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from pydantic import Field
 
 from kbhub import __version__
 from kbhub.cli.console import complain
 from kbhub.cli.options import Places, Reply, command, hub_options
 from kbhub.errors import DaemonFault, UsageError
-from kbhub.frozen import Model
 from kbhub.reading.reports import Finding
 from kbhub.server.daemon.launch import DaemonUnavailable, Http, Start, last_words, launch, newer, status
 from kbhub.server.daemon.launch import stop as stop_daemon
@@ -27,16 +25,6 @@ from kbhub.values import Value, counted
 from kbhub.workspace.files import data_dir
 
 MOST_PORT = 65535
-
-
-class StopResult(Model):
-    """What `kbhub admin stop` did."""
-
-    running: bool = Field(description="Whether a daemon was running.")
-    stopped: bool = Field(description="Whether none is running now.")
-    pid: int | None = Field(None, description="Process id of the daemon.")
-    how: str = Field(description="How it was stopped: `asked`, `signal`, `killed`, or `none` if nothing was done.")
-    message: str = Field(description="The outcome as a sentence.")
 
 
 @Parameter(name="*")
@@ -97,7 +85,7 @@ def stop() -> Reply:
     """
     done = stop_daemon(DaemonFolder(data_dir(os.environ)))
     return Reply(
-        StopResult(**asdict(done)),
+        done,
         done.message if done.stopped else "",
         notes=() if done.stopped else (done.message,),
         code=0 if done.stopped else 1,

@@ -52,7 +52,6 @@ class WorkspaceServer:
     app: Starlette
     closing: anyio.Event = field(default_factory=anyio.Event)
     busy: int = 0
-    """Number of requests in progress."""
     used: float = 0.0
     """Time of its last use (seconds of the event loop's clock)."""
 
@@ -170,7 +169,6 @@ class Guarded:
         self._answering: set[tuple[str, str] | None] = set()
         """(session of the handshake era, request id) in progress: the SDK confuses two requests with one id."""
         self.busy = 0
-        """Number of requests in progress."""
         self.seen = False
         """Whether a request came since the last check."""
 

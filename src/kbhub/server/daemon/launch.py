@@ -40,7 +40,7 @@ from kbhub.server.daemon.protocol import (
     running,
     try_lock,
 )
-from kbhub.values import struct
+from kbhub.values import Value, struct
 from kbhub.workspace.files import data_dir
 
 if TYPE_CHECKING:
@@ -262,48 +262,50 @@ def last_words(folder: DaemonFolder) -> str:
     return lines[-1] if lines else ""
 
 
-@struct
-class StoppedDaemon:
-    """The result of stopping the daemon."""
+class StopResult(Value):
+    """What `kbhub admin stop` did."""
 
     running: bool
-    """Whether there was a daemon."""
+    """Whether a daemon was running."""
     stopped: bool
-    """Whether it has ended."""
-    pid: int | None
+    """Whether none is running now."""
+    pid: int | None = None
+    """Process id of the daemon."""
     how: str
-    """`asked`, `signal` or `killed`; `none` if nothing was done."""
+    """How it was stopped: `asked`, `signal`, `killed`, or `none` if nothing was done."""
     message: str
-    """For people."""
+    """The outcome as a sentence."""
 
 
-def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
+def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StopResult:
     """End the daemon: by request within some seconds, then by signal if its process is provably the recorded one."""
     if not is_held(folder.lock):
-        return StoppedDaemon(False, True, None, "none", "No daemon is running.")
+        return StopResult(running=False, stopped=True, how="none", message="No daemon is running.")
     record = running(folder)
     if record is None:
         message = (
             f"A daemon is starting, or holds {folder.lock} without having recorded its process. Try again in a moment."
         )
-        return StoppedDaemon(True, False, None, "none", message)
+        return StopResult(running=True, stopped=False, how="none", message=message)
+    how, stopped, process = "none", False, f"process {record.pid}"
     if _told_to_end(folder, record, "user") and _gone(folder, seconds):
-        return StoppedDaemon(True, True, record.pid, "asked", f"Stopped the daemon (process {record.pid}).")
-    if record.mark is None or process_mark(record.pid) != record.mark:
-        message = (
-            f"The daemon does not answer, and process {record.pid} is not provably the daemon. Stop it by other means."
-        )
-        return StoppedDaemon(True, False, record.pid, "none", message)
-    signals = [(signal.SIGTERM, "killed")]
-    if sys.platform != "win32":
-        signals = [(signal.SIGTERM, "signal"), (signal.SIGKILL, "killed")]
-    for number, how in signals:
-        with suppress(OSError):
-            os.kill(record.pid, number)
-        if _gone(folder, SIGNAL_SECONDS):
-            message = f"The daemon (process {record.pid}) did not answer and was stopped by a signal."
-            return StoppedDaemon(True, True, record.pid, how, message)
-    return StoppedDaemon(True, False, record.pid, "killed", f"The daemon (process {record.pid}) does not stop.")
+        how, stopped, message = "asked", True, f"Stopped the daemon ({process})."
+    elif record.mark is None or process_mark(record.pid) != record.mark:
+        message = f"The daemon does not answer, and {process} is not provably the daemon. Stop it by other means."
+    else:
+        signals = [(signal.SIGTERM, "killed")]
+        if sys.platform != "win32":
+            signals = [(signal.SIGTERM, "signal"), (signal.SIGKILL, "killed")]
+        for number, name in signals:
+            with suppress(OSError):
+                os.kill(record.pid, number)
+            how, stopped = name, _gone(folder, SIGNAL_SECONDS)
+            if stopped:
+                break
+        message = f"The daemon ({process}) does not stop."
+        if stopped:
+            message = f"The daemon ({process}) did not answer and was stopped by a signal."
+    return StopResult(running=True, stopped=stopped, pid=record.pid, how=how, message=message)
 
 
 @struct

@@ -330,27 +330,17 @@ class DaemonLink:
                 yield line
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a line of our own and wait for the answer; `OSError` if it does not come in time."""
+        """Send a message and wait for the answer, skipping other lines; `OSError` if it does not come in time."""
         self._socket.settimeout(self.seconds)
         self.send(json.dumps(message).encode())
-        answer = self._next()
+        answer: Any = None
+        while not isinstance(answer, dict) or answer.get("id") != message.get("id"):
+            try:
+                answer = json.loads(self._file.readline(ANSWER_BYTES))
+            except ValueError:
+                raise ConnectionError("the daemon's answer is malformed") from None
         self._socket.settimeout(None)
         return answer
-
-    def await_answer(self, request: bytes, identifier: str) -> None:
-        """Send an MCP request and wait for its answer, skipping other lines; `OSError` if it does not come in time."""
-        self._socket.settimeout(GREETING_SECONDS)
-        self.send(request)
-        while self._next().get("id") != identifier:
-            pass
-        self._socket.settimeout(None)
-
-    def _next(self) -> dict[str, Any]:
-        try:
-            answer = json.loads(self._file.readline(ANSWER_BYTES))
-        except ValueError:
-            raise ConnectionError("the daemon's answer is malformed") from None
-        return answer if isinstance(answer, dict) else {}
 
     def __enter__(self) -> DaemonLink:
         return self

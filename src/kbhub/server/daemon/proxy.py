@@ -318,8 +318,7 @@ class Proxy:
         """Tell a new daemon of the client."""
         for number, message in enumerate(self._session.values() if self._shaken else ()):
             if "id" in message:
-                own = f"kbhub-again-{number}"
-                link.await_answer(_line({**message, "id": own}), own)
+                link.ask({**message, "id": f"kbhub-again-{number}"})
             else:
                 link.send(_line(message))
         for request in self._pending.values():  # streams of notifications
