@@ -7,7 +7,9 @@ import pytest
 from filelock import FileLock
 from mcp import Client
 
+import kbhub.server.calls
 import kbhub.sync.freshness
+import kbhub.sync.sync
 import kbhub.sync.unindexed
 from daemons import PATIENCE
 from kbhub.server.server import KbhubServer
@@ -57,8 +59,10 @@ def indexing(environment, go_on):
 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("patient")
-async def test_a_search_waits_for_the_first_index_that_another_process_makes(cold, mode):
+async def test_a_search_waits_for_the_first_index_that_another_process_makes(cold, mode, monkeypatch):
     """It reports how far that process is, and then answers from all files."""
+    monkeypatch.setattr(kbhub.server.calls, "PROGRESS_SECONDS", 0.005)
+    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 20)
     go_on, heard = threading.Event(), []
 
     async def progress(done, total, _message):

@@ -312,7 +312,7 @@ def _line(message: types.JSONRPCMessage) -> bytes:
             raise
         log.exception("Cannot send an answer.")
         error = types.ErrorData(
-            code=types.INTERNAL_ERROR, message=("The answer cannot be encoded as JSON. The log has the cause.")
+            code=types.INTERNAL_ERROR, message="The answer cannot be encoded as JSON. The log has the cause."
         )
         return _line(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
 
@@ -328,21 +328,17 @@ async def _relay(read: Any, write: Any, relayed: "MemoryObjectSendStream[Any]", 
         async for item in read:
             request = item.message if isinstance(item, SessionMessage) else None
             if deciding and isinstance(request, types.JSONRPCRequest):
-                if _is_probe(request):
+                meta = (request.params or {}).get("_meta")
+                deciding = request.method == PROBE and isinstance(meta, dict) and ENVELOPE in meta
+                if deciding:
                     await (_refuse_probe(request, write) if protocol == "legacy" else _answer_probe(item, write, loop))
                     continue
-                deciding = False
             await relayed.send(item)
-
-
-def _is_probe(request: types.JSONRPCRequest) -> bool:
-    meta = (request.params or {}).get("_meta")
-    return request.method == PROBE and isinstance(meta, dict) and ENVELOPE in meta
 
 
 async def _refuse_probe(request: types.JSONRPCRequest, write: Any) -> None:
     error = types.ErrorData(
-        code=types.METHOD_NOT_FOUND, message=("This server is set to serve only the protocol with `initialize`.")
+        code=types.METHOD_NOT_FOUND, message="This server is set to serve only the protocol with `initialize`."
     )
     await write.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
 
