@@ -20,6 +20,7 @@ from kbhub.editing.findings import (
     check,
     front_lines,
     front_matter_entries,
+    front_matter_fault,
     line_of,
 )
 from kbhub.index.catalogue import bodies, front_matter_of, texts
@@ -32,7 +33,6 @@ from kbhub.values import age_text, counted
 from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 
-_LINE = re.compile(r"\(line (\d+):")
 _FRONT_MATTER = re.compile(r"Front matter .*", re.DOTALL)
 _REPLACED = "\ufffd"
 
@@ -77,10 +77,9 @@ def unreadable_front_matter(_: AuditRun, material: Material) -> Iterator[Found]:
     """Find documents whose front matter cannot be read."""
     for path, row in material.contents.items():
         if front := _FRONT_MATTER.search(row.problem):
-            message = front[0].partition(", so it is")[0] + "."
+            message, line = front_matter_fault(front[0])
             remedy = "Fix it. Until then, its fields are ignored and it is indexed as text."
-            line = _LINE.search(front[0])
-            yield Found(material, path, message, remedy, int(line[1]) if line else 1)
+            yield Found(material, path, message, remedy, line)
 
 
 @check("encoding", severity="error")

@@ -44,8 +44,6 @@ NEAR_NAME = 0.75
 """Minimum similarity (0 to 1, difflib's ratio) of a file name that is suggested for a broken link."""
 
 SHOWN = 5
-"""Limit of documents named in a finding about an ambiguous link."""
-
 _REMEDY = "Fix the link, write the document, or remove the link."
 
 _BARE = "its suffix is missing, so it is broken on GitHub and in editors"

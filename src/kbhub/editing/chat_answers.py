@@ -32,7 +32,6 @@ RELATED_WORDS = 100
 """Words at the beginning of a text that are used to search for related documents."""
 
 RELATED = 3
-"""Limit of related documents."""
 
 RELATED_SIMILARITY = 0.5
 """Minimum cosine of a related document, higher than in a search, where a person judges the hits. Of the three documents
@@ -44,14 +43,8 @@ SIMILARITY_OF = {MINILM: 0.4}
 """The same for embedders with smaller cosines: 97 and 3 in 100, of 50 EIPs; at 0.5 it is 62 and none."""
 
 SHOWN_IDS = 5
-"""Limit of bases named in a note."""
-
 MODEL_CHARACTERS = 80
-"""Limit of a model's name in a path."""
-
 TITLE_CHARACTERS = 80
-"""Limit of a title derived from the first line."""
-
 _UNSAFE = re.compile(r"[^\w.+-]+", re.ASCII)
 _MARKS = re.compile(r"^[#>*\-\s]+|[*_`#]+")
 

@@ -21,7 +21,6 @@ from kbhub.types import Base, Document
 from kbhub.workspace.project import PROJECT_ID
 
 MAX_WARNINGS = 20
-"""Limit of warnings per answer."""
 
 ALIKE = 0.8
 """Share of common words (of all words in both) from which two titles count as nearly the same: four of five."""

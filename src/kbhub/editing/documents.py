@@ -264,7 +264,6 @@ def _answer(
 
 
 HEADINGS_NAMED = 20
-"""Limit of headings named in a refusal."""
 
 
 @struct

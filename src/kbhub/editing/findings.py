@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
@@ -56,6 +57,8 @@ USUAL = frozenset(CHECKS)
 """Checks that run if none is named."""
 
 CHECKS |= {name: about for extension in extensions() for name, (about, _) in extension.keeps.items()}
+
+_LINE = re.compile(r"\(line (\d+):")
 
 KEPT = ("stale", "orphans", "memories", *(name for name in CHECKS if name not in USUAL))
 """Checks of `--keep`: what was true once, and what is missing."""
@@ -280,6 +283,12 @@ def front_matter_entries(material: Material, *keys: str) -> Iterator[ListEntry]:
             if key.strip().casefold() in keys:
                 for entry in dict.fromkeys(entries(value)):
                     yield ListEntry(path, entry, line_of(lines, entry))
+
+
+def front_matter_fault(problem: str) -> tuple[str, int]:
+    """Return what is wrong with front matter, without what follows from that, and the line."""
+    line = _LINE.search(problem)
+    return f"{problem.partition(', so it is')[0]}.", int(line[1]) if line else 1
 
 
 def front_lines(text: str) -> list[str]:

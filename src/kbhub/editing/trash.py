@@ -20,7 +20,6 @@ from kbhub.workspace.atomic_writes import Content, open_folder
 from kbhub.workspace.trash import Trash, TrashEntry
 
 MAX_LINKS = 20
-"""Limit of broken links named in an answer."""
 
 
 class Deleted(Model):

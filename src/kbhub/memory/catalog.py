@@ -281,10 +281,7 @@ def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
 
 
 def subjects_changed(hub: Hub) -> tuple[ChangedSubject, ...]:
-    """Return the memories whose subject changed since they were last written, by ref.
-
-    User memories from another project are about that project and are left out.
-    """
+    """Return the memories whose subject changed since they were last written, by ref; no user's of other projects."""
     project = project_text(hub.discovery().workspace)
     changes = []
     for memory in all_known(hub):

@@ -55,10 +55,8 @@ REPEATED = "Taken for the same in another order: {}. If yours makes another poin
 DOUBTED = "It ranks lower, and hooks leave it out, until it is confirmed or changed."
 
 _ALL = "`everything`, or `--all` on the command line"
-"""How to ask for all memories of a scope."""
 
 NEAR_SHOWN = 3
-"""Limit of near memories that are reported."""
 
 ID_CHARACTERS = 8
 """Length of an id: 40 bits, so with 10,000 memories one user in 20,000 has a collision."""

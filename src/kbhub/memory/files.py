@@ -50,8 +50,6 @@ SLUG_CHARACTERS, SLUG_WORDS = 48, 7
 """Limits of the readable part of a file name."""
 
 TITLE_CHARACTERS = 72
-"""Limit of a title derived from a memory's first line."""
-
 _TAG = re.compile(r"\w[\w./+-]*")
 
 _SEGMENT = re.compile(r"\w[\w.-]*")

@@ -26,8 +26,6 @@ from kbhub.values import struct
 from kbhub.workspace.memory_folders import common_directory, normal_origin
 
 REFS = {"project": "refs/kbhub/memories", "user": "refs/kbhub/user-memories"}
-"""Scope → its ref."""
-
 INDEX = "index.json"
 
 MOST_ENTRIES, MOST_BYTES, MOST_INDEX_BYTES = 20_000, 64 << 20, 8 << 20
@@ -41,13 +39,8 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ENTRY = re.compile(r"(\d+) (\w+) ([0-9a-f]+) +(\d+|-)\t(.+)", re.DOTALL)
 
 FETCH_SECONDS = 120
-"""Timeout of a fetch over a slow line."""
-
 LOCAL_SECONDS = 30
-"""Timeout of git commands without network."""
-
 SHOWN_CHARACTERS = 300
-"""Length limit of git's error messages."""
 
 PROTOCOLS = "https:http:ssh:git:file"
 """Protocols git may fetch with: none that runs a command chosen by the remote, such as `ext`."""

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
 
 LISTED = 20
-"""Default number of memories in a list."""
 
 MOST_FOUND = 200
 """Limit of hits that are considered: each is read, and later ones barely match the query."""

@@ -63,11 +63,7 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
 
 MOST_FILES = 100_000
-"""Limit of files read from a folder."""
-
 MOST_RELATIONS = 1000
-"""Limit of relations of one entity that are written into its memory."""
-
 _NO_TAG = re.compile(r"[^\w./+-]+")
 _NO_SEGMENT = re.compile(r"[^\w.-]+")
 _GRAPH_TYPES = ("entity", "relation")
@@ -80,7 +76,6 @@ MOST_USES = 1_000_000
 """Limit of imported uses of a memory: strength saturates at seven, and SQLite counts to 2^63."""
 
 MOST_PROBLEMS = 200
-"""Limit of problems that are reported."""
 
 
 def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
@@ -302,10 +297,7 @@ def _completed(hub: Hub, memory: MemoryFile) -> MemoryFile:
 
 
 def _placed(hub: Hub, shelf: MemoryFolder, memory: MemoryFile, taken: set[str]) -> tuple[str, str]:
-    """Write a memory to a folder, with another id if its own is taken; return that, and the path.
-
-    A memory without a path gets an id in any case. The path is empty if the folder has one that says the same.
-    """
+    """Write a memory, with a new id if its own is taken or it has none; return that, and the path, empty if known."""
     rejected, own = memory.facts.rejected, [memory.facts.id] if memory.path else []
     with locked(hub.data, shelf.place):
         for existing in (*with_ids(shelf, own), filed(shelf, memory.body, rejected=rejected)):

@@ -37,7 +37,6 @@ AGAIN = 5
 """Unanswered queries after which an answered gap is reopened: as many as it took to find it."""
 
 QUESTION_CHARACTERS = 300
-"""Length to which questions are cut."""
 
 
 KEY_DIGITS = 32

@@ -57,7 +57,6 @@ def log_path(hub: Hub) -> Path:
 log = logging.getLogger(__name__)
 
 USER = "user"
-"""Client name of the command line."""
 
 WRITE_SECONDS = 0.5
 """Delay before queued entries are written, so that a burst is one write."""
@@ -75,11 +74,9 @@ _ENDS = "?!.,;: "
 
 
 _waiting: deque[tuple[Hub, Asked | Opening]] = deque(maxlen=MOST_WAITING)
-"""Queued entries, each with its hub."""
 _starting = threading.Lock()
 _writing = threading.Lock()
 _writer: list[threading.Thread] = []
-"""The thread that writes the queue, if one is running."""
 
 
 def record(

@@ -16,7 +16,6 @@ from kbhub.types import Mode, Verdict
 from kbhub.usage.log import flush, log_of, logs_folder
 
 SHOWN = 20
-"""Default number of queries in a list."""
 
 
 class LoggedQuery(Model):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -55,6 +57,13 @@ def declared(base: Base) -> bool:
     # Not parsed: a search does without YAML.
     front, closed, _ = head.removeprefix("---").partition("\n---")
     return head.startswith("---") and bool(closed) and f"\n{VERSION_KEY}:" in front.replace("\r", "\n")
+
+
+def hash_of(base: Base, path: str) -> str:
+    """Return the hash of a file (SHA-256), or "" without one that can be read."""
+    with suppress(OSError, KbhubError, ValueError), open_contained(base, path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    return ""
 
 
 def sources_of(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:

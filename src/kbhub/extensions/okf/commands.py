@@ -31,10 +31,7 @@ from kbhub.types import Base, Document
 from kbhub.workspace.atomic_writes import open_folder
 
 VERSION = "0.2"
-"""Version of the format that is written."""
-
 MOST_BYTES = 100_000_000
-"""Bytes of the largest file that is copied."""
 
 
 class CopiedBase(Model):

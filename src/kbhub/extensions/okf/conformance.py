@@ -12,7 +12,7 @@ from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.markdown import LINK_DEFINITION, heading_end, scan_blocks
-from kbhub.editing.findings import AuditRun, Found, Material, Severity, check
+from kbhub.editing.findings import AuditRun, Found, Material, Severity, check, front_matter_fault
 from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES_KEY, VERSION_KEY, is_bundle, sources_of
 from kbhub.index.catalogue import front_matter_of, texts
 from kbhub.values import struct
@@ -27,7 +27,6 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _ENTRY = re.compile(r"\s*[-*+][ \t]+\[[^\]]+\]\(")
 _LINK = re.compile(r"!?\[[^\[\]]*\]\([^()]*\)")
 _MARK = re.compile(r"\[\^[^\]]+\]")
-_LINE = re.compile(r"\(line (\d+):")
 
 
 @struct
@@ -49,9 +48,8 @@ def faults(path: str, text: str, *, lists: bool) -> Iterator[Fault]:
     elif name == LOG:
         yield from _of_log(lines, front)
     elif front.problem:
-        place = _LINE.search(front.problem)
-        message = front.problem.partition(", so it is")[0] + "."
-        yield Fault(message, "Fix it: a page begins with valid front matter.", int(place[1]) if place else 1)
+        message, line = front_matter_fault(front.problem)
+        yield Fault(message, "Fix it: a page begins with valid front matter.", line)
     elif not front.closing:
         yield Fault("The page has no front matter.", "Begin it with front matter that has a `type`.")
     else:

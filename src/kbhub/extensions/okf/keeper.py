@@ -23,9 +23,9 @@ from kbhub.documents.filters import belongs
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.safe_text import TITLE_BYTES, one_line
-from kbhub.documents.walk import is_relative, open_contained, read_contained
+from kbhub.documents.walk import is_relative, read_contained
 from kbhub.editing.findings import AuditRun, Fix, Found, Material, check, front_lines, line_of
-from kbhub.errors import KbhubError
+from kbhub.extensions.okf.bundles import hash_of
 from kbhub.index.catalogue import content_hashes, front_matter_of, texts
 from kbhub.index.references import ENDED, outdated
 from kbhub.memory.catalog import MAX_SUBJECT_CHARACTERS, all_known, definition, ref, section_text
@@ -47,7 +47,6 @@ VERIFIED = ("verified", "verified_on", "last_verified")
 """Keys that say when a page was verified."""
 
 MOST_CLAIMS = 20_000
-"""Limit of entries compared in one base."""
 
 MOST_VERSIONS = 50
 """Versions of a file among which the one with a hash is looked for."""
@@ -113,13 +112,6 @@ class Claim:
 
 
 _now = partial(read_contained, most=SYMBOL_BYTES)
-
-
-def _sha256(base: Base, path: str) -> str:
-    """Return the hash of a file, or "" without one that can be read."""
-    with suppress(OSError, KbhubError, ValueError), open_contained(base, path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-    return ""
 
 
 def _files(root: Path) -> Base:
@@ -223,7 +215,7 @@ def _verified(text: bytes) -> str:
 
 
 def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Found]:
-    there = ((base, path, digest) for base, path in claim.places if (digest := _sha256(base, path)))
+    there = ((base, path, digest) for base, path in claim.places if (digest := hash_of(base, path)))
     base, path, digest = next(there, (None, "", ""))
     if base is None:
         with material.hub.index(material.base).snapshot() as index:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,12 +15,11 @@ from kbhub import __version__
 from kbhub.documents.edits import Text, front_matter_of
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.markdown import parse_document, scan_blocks
-from kbhub.documents.walk import open_contained
 from kbhub.editing.documents import append, front_end
 from kbhub.editing.paths import Location, PageRules, change_document, find_document
 from kbhub.editing.renames import as_destination
 from kbhub.errors import KbhubError, WriteRefused
-from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES, declared, id_of, is_reserved, path_in, sources_of
+from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES, declared, hash_of, id_of, is_reserved, path_in, sources_of
 from kbhub.extensions.okf.conformance import uncited
 from kbhub.hub import Hub
 from kbhub.index.references import short_hash
@@ -72,8 +70,8 @@ def _source(hub: Hub, place: Location, source: Any) -> Any:
     with suppress(KbhubError, OSError, ValueError):
         # The base need not search what it keeps.
         found = replace(place, path=path) if kept else find_document(hub, ref)
-        with open_contained(found.base, found.path) as file:
-            digest = hashlib.sha256(file.read()).hexdigest()
+        if not (digest := hash_of(found.base, found.path)):
+            return entry
         entry = {"id": id_of(path), **entry} if kept else entry
         resource = f"/{found.path}" if found.base.id == place.base.id else found.ref
         return {**entry, "resource": resource, "hash": entry.get("hash", short_hash(digest))}
