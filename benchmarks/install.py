@@ -25,6 +25,7 @@ WHY = {
     "jinja2": "pages of `kbhub ui`",
     "markdown-it-py": "documents in `kbhub ui` and in a terminal",
     "mcp": "the protocol",
+    "mdit-py-plugins": "footnotes in `kbhub ui`",
     "model2vec": "models in layouts that kbhub does not read itself, or by their id",
     "nh3": "safe HTML in `kbhub ui`",
     "numpy": "ranking and vectors",
