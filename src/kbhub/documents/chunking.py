@@ -36,16 +36,10 @@ WINDOW_WORDS = 100
 """Words before the limit in which a break is preferred."""
 
 # Scores of places to cut; a difference of 1 outweighs two thirds of the window.
-HEADING_WORTH = 4.0
-
-RULE_WORTH = 3.0
-
-BLANK_WORTH = 2.0
+HEADING_WORTH, RULE_WORTH, BLANK_WORTH, ITEM_WORTH = 4.0, 3.0, 2.0, 1.0
 
 INSIDE_WORTH = 1.5
 """Blank line before an indented one, so inside a list item."""
-
-ITEM_WORTH = 1.0
 
 INTRODUCTION_WORTH = 0.5
 """After a line that ends with a colon, which would be cut off from what it announces."""

@@ -9,18 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 import yaml
-from yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceStartEvent,
-)
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.markdown import decode, encoding_of
@@ -37,7 +28,6 @@ class Text:
     lines: tuple[str, ...] = ()
     """Each with its line ending, which the last one may lack; numbered as by `parse_document`."""
     mark: bytes = b""
-    """Byte order mark."""
     encoding: str = "utf-8"
 
     @property
@@ -112,13 +102,9 @@ class _Value:
 
     start: _Point
     end: _Point
-    flow: bool
-    """Whether it is in flow style (brackets)."""
-    block: bool
-    """Whether it is a collection on lines of its own."""
+    kind: Literal["scalar", "alias", "flow", "block"]
+    """A collection is in flow style (brackets), or a block on lines of its own."""
     items: tuple[_Value, ...] = ()
-    """Items of a list."""
-    scalar: bool = False
 
 
 @struct
@@ -144,7 +130,10 @@ def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
     if front.problem:
         raise WriteRefused(ref, f"{front.problem[0].lower()}{front.problem[1:].rstrip('.')}")
     if not front.closing:
-        return _with_new_front_matter(text, {key: value for key, value in values.items() if value is not None})
+        added = {key: value for key, value in values.items() if value is not None}
+        lines = written_lines(added, text.newline) if added else ()
+        blank = (text.newline,) if lines and text.lines and text.lines[0].strip() else ()
+        return text.replaced(0, 0, (*lines, *blank))
     expected = dict(front.values)
     for key, value in values.items():
         text, expected = _with_value(ref, text, key, value, expected)
@@ -169,7 +158,7 @@ def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Te
     changed = text
     if len(places) == len(old):
         for item, before, after in reversed(list(zip(places, old, new, strict=True))):
-            if before != after and item.scalar and item.start[0] == item.end[0]:
+            if before != after and item.kind == "scalar" and item.start[0] == item.end[0]:
                 line = changed.lines[item.start[0]]
                 written = line[item.start[1] : item.end[1]]
                 within = line[: item.start[1]] + _as_quoted(written, after) + line[item.end[1] :]
@@ -243,15 +232,6 @@ def check_value(ref: str, key: str, value: object, depth: int = 0) -> None:
         raise WriteRefused(ref, f"the new value of {key!r} is not text, a number, a list or an object")
 
 
-def _with_new_front_matter(text: Text, values: Mapping[str, Any]) -> Text:
-    if not values:
-        return text
-    newline = text.newline
-    lines = written_lines(values, newline)
-    blank = (newline,) if text.lines and text.lines[0].strip() else ()
-    return text.replaced(0, 0, (*lines, *blank))
-
-
 def _with_value(ref: str, text: Text, name: str, value: Any, values: dict[str, Any]) -> tuple[Text, dict[str, Any]]:
     """Set or remove one key; return the text and the values it should now parse to."""
     entries = _entries(ref, text)
@@ -278,11 +258,12 @@ def _with_value(ref: str, text: Text, name: str, value: Any, values: dict[str, A
 def _with_replaced(text: Text, entry: _Entry, old: Any, value: Any) -> Text:
     place = entry.value
     if isinstance(value, list) and isinstance(old, list) and value and len(place.items) == len(old):
-        if place.block and (lines := _block_list(text, place, old, value)) is not None:
+        if place.kind == "block" and (lines := _block_list(text, place, old, value)) is not None:
             return text.replaced(place.start[0], _last_line(text, entry) + 1, lines)
-        if place.flow and place.start[0] == place.end[0] and all(item.scalar for item in place.items):
+        scalars = all(item.kind == "scalar" for item in place.items)
+        if place.kind == "flow" and place.start[0] == place.end[0] and scalars:
             return _on_line(text, place, _flow_list(text, place, old, value))
-    if place.block:  # the old value begins on a line of its own: the new one goes after the colon
+    if place.kind == "block":  # the old value begins on a line of its own: the new one goes after the colon
         line, column = entry.key_end
         colon = text.lines[line].index(":", column) + 1
         changed = f"{text.lines[line][:colon]} {_yaml(value)}{text.lines[line][colon:]}"
@@ -308,7 +289,7 @@ def _block_list(text: Text, place: _Value, old: Sequence[Any], new: Sequence[Any
     after = place.start[0]
     for item, value in zip(place.items, old, strict=True):
         line = item.start[0]
-        if not item.scalar or item.start[0] != item.end[0] or line < after:
+        if item.kind != "scalar" or item.start[0] != item.end[0] or line < after:
             return None
         # Comments belong to the item below them.
         chunks.setdefault(_canonical(value), []).append(text.lines[after : line + 1])
@@ -353,34 +334,34 @@ def _entries(ref: str, text: Text) -> list[_Entry]:
     first = next(events, None)
     if first is None:
         return []
-    if not isinstance(first, MappingStartEvent) or first.flow_style:
+    if not isinstance(first, yaml.MappingStartEvent) or first.flow_style:
         raise WriteRefused(ref, "its front matter is written in braces; write one `key: value` per line")
     entries: list[_Entry] = []
-    while not isinstance(key := next(events), MappingEndEvent):
-        if not isinstance(key, ScalarEvent):
+    while not isinstance(key := next(events), yaml.MappingEndEvent):
+        if not isinstance(key, yaml.ScalarEvent):
             raise WriteRefused(ref, "its front matter has keys that are not plain words; edit it by hand")
         value = _value(next(events), events)
         entries.append(_Entry(key.value, _point(key.start_mark), _point(key.end_mark), value))
     return entries
 
 
-_NODES = (AliasEvent, ScalarEvent, CollectionStartEvent, CollectionEndEvent)
+_NODES = (yaml.AliasEvent, yaml.ScalarEvent, yaml.CollectionStartEvent, yaml.CollectionEndEvent)
 
 
 def _value(first: Any, events: Iterator[Any]) -> _Value:
     """Consume one value from the parser's events; `read_front_matter` has bounded its depth."""
     start, end = _point(first.start_mark), _point(first.end_mark)
-    if not isinstance(first, CollectionStartEvent):
-        return _Value(start, end, flow=False, block=False, scalar=isinstance(first, ScalarEvent))
+    if not isinstance(first, yaml.CollectionStartEvent):
+        return _Value(start, end, "scalar" if isinstance(first, yaml.ScalarEvent) else "alias")
     items: list[_Value] = []
-    while not isinstance(event := next(events), CollectionEndEvent):
+    while not isinstance(event := next(events), yaml.CollectionEndEvent):
         items.append(_value(event, events))
     if first.flow_style:
         end = _point(event.end_mark)
     elif items:
         end = items[-1].end
-    listed = tuple(items) if isinstance(first, SequenceStartEvent) else ()
-    return _Value(start, end, flow=bool(first.flow_style), block=not first.flow_style, items=listed)
+    listed = tuple(items) if isinstance(first, yaml.SequenceStartEvent) else ()
+    return _Value(start, end, "flow" if first.flow_style else "block", listed)
 
 
 def _point(mark: Any) -> _Point:
@@ -413,13 +394,10 @@ def _yaml(value: Any) -> str:
 
 
 def _is_date(text: str) -> bool:
-    if not _DATE.fullmatch(text):
-        return False
     try:
-        date.fromisoformat(text)
+        return bool(_DATE.fullmatch(text) and date.fromisoformat(text))
     except ValueError:
         return False
-    return True
 
 
 def _canonical(value: Any) -> str:

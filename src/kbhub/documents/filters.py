@@ -13,14 +13,7 @@ from pathlib import Path
 from kbhub.types import Base, Kind
 from kbhub.values import struct
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.formats import (
-    IGNORE_NAMES,
-    LIMIT_NAMES,
-    SKIPPED_FOLDERS,
-    is_lock,
-    is_session,
-    why_not_taken,
-)
+from kbhub.workspace.formats import IGNORE_NAMES, LIMIT_NAMES, SKIPPED_FOLDERS, is_lock, is_session, why_not_taken
 from kbhub.workspace.settings import MAX_RULES
 
 MAX_IGNORE_BYTES = 1024 * 1024

@@ -181,11 +181,10 @@ def _split_tags(text: str) -> list[str]:
 
 def _mapping(node: MappingNode, constructor: Any) -> dict[str, Any]:
     constructor.flatten_mapping(node)  # expands `<<` merges; `_compose` has bounded their size
-    return {_key(key): _value(value, constructor) for key, value in node.value}
-
-
-def _key(node: Node) -> str:
-    return _printable(node.value) if isinstance(node, ScalarNode) else ", ".join(_scalars(node))
+    return {
+        _printable(key.value) if isinstance(key, ScalarNode) else ", ".join(_scalars(key)): _value(value, constructor)
+        for key, value in node.value
+    }
 
 
 def _value(node: Node, constructor: Any) -> Any:

@@ -58,7 +58,6 @@ _COMMENT = re.compile(r"<!--\s*(?:[\w-]+:[\w-]+\s+)?(.*?)\s*-->")
 
 
 MAX_LEVEL = 6
-"""Deepest level of a heading."""
 
 MAX_VALUES = 200
 """Fields of metadata that are read; real documents have a dozen."""
@@ -463,7 +462,8 @@ def scan_markdown(lines: Sequence[str], front: FrontMatter, *, inline: bool = Fa
     outline = scan_blocks(lines, front.body, front.closing)
     outline.links += extract_links(text, lines, _hidden(front, outline))
     if inline:
-        outline.tags += joined_tags(front.tags, inline_tags(text, lines, _untagged(front, outline)))
+        untagged = [*_hidden(front, outline), *outline.indented]
+        outline.tags += joined_tags(front.tags, inline_tags(text, lines, untagged))
     return outline
 
 
@@ -502,12 +502,8 @@ def inline_tags_of(text: str) -> tuple[InlineTag, ...]:
     """Return the tags in a Markdown document, with line feeds, in order and with repetitions."""
     lines = text.split("\n")
     front = read_front_matter(lines)
-    return tuple(inline_tags(text, lines, _untagged(front, scan_blocks(lines, front.body, front.closing))))
-
-
-def _untagged(front: FrontMatter, blocks: Outline) -> list[tuple[int, int]]:
-    """Return the line spans without tags."""
-    return [*_hidden(front, blocks), *blocks.indented]
+    blocks = scan_blocks(lines, front.body, front.closing)
+    return tuple(inline_tags(text, lines, [*_hidden(front, blocks), *blocks.indented]))
 
 
 def _hidden(front: FrontMatter, blocks: Outline) -> list[tuple[int, int]]:

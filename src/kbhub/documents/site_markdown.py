@@ -87,10 +87,7 @@ def renderable(text: str, *, tabs: bool = False) -> str:
 
 
 def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs: bool = False) -> list[str]:
-    """Return the lines without what a pattern matches outside of code; a link is replaced by its text.
-
-    With `tabs`, a component that is a tab is written as a container.
-    """
+    """Return the lines without what a pattern matches outside of code; with `tabs`, their components are containers."""
     lines = text.split("\n")
     prose = "\n".join(["" if number in code else line for number, line in enumerate(lines)])
     masked = without_code(prose)

@@ -38,8 +38,6 @@ from kbhub.workspace.settings import MAX_RULES, LimitSettings
 KEPT = "kept"
 """Folder in kbhub's data directory with the texts of deleted files."""
 
-__all__ = ["MAX_DEPTH", "excluded_by", "open_contained", "scan"]
-
 NO_LIMITS: Mapping[Kind, int] = MappingProxyType({})
 """All kinds have the limit of documents."""
 

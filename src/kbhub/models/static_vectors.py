@@ -37,7 +37,6 @@ LETTERS = 24
 """Longest cached word; longer ones hardly repeat, or are lines of a script without spaces."""
 
 _BAR = "|"
-"""Separator of joined words."""
 
 _MARKS = tuple((mark, f" {mark} ") for mark in string.punctuation)
 

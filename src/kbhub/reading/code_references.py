@@ -13,7 +13,7 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -200,7 +200,7 @@ class Sources:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._base = Base(id="project files", path=root, origin="argument")
-        self._files: dict[str, Code | RefFault] = {}
+        self._code = lru_cache(maxsize=KEPT_FILES)(self._opened)
         self._read = 0
         self._names: dict[str, list[str]] | None = None
         self._nearest = Nearest(())
@@ -233,13 +233,6 @@ class Sources:
         except (PathNotContained, OSError, ValueError) as error:
             return self._fault_of(path, error)
         return None
-
-    def _code(self, path: str) -> Code | RefFault:
-        if path not in self._files:
-            while len(self._files) >= KEPT_FILES:
-                self._files.pop(next(iter(self._files)))
-            self._files[path] = self._opened(path)
-        return self._files[path]
 
     def _opened(self, path: str) -> Code | RefFault:
         if self._read > BUDGET_BYTES:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kbhub.reading.nearness import Means
 
 Who = TypeVar("Who")
-"""Type of a tagged thing."""
 
 _WILD = frozenset("*?[")
 
@@ -142,12 +141,10 @@ class WrittenLink:
     """A link as written in a document."""
 
     path: str
-    """Path of the document."""
     target: str
     """Decoded path or name, without the fragment."""
     fragment: str
     text: str
-    """Link text."""
     line: int | None
     """From 1; None for a front-matter entry that was not found in the text."""
     kind: LinkKind
@@ -190,7 +187,6 @@ class Graph(Value):
     active: Sequence[Base]
     """All bases a ref may name, including those with unreadable indexes."""
     git_root: Path | None
-    """Git root of the workspace."""
     skipped: tuple[Skipped, ...] = ()
     """Bases with unreadable indexes."""
     leaving: Mapping[Node, Sequence[Edge]] = field(default_factory=dict)

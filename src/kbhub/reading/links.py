@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -307,19 +307,16 @@ class Nearest:
         for name in dict.fromkeys(names):
             for part in _parts(name):
                 self._having[part].append(name)
-        self._known: dict[tuple[str, float], str] = {}
+        self._found = cache(self._compared)
 
     def closest(self, name: str, likeness: float) -> str:
         """Return the most similar name, or an empty string if none reaches `likeness` (difflib's ratio, 0 to 1).
 
         Names with different numbers are not candidates: whoever wrote `step-12` did not mean `step-13`.
         """
-        key = (name[:LETTERS], likeness)
-        if key not in self._known:
-            self._known[key] = self._found(*key)
-        return self._known[key]
+        return self._found(name[:LETTERS], likeness)
 
-    def _found(self, name: str, likeness: float) -> str:
+    def _compared(self, name: str, likeness: float) -> str:
         parts = sorted((part for part in _parts(name) if part in self._having), key=lambda p: len(self._having[p]))
         shared = Counter(other for part in parts[:RAREST] for other in self._having[part][:SHARED_BY])
         numbers = _DIGITS.findall(name)

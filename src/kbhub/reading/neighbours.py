@@ -38,7 +38,6 @@ class Hop:
     edge: Edge
     """The first such link."""
     count: int = 1
-    """Number of such links."""
 
 
 def walk(graph: Graph, starts: Iterable[Node], hops: int, kinds: Collection[EdgeKind]) -> list[Hop]:
@@ -213,12 +212,8 @@ def _left(graph: Graph, node: Node) -> list[LeftLink]:
 
 
 def _named(graph: Graph, node: Node) -> dict[str, str]:
-    return {
-        "ref": graph.ref(node),
-        "docid": graph.docid(node),
-        "base": node[0],
-        "title": graph.document(node).title,
-    }
+    title = graph.document(node).title
+    return {"ref": graph.ref(node), "docid": graph.docid(node), "base": node[0], "title": title}
 
 
 TAGS_LIMIT = 100
@@ -231,7 +226,6 @@ LONGEST_NAME = 500
 """Longest tag that is looked up; a memory's has at most 100 characters."""
 
 SUGGESTED = 3
-"""Suggestions for an unknown tag."""
 
 _FOLLOWED: tuple[EdgeKind, ...] = ("link", "backlink", "related")
 

@@ -110,7 +110,8 @@ def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None
     """Read documents or parts of them, as they are on disk now.
 
     A ref is `path.md`, `id@path.md` or `#docid`, each with `:from-to` or `#Heading` for a part; a string contains one,
-    or several separated by commas.
+    or several separated by commas. `{a,b}.md` and `runbooks/*.md` stand for several documents. Raises `UsageError` if
+    the cursor belongs to other refs.
     """
     with hub.readers:
         return Library(resolver_of(hub), hub.config().settings.contexts).read(refs, options)
@@ -134,11 +135,7 @@ class Library:
         self._contexts = contexts or {}
 
     def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
-        """Read documents or parts of them, as they are on disk now.
-
-        Each string contains one ref, or several separated by commas; see `parse_reference`. `{a,b}.md` and
-        `runbooks/*.md` stand for several documents. Raises `UsageError` if the cursor belongs to other refs.
-        """
+        """Read documents or parts of them; see `read`."""
         options = options or ReadOptions()
         refs = refs if isinstance(refs, str) else tuple(refs)
         with self._resolver.opened():
@@ -307,7 +304,6 @@ def _cost(reading: Reading, options: ReadOptions) -> int:
 
 
 COMMITS = 10
-"""Commits of a document's history."""
 
 
 @struct

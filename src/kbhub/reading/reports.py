@@ -16,7 +16,6 @@ EdgeKind = Literal["link", "backlink", "related", "tag", "near"]
 """How two documents are related: by a link from or to the document, an entry of `related`, a shared tag, or meaning."""
 
 EDGE_KINDS: tuple[EdgeKind, ...] = ("link", "backlink", "related", "tag", "near")
-"""All edge kinds, in the order of answers."""
 
 
 class Reading(Model):

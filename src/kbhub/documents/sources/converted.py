@@ -144,14 +144,12 @@ def chunk_parts(document: Document) -> list[Chunk]:
 
     The header of a part is not part of its prose.
     """
-    return [chunk for start, end, names in _spans(document) for chunk in _chunks(document, start, end, names)]
-
-
-def _spans(document: Document) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """Yield (first line, last line, headings) of each part."""
-    for heading, names, end in sections_of(document.headings, len(document.lines)):
-        if heading.level == PART_LEVEL:
-            yield heading.line, end, tuple(filter(None, names))
+    return [
+        chunk
+        for heading, names, end in sections_of(document.headings, len(document.lines))
+        if heading.level == PART_LEVEL
+        for chunk in _chunks(document, heading.line, end, tuple(filter(None, names)))
+    ]
 
 
 def _chunks(document: Document, start: int, end: int, names: tuple[str, ...]) -> Iterator[Chunk]:
@@ -160,16 +158,8 @@ def _chunks(document: Document, start: int, end: int, names: tuple[str, ...]) ->
     lines = document.lines[first - 1 : end]
     body = start - first + 1
     blocks = scan_blocks(lines, body, 0)
-    part = replace(
-        document,
-        lines=lines,
-        body=body,
-        headings=(),
-        fences=tuple(blocks.fences),
-        tables=tuple(blocks.tables),
-        front_matter={},
-    )
+    fences, tables = tuple(blocks.fences), tuple(blocks.tables)
+    part = replace(document, lines=lines, body=body, headings=(), fences=fences, tables=tables, front_matter={})
+    above = first - 1
     for chunk in chunk_document(part):
-        yield replace(
-            chunk, headings=names, start_line=chunk.start_line + first - 1, end_line=chunk.end_line + first - 1
-        )
+        yield replace(chunk, headings=names, start_line=chunk.start_line + above, end_line=chunk.end_line + above)

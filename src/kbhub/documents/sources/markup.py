@@ -248,10 +248,7 @@ def _take_keyword(outline: Outline, match: re.Match[str]) -> None:
 
 
 def _visit_org(outline: Outline, lines: Sequence[str], index: int, without_end: dict[str, int]) -> int:
-    """Record what starts at a line, and return the index of the next one to visit.
-
-    `without_end` has the index up to which no block of a name ends.
-    """
+    """Record what starts at a line, and return the next to visit; no block of a name ends before its `without_end`."""
     line = lines[index]
     first = line.lstrip()[:1]
     if first not in ("*", "#", "|", ":"):

@@ -31,7 +31,6 @@ SPARE_SECONDS = 5.0
 """Seconds after its deadline at which the process ends itself, unless its parent has."""
 
 PROBLEM_CHARACTERS = 300
-"""Most characters of an error that is shown."""
 
 _REFUSED = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.startfile", "os.system")
 """Beginnings of the audit events of what a parser has no reason to do."""

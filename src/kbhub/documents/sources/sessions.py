@@ -146,12 +146,10 @@ class Transcript:
         turn.texts = _texts(content)
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and block.get("type") == "tool_use":
-                turn.tools.append(_call(block.get("name"), block.get("input")))
-                self._called(block.get("id"), block.get("name"), block.get("input"))
+                turn.tools.append(self._called(block.get("id"), block.get("name"), block.get("input")))
             elif isinstance(block, dict) and block.get("type") == "tool_result":
                 failed = block.get("is_error") is True
-                turn.tools += _result(block.get("content"), failed=failed)
-                self._ended(block.get("tool_use_id"), block.get("content"), failed=failed)
+                turn.tools += self._ended(block.get("tool_use_id"), block.get("content"), failed=failed)
         if turn.tools and not turn.texts:
             turn.role = "assistant"  # tool results are logged as user messages
         self._say(turn)
@@ -173,12 +171,11 @@ class Transcript:
                 self._say(Turn(role, line, when, model, texts=_texts(payload.get("content"))))
             elif item in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
                 arguments = payload.get("arguments") or payload.get("input") or payload.get("action")
-                call = _call(payload.get("name") or item, arguments)
-                self._called(payload.get("call_id"), payload.get("name") or item, arguments)
+                call = self._called(payload.get("call_id"), payload.get("name") or item, arguments)
                 self._say(Turn("assistant", line, when, self._model, tools=[call]))
             elif item in ("function_call_output", "custom_tool_call_output"):
-                self._ended(payload.get("call_id"), payload.get("output"))
-                self._say(Turn("assistant", line, when, self._model, tools=_result(payload.get("output"))))
+                result = self._ended(payload.get("call_id"), payload.get("output"))
+                self._say(Turn("assistant", line, when, self._model, tools=result))
 
     def _copilot(self, kind: object, data: dict[str, Any], when: str, line: int) -> None:
         """Take an event of Copilot CLI, by the schema that it installs (session-events.schema.json)."""
@@ -196,15 +193,14 @@ class Transcript:
             self._model = _text(data.get("model")) or self._model
             self._say(Turn("assistant", line, when, self._model, texts=_texts(data.get("content"))))
         elif kind == "tool.execution_start":
-            call = _call(data.get("toolName"), data.get("arguments"))
-            self._called(data.get("toolCallId"), data.get("toolName"), data.get("arguments"))
+            call = self._called(data.get("toolCallId"), data.get("toolName"), data.get("arguments"))
             self._say(Turn("assistant", line, when, self._model, tools=[call]))
         elif kind == "tool.execution_complete":
             status = _object(data.get("shellExecution")).get("exitCode")
             said = _object(data.get("result")).get("content") or _object(data.get("error")).get("message")
             result, failed = {"content": said, "metadata": {"exit_code": status}}, data.get("success") is False
-            self._ended(data.get("toolCallId"), result, failed=failed)
-            self._say(Turn("assistant", line, when, self._model, tools=_result(result, failed=failed)))
+            lines = self._ended(data.get("toolCallId"), result, failed=failed)
+            self._say(Turn("assistant", line, when, self._model, tools=lines))
 
     def _cursor(self, role: str, content: object, line: int) -> None:
         """Take a line of Cursor's `agent-transcripts`, which have neither times nor results of tools."""
@@ -245,11 +241,9 @@ class Transcript:
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
                 shown = call.get("resultDisplay")
-                turn.tools.append(_call(call.get("name"), call.get("args")))
-                failed = call.get("status") == "error"
+                turn.tools.append(self._called(call.get("id"), call.get("name"), call.get("args")))
                 result = shown if isinstance(shown, str) else call.get("result")
-                turn.tools += _result(result, failed=failed)
-                self._called(call.get("id"), call.get("name"), call.get("args"))
+                turn.tools += _result(result, failed=call.get("status") == "error")
                 if call.get("status") == "success":
                     self._ended(call.get("id"), call.get("result"))
         if not turn.texts and not turn.tools:
@@ -259,16 +253,20 @@ class Transcript:
             turn.line = self.turns[turn.key].line
         self.turns[turn.key] = turn
 
-    def _called(self, key: object, name: object, arguments: object) -> None:
+    def _called(self, key: object, name: object, arguments: object) -> str:
+        """Keep a call of a tool, and return it as one short line."""
         given = _object(arguments)
         command, refs = _command(given), given.get("refs")
         if isinstance(key, str) and key and (command or refs):
             listed = ",".join(map(str, refs)) if isinstance(refs, list) else refs if isinstance(refs, str) else ""
             self.calls[key] = ToolCall(_text(name), storable(command[:LONGEST_COMMAND]), listed[:LONGEST_COMMAND])
+        return _call(name, arguments)
 
-    def _ended(self, key: object, result: object, *, failed: bool = False) -> None:
+    def _ended(self, key: object, result: object, *, failed: bool = False) -> list[str]:
+        """Say whether a call worked, and return its result as `_result` does."""
         if isinstance(key, str) and (call := self.calls.get(key)):
             call.worked = not failed and _status(result, " ".join(_strings(_object(result) or result))) in _DONE
+        return _result(result, failed=failed)
 
     def _say(self, turn: Turn) -> None:
         """Add a turn, or extend the last one if that continues."""
@@ -324,7 +322,6 @@ _NEW = ("new_string", "newString", "new_str", "content", "contents", "file_text"
 """Parameters of tools that edit: the file, the text before and after."""
 
 _EXIT = re.compile(r"(?i)\bexit(?:ed with)?[ _]code\b\W{0,3}(-?\d+)")
-
 
 _DONE = (None, "", 0, "0")
 """Exit statuses of a command that worked, or does not say."""
@@ -387,7 +384,6 @@ def _cut(text: str) -> str:
 
 FIRST_LINES = 50
 """Lines of a log in which it says where its session began."""
-
 
 _SETTLED = 1 << 16
 """Bytes of a log that only grows, from which on its beginning is looked at no more."""

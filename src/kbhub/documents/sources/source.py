@@ -37,7 +37,6 @@ TRIES = 2
 file that is left out is not read again until it changes."""
 
 GREETING = greeting("parses")
-"""First output of the process."""
 
 
 class IsolatedParser:

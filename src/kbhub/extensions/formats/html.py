@@ -91,7 +91,6 @@ class Table:
     caption: list[str] = field(default_factory=list)
     rows: list[list[Cell]] = field(default_factory=list)
     cell: Cell | None = None
-    """The open cell."""
 
     def arranges(self) -> bool:
         """Return whether it only arranges things, so that its cells are read one after the other."""
@@ -217,7 +216,6 @@ class _Page(HTMLParser):
         self.heading = 0
         """Level of the open heading, or 0."""
         self.code: list[str] | None = None
-        """Texts of the open code block."""
         self.language = ""
         self.tables: list[Table] = []
         self.deeper = 0

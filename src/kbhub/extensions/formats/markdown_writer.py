@@ -266,10 +266,7 @@ class Inline:
         self._pieces.append(_BREAK)
 
     def open(self, tag: str, attributes: dict[str, str]) -> None:
-        """Open a container: `ul`, `ol`, `dl`, what is in them (`li`, `dt`, `dd`), or `blockquote`.
-
-        Its lines begin with `first` and `rest`; `number` is that of the first item of an ordered list.
-        """
+        """Open an element; one without markup, or within another of its kind, changes nothing."""
         kind = _KINDS.get(tag)
         if kind == "a":
             self.close("a")

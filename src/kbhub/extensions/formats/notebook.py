@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
-from kbhub.documents.markdown import plain_document, scan_blocks
+from kbhub.documents.markdown import MAX_LEVEL, plain_document, scan_blocks
 from kbhub.documents.sources.converted import document_of_markdown, storable
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.extensions.formats.markdown_writer import closed, fenced
@@ -168,9 +168,6 @@ def _word(value: object) -> str:
 
 MAX_GROUPS = 100
 """Groups whose cards are put below them; further ones are headings alone."""
-
-MAX_LEVEL = 6
-"""Deepest level of a heading."""
 
 NAME_CHARACTERS = 80
 """Characters of a card's text that name it in the list of connections."""

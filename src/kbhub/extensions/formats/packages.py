@@ -38,7 +38,6 @@ OLD_FORMAT = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 ENCRYPTED = "it is encrypted, and kbhub knows no password"
 
 VALUE_CHARACTERS = 1000
-"""Characters of one value of metadata."""
 
 XML_SUFFIXES = (".xml", ".rels", ".opf", ".ncx")
 """Members that are parsed as XML."""
@@ -124,7 +123,6 @@ def metadata_of(package: zipfile.ZipFile, member: str) -> tuple[str, dict[str, s
 
 CONTAINER = "META-INF/container.xml"
 PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
-"""Media types of chapters."""
 
 NAME_CHARACTERS = 100
 """Characters of a missing chapter's name that are shown."""

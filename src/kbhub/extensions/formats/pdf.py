@@ -61,7 +61,6 @@ _LIMITS: dict[str, Any] = {
     "jbig2dec_binary": None,  # never run an external program
     "disable_legacy_handling": True,
 }
-"""Limits for pypdf, tighter than its defaults."""
 
 LINE_CHARACTERS = 1000
 """Characters at which a line is wrapped; some generators write a page as one line."""

@@ -16,7 +16,6 @@ from kbhub.extensions.formats.packages import metadata_of, open_package
 from kbhub.types import Document
 
 GROUP_DEPTH = 20
-"""Levels of groups within groups that are read."""
 
 
 def read_pptx(path: str, data: bytes) -> Document:

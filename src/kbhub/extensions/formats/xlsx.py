@@ -18,7 +18,6 @@ ROWS, COLUMNS = 50_000, 200
 """Most rows and columns of a sheet; larger ones are data rather than text."""
 
 CHARACTERS = 10_000_000
-"""Most characters of a spreadsheet."""
 
 SIGNIFICANT_DIGITS = 15
 """Digits of a number that Excel shows at most."""

@@ -28,10 +28,8 @@ PATIENT_SECONDS = 60.0
 """Longest wait for grades of files: who names them wants them all."""
 
 MOST_SECONDS = 3600.0
-"""Longest wait that can be asked for."""
 
 NOT_GRADED = "-"
-"""What stands for a grade that is missing."""
 
 
 class GradedFile(Model):

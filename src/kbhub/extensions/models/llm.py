@@ -41,7 +41,6 @@ ASKED_CHARACTERS = 1000
 """Characters of the query that the model sees; enough to tell what a pasted page is about."""
 
 ALREADY_STRONG = "Not expanded: the query already finds strong hits."
-"""Note on an answer that needed no expansion."""
 
 _EXPANSION_TASK = (
     "You help a search engine over technical documents and notes. You get a search query. Answer with one JSON object "
@@ -181,7 +180,6 @@ LATER_SHARE = 0.4
 """The same for later ranks."""
 
 PART = "rerank"
-"""Name of the trace part added by a grade."""
 
 _GRADES_TASK = (
     "You judge how well a passage answers a search query. Answer with one JSON object and nothing else: "

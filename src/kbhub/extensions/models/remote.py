@@ -58,12 +58,7 @@ class OpenAIEndpoint:
         self._where = f"The server at {shown_address(url)}"
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         # Redirects are not followed: they would send texts and key to a server that the user did not choose.
-        self._client = httpx.Client(
-            headers=headers,
-            timeout=PATIENCE,
-            limits=ONE_REQUEST,
-            trust_env=not is_local(url),
-        )
+        self._client = httpx.Client(headers=headers, timeout=PATIENCE, limits=ONE_REQUEST, trust_env=not is_local(url))
 
     def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
         """Return one vector per text; see `RemoteEmbedder`."""
@@ -120,7 +115,6 @@ class OpenAIEndpoint:
 
 
 FORMAT_DIGITS = 8
-"""Hex digits of a format's hash in a fingerprint."""
 
 _REPRESENT = "Represent this sentence for searching relevant passages: "
 

@@ -181,7 +181,6 @@ MOST_BYTES = 64 * 1024
 Shape = TypeVar("Shape", bound=BaseModel)
 
 DEFAULT_HOST = "http://127.0.0.1:11434"
-"""Ollama's default address."""
 
 
 class StoredAnswers:
