@@ -35,8 +35,8 @@ from typing import Literal
 ModelFault = Literal["unreachable", "lost", "busy", "missing", "too long", "refused", "nonsense", "late"]
 
 
-MOST_QUOTED = 500
-"""Characters of a configuration's content shown in an error."""
+MOST_QUOTED, CANDIDATES = 500, 10
+"""Characters of a configuration's content shown in an error, and documents in that about an ambiguous ref."""
 
 
 def _cut(text: str, most: int) -> str:
@@ -81,7 +81,6 @@ class BaseNotFound(KbhubError):
     exit_code = 2
 
     def __init__(self, name: str, known: Sequence[str], problem: str = "", meant: str = "") -> None:
-        self.name, self.known = name, tuple(known)
         listed = ", ".join(known) or "none is active here"
         text = f"No base {name!r} is active: {problem}" if problem else f"No base {name!r}. Active bases: {listed}."
         super().__init__(f"{text} {meant}" if meant and not problem else text)
@@ -109,8 +108,8 @@ class AmbiguousReference(DocumentNotFound):
 
     def __init__(self, ref: str, what: str, candidates: Sequence[str]) -> None:
         self.ref, self.reason, self.near = ref, what, tuple(candidates)
-        shown = ", ".join(candidates[:_CANDIDATES])
-        more = f" and {len(candidates) - _CANDIDATES} more" if len(candidates) > _CANDIDATES else ""
+        shown = ", ".join(candidates[:CANDIDATES])
+        more = f" and {len(candidates) - CANDIDATES} more" if len(candidates) > CANDIDATES else ""
         KbhubError.__init__(self, f"{ref!r} is ambiguous, {len(candidates)} documents have {what}: {shown}{more}.")
 
 
@@ -154,7 +153,6 @@ class DocumentChanged(KbhubError):
     """
 
     def __init__(self, ref: str, based_on: str, now: str, what: str) -> None:
-        self.ref, self.based_on, self.now = ref, based_on, now
         super().__init__(
             f"{ref!r} changed since it was read: the file is now {now} ({what}), not {based_on}. Read it again and "
             "redo the edit."
@@ -165,20 +163,15 @@ class MemoryNotFound(KbhubError):
     """No memory has this id, or several have it."""
 
     def __init__(self, name: str, several: Sequence[str] = ()) -> None:
-        self.name, self.several = name, tuple(several)
-        if several:
-            super().__init__(f"{name!r} matches several memories: {', '.join(several)}. Name one of these.")
-        else:
-            super().__init__(
-                f"No memory {name!r} here. `memories` lists the ids of this project's and the user's memories."
-            )
+        none = f"No memory {name!r} here. `memories` lists the ids of this project's and the user's memories."
+        some = f"{name!r} matches several memories: {', '.join(several)}. Name one of these."
+        super().__init__(some if several else none)
 
 
 class MemoriesUnavailable(KbhubError):
     """The folder of memories cannot be written, or another process holds it."""
 
     def __init__(self, where: Path | str, reason: str) -> None:
-        self.where, self.reason = where, reason
         super().__init__(f"Cannot write memories in {where}: {reason}. Nothing was changed.")
 
 
@@ -186,7 +179,6 @@ class QueryLogUnavailable(KbhubError):
     """The log of a project's queries cannot be read or written."""
 
     def __init__(self, where: Path, reason: str) -> None:
-        self.where, self.reason = where, reason
         super().__init__(f"Cannot use the query log {where}: {reason}. Searches still work.")
 
 
@@ -231,10 +223,6 @@ class EmbedderError(KbhubError):
     """An embedding model that cannot be loaded or does not answer."""
 
 
-_CANDIDATES = 10
-"""Documents named in the error about an ambiguous ref."""
-
-
 class DatasetError(KbhubError):
     """A set of judged queries, or a run file, that cannot be read.
 
@@ -244,7 +232,6 @@ class DatasetError(KbhubError):
     exit_code = 2
 
     def __init__(self, where: Path, fault: str, line: int | None = None) -> None:
-        self.where, self.fault, self.line = where, fault, line
         mark = f", line {line}:" if line else "" if fault.startswith(("is ", "has ", "cannot ")) else ":"
         super().__init__(f"{where}{mark} {fault}.")
 

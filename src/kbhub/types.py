@@ -18,21 +18,9 @@ Granularity = Literal["document", "chunk"]
 Fusion = Literal["convex", "rrf"]
 Verdict = Literal["strong", "weak", "none"]
 Kind = Literal[
-    "document",
-    "memory",
-    "session",
-    "html",
-    "notebook",
-    "canvas",
-    "mail",
-    "epub",
-    "docx",
-    "pptx",
-    "xlsx",
-    "odt",
-    "pdf",
+    "document", "memory", "session", "html", "notebook", "canvas", "mail", "epub", "docx", "pptx", "xlsx", "odt", "pdf",
     "other",
-]
+]  # fmt: skip
 Origin = Literal["pointer", "knowledge", ".knowledge", "sibling", "docs", "config", "argument", "memory"]
 
 

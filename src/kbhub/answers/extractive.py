@@ -232,7 +232,6 @@ def extract(prepared: Prepared, embedder: Embedder | None) -> Checked | None:
     Without an embedder, only words are compared.
     """
     choices = _choices(prepared, embedder)
-    _see_nearness(prepared.question, choices, embedder)
     chosen, room = _chosen(choices, prepared.weights, prepared.options.max_tokens)
     if not chosen:
         return None
@@ -247,15 +246,14 @@ def extract(prepared: Prepared, embedder: Embedder | None) -> Checked | None:
 
 
 def best_line(prepared: Prepared, embedder: Embedder | None) -> int | None:
-    """Return the line of the part of the first passage that is nearest to the question, or None if it has no parts."""
-    choices = _choices(prepared.model_copy(update={"passages": prepared.passages[:1]}), embedder)
-    _see_nearness(prepared.question, choices, embedder)
-    chosen, _ = _chosen(choices, prepared.weights, prepared.options.max_tokens)
+    """Return the line of the part of the passages that is nearest to the question, or None if they have no parts."""
+    chosen, _ = _chosen(_choices(prepared, embedder), prepared.weights, prepared.options.max_tokens)
     return chosen[0].unit.line if chosen else None
 
 
 def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
-    choices = []
+    """Return the parts of the passages that may be quoted, with their nearness to the question."""
+    choices: list[Choice] = []
     room = prepared.options.max_tokens
     near = partial(nearness, prepared.question, embedder=embedder)
     for passage in prepared.passages:
@@ -270,7 +268,11 @@ def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
             size = estimated_tokens(fitted.text) + CITATION_TOKENS
             if size <= room:
                 choices.append(Choice(fitted, passage, at, size, frozenset(stems(searchable(fitted.text))), above))
-    return choices[:MOST_LOOKED_AT]
+    del choices[MOST_LOOKED_AT:]
+    texts = [" ".join((heading_of(choice.unit, choice.passage), choice.unit.text)) for choice in choices]
+    for choice, cosine in zip(choices, near(texts), strict=False):
+        choice.near = max(0.0, cosine)
+    return choices
 
 
 def plain(unit: Unit) -> Unit | None:
@@ -303,13 +305,6 @@ def _fitted(unit: Unit, room: int) -> Unit:
             break
         taken.append(line)
     return replace(unit, text="\n".join(taken)) if taken else unit
-
-
-def _see_nearness(question: str, choices: Sequence[Choice], embedder: Embedder | None) -> None:
-    """Set the nearness of each choice to the question."""
-    texts = [" ".join((heading_of(choice.unit, choice.passage), choice.unit.text)) for choice in choices]
-    for choice, cosine in zip(choices, nearness(question, texts, embedder=embedder), strict=False):
-        choice.near = max(0.0, cosine)
 
 
 def nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) -> list[float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from kbhub.answers.answer import AskOptions, Passage, Tier, estimated_tokens
 from kbhub.documents.markdown import section
@@ -16,7 +17,7 @@ from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import Neighbour
 from kbhub.search.evidence import QueryTerms, same_text
-from kbhub.search.plan import Evidence, OpenBase, Standing, standings_of
+from kbhub.search.plan import Evidence, OpenBase, standings_of
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
 from kbhub.workspace.formats import is_markdown
@@ -75,15 +76,6 @@ class Texts:
         if part is None or (part.start_line == part.end_line and estimated_tokens(part.text) > PASSAGE_TOKENS):
             return PassageSpan(hit.excerpt_line, hit.excerpt_line + hit.excerpt.count("\n"), hit.excerpt)
         return shortened(part, hit.excerpt_line, document)
-
-    def opening(self, docid: str, path: str, heading: tuple[int, int] | None) -> Part | None:
-        """Return the beginning of a document or of a section, or None if it is gone or empty."""
-        document = self.document(docid, path)
-        if document is None:
-            return None
-        start, end = heading or (document.body + 1, len(document.lines))
-        part = lines_of(document, start, end)
-        return shortened(part, start, document) if part else None
 
 
 def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
@@ -157,23 +149,18 @@ class ChosenSpans:
         return True
 
 
-def passage_of(hit: Hit, part: Part, tier: Tier, reason: str, number: int = 0) -> Passage:
-    """Build a passage from a part of a hit's document."""
+_OF_HIT = {"ref", "docid", "title", "headings", "score", "outdated", "rejected", "trust", "duplicates"}
+
+
+def passage_of(hit: Hit | Neighbour, part: Part, tier: Tier, reason: str, number: int = 0, **more: Any) -> Passage:
+    """Build a passage from a part of the document of a hit or a neighbour, of which `more` is known."""
     return Passage(
+        **(hit.model_dump(include=_OF_HIT) | more),
         number=number,
-        ref=hit.ref,
-        docid=hit.docid,
-        title=hit.title,
-        headings=hit.headings,
         start_line=part.start_line,
         end_line=part.end_line,
-        score=hit.score,
         tier=tier,
         reason=reason,
-        outdated=hit.outdated,
-        rejected=hit.rejected,
-        trust=hit.trust,
-        duplicates=hit.duplicates,
         in_code=part.in_code,
         table_header=part.table_header,
         text=part.text,
@@ -224,19 +211,14 @@ def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage
     texts, kept = Texts(hub), ChosenSpans()
     strong, weak = by_strength(result, options)
 
-    def choose(hits: Iterable[Hit], room: int) -> list[Passage]:
-        passages: list[Passage] = []
-        for hit in hits:
-            if len(passages) == room:
-                break
-            passage = _passage(hit, texts.part(hit), options)
-            if kept.takes(passage):
-                passages.append(passage)
-        return passages
+    def choose(hits: Iterable[Hit], room: int, tier: Tier, bound: str) -> list[Passage]:
+        passages = (passage_of(hit, texts.part(hit), tier, f"score {hit.score:.2f}{bound}") for hit in hits)
+        return list(islice(filter(kept.takes, passages), room))
 
-    direct = choose(strong, HITS)
+    direct = choose(strong, HITS, "direct", f" ≥ {options.direct_threshold:g}")
     linked = list(neighbours(hub, direct, result, texts, kept))
-    return numbered([*direct, *linked, *choose(weak, HITS - len(direct))])
+    rest = choose(weak, HITS - len(direct), "summarized", f", from {options.threshold:g}")
+    return numbered([*direct, *linked, *rest])
 
 
 def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], list[Hit]]:
@@ -266,12 +248,6 @@ def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int
     return (*short, *found[1:])
 
 
-def _passage(hit: Hit, part: Part, options: AskOptions) -> Passage:
-    if hit.score >= options.direct_threshold:
-        return passage_of(hit, part, "direct", f"score {hit.score:.2f} ≥ {options.direct_threshold:g}")
-    return passage_of(hit, part, "summarized", f"score {hit.score:.2f}, from {options.threshold:g}")
-
-
 def neighbours(
     hub: Hub, direct: Sequence[Passage], result: SearchResult, texts: Texts, kept: ChosenSpans
 ) -> Iterator[Passage]:
@@ -289,14 +265,11 @@ def neighbours(
             seen.add(neighbour.docid)
             score = best[neighbour.docid].score if neighbour.docid in best else 0.0
             candidates.append((score, passage, neighbour))
-    count = 0
-    for _, passage, neighbour in sorted(candidates, key=lambda entry: -entry[0]):
-        if count == NEIGHBOURS:
-            return
-        linked = _neighbour(hub, texts, passage, neighbour, best.get(neighbour.docid))
-        if linked and kept.takes(linked):
-            count += 1
-            yield linked
+    linked = (
+        _neighbour(hub, texts, passage, neighbour, best.get(neighbour.docid))
+        for _, passage, neighbour in sorted(candidates, key=lambda entry: -entry[0])
+    )
+    yield from islice((one for one in linked if one and kept.takes(one)), NEIGHBOURS)
 
 
 def _linked(hub: Hub, passage: Passage) -> tuple[Neighbour, ...]:
@@ -314,37 +287,26 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
         return passage_of(hit, texts.part(hit), "related", reason)
     path = neighbour.ref.partition("@")[2] or neighbour.ref
     document = texts.document(neighbour.docid, path)
-    lines = section(document, neighbour.heading) if document and neighbour.heading else None
-    part = texts.opening(neighbour.docid, path, lines)
-    if part is None:
+    if document is None:
         return None
-    standing = _standing(hub, neighbour.base, path)
-    return Passage(
-        number=0,
-        ref=neighbour.ref,
-        docid=neighbour.docid,
-        title=neighbour.title,
-        start_line=part.start_line,
-        end_line=part.end_line,
-        score=None,
-        tier="related",
-        reason=reason,
-        outdated=standing and standing.outdated,
-        rejected=standing is not None and standing.rejected,
-        trust=standing and standing.trust,
-        in_code=part.in_code,
-        table_header=part.table_header,
-        text=part.text,
-    )
+    lines = section(document, neighbour.heading) if neighbour.heading else None
+    start, end = lines or (document.body + 1, len(document.lines))
+    if (whole := lines_of(document, start, end)) is None:
+        return None
+    part, standing = shortened(whole, start, document), _standing(hub, neighbour.base, path)
+    return passage_of(neighbour, part, "related", reason, score=None, **standing)
 
 
-def _standing(hub: Hub, name: str, path: str) -> Standing | None:
+def _standing(hub: Hub, name: str, path: str) -> dict[str, Any]:
+    """Return the fields of a passage that say whether its document may still be relied on."""
     base = hub.select([name])[0]
     index = hub.index(base)
     with suppress(IndexUnavailable), index.snapshot():
         if row := index.document(path):
-            return standings_of(hub, OpenBase(base, index, comparable=False), [row], hub.options.clock())[row.id]
-    return None
+            opened = OpenBase(base, index, comparable=False)
+            standing = standings_of(hub, opened, [row], hub.options.clock())[row.id]
+            return {"outdated": standing.outdated, "rejected": standing.rejected, "trust": standing.trust}
+    return {}
 
 
 def frame_tokens(one: Passage | Hit) -> int:

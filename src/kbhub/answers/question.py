@@ -231,14 +231,9 @@ def prepare(
     options = options or AskOptions()
     _check(question, options)
     question = question.encode("utf-8", "replace").decode("utf-8").strip()
-    mode = hub.config().settings.search.mode
+    mode, chosen = hub.config().settings.search.mode, tuple(bases)
     query = Query(
-        text=question,
-        queries=tuple(queries),
-        bases=tuple(bases),
-        mode=mode,
-        limit=SEARCHED_HITS,
-        granularity="chunk",
+        text=question, queries=tuple(queries), bases=chosen, mode=mode, limit=SEARCHED_HITS, granularity="chunk"
     )
     began = time.perf_counter()
     weights = TermWeights(" ".join((question, *queries)))
@@ -262,7 +257,7 @@ def prepare(
     covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
     if not covered:
         candidates = nearest(hub, result)
-        weighted = prepared.model_copy(update={"passages": candidates, "weights": weighed})
+        weighted = prepared.model_copy(update={"passages": candidates[:1], "weights": weighed})
         line = best_line(weighted, _sentence_embedder(hub)) if candidates else None
         passages = in_short(hub, result, candidates, line)
         return prepared.model_copy(update={"outcome": "not_covered", "passages": passages})

@@ -97,16 +97,11 @@ def trash_report(entries: Sequence[TrashEntry], *, emptied: bool) -> Report:
     """Return the entries of the trash, or how many were removed from it."""
     if emptied or not entries:
         return Report(f"Deleted {counted(len(entries), 'document')} for good." if emptied else "The trash is empty.")
-    return Report(
-        parts=[
-            Item(
-                label=Name(entry.id),
-                marks=(entry.deleted[:16].replace("T", " "), Name(entry.ref), f"{entry.bytes} bytes"),
-                row=True,
-            )
-            for entry in entries
-        ]
-    )
+    parts = []
+    for entry in entries:
+        marks = (entry.deleted[:16].replace("T", " "), Name(entry.ref), f"{entry.bytes} bytes")
+        parts.append(Item(label=Name(entry.id), marks=marks, row=True))
+    return Report(parts=parts)
 
 
 def related_report(result: Related) -> Report:
@@ -148,15 +143,11 @@ def tags_report(result: Tags) -> Report:
     else:
         head = say(f"{counted(result.total, 'tag')} on {counted(result.tagged, 'document')} (documents of each)")
         parts = [
-            Item(title=Bare(f"#{tag.tag} ({tag.count})"), depth=tag.depth, row=True, of=tag) for tag in result.tags
+            Item(title=Bare(f"#{one.tag} ({one.count})"), depth=one.depth, row=True, of=one) for one in result.tags
         ]
+    none = f"No document {'indexed so far ' if result.skipped else ''}has the tag {{}}."
     notes = [
-        say(
-            f"No document {'indexed so far ' if result.skipped else ''}has the tag {{}}."
-            + (" Did you mean {}?" if near else ""),
-            Name(name),
-            *([Names(near)] if near else []),
-        )
+        say(f"{none} Did you mean {{}}?", Name(name), Names(near)) if near else say(none, Name(name))
         for name, near in result.unknown.items()
     ]
     if len(parts) < result.total:

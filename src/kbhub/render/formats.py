@@ -90,7 +90,8 @@ def _markdown(listing: Listing) -> str:
 
 
 def _markdown_cell(value: Cell) -> str:
-    text = _ACTIVE_IN_MARKDOWN.sub(_escaped, neutralised(_text(value, ", ")))
+    entities, cell = {"<": "&lt;", "&": "&amp;"}, neutralised(_text(value, ", "))
+    text = _ACTIVE_IN_MARKDOWN.sub(lambda match: entities.get(match[0], f"\\{match[0]}"), cell)
     return "<br>".join(line.strip() for line in text.splitlines())
 
 
@@ -107,21 +108,15 @@ def _section(listing: Listing, body: str, record: Record) -> str:
     return f"## {_markdown_cell(record.get(name))}\n\n{''.join(facts)}\n{fence}markdown\n{text}\n{fence}\n"
 
 
-def _escaped(match: re.Match[str]) -> str:
-    return {"<": "&lt;", "&": "&amp;"}.get(match.group(), f"\\{match.group()}")
-
-
 def _xml(listing: Listing) -> str:
     root = Element("results")
     for record in listing.records:
         parent = SubElement(root, listing.name)
         for field in listing.fields:
-            value = record.get(field)
-            if value is None:
+            if (value := record.get(field)) is None:
                 continue
-            element = (
-                SubElement(parent, field) if _XML_NAME.fullmatch(field) else SubElement(parent, "field", name=field)
-            )
+            named = _XML_NAME.fullmatch(field)
+            element = SubElement(parent, field) if named else SubElement(parent, "field", name=field)
             if isinstance(value, Sequence) and not isinstance(value, str):
                 for item in value:
                     SubElement(element, "item").text = _xml_text(item)

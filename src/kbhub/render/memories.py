@@ -29,8 +29,8 @@ from kbhub.values import counted
 
 if TYPE_CHECKING:
     from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered, Trashed
-    from kbhub.reading.reports import QuerySummary
-    from kbhub.usage.reports import Gaps, LoggedQueries, Maintained
+    from kbhub.reading.reports import Gap, QuerySummary
+    from kbhub.usage.reports import Gaps, LoggedQueries, Maintained, Unanswered
 
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")
@@ -68,26 +68,25 @@ def gaps_report(found: Gaps) -> Report:
     """Return gaps, and questions that may become gaps."""
     items = []
     for gap in found.gaps:
-        asked = say(
-            f"asked {gap.count} times, last {gap.last_asked}{', by {}' * bool(gap.clients)}", Names(gap.clients)
-        )
-        by = Name(gap.answer or "?")
-        state: tuple[Text, ...] = ()
+        by, states = Name(gap.answer or "?"), [_asked(gap)]
         if gap.state == "open" and gap.reopened:
-            state = (say(f"open again since {gap.reopened}; it was answered by {{}}", by),)
+            states.append(say(f"open again since {gap.reopened}; it was answered by {{}}", by))
         elif gap.state == "answered":
-            state = (say(f"answered since {gap.since} by {{}}", by),)
+            states.append(say(f"answered since {gap.since} by {{}}", by))
         elif gap.state == "closed":
-            state = (f"closed {gap.since}",)
-        items.append(Item(title=Name(gap.question), marks=(f"[{gap.id}]",), lines=(asked, *state)))
+            states.append(say(f"closed {gap.since}"))
+        items.append(Item(title=Name(gap.question), marks=(f"[{gap.id}]",), lines=tuple(states)))
     for question in found.unanswered:
-        times = f"asked {counted(question.count, 'time')}, last {question.last_asked}"
-        form = f"{times}{', by {}' * bool(question.clients)}; a gap after {question.needed} more"
-        asked = say(form, Names(question.clients))
-        items.append(Item(title=Name(question.question), marks=("(not a gap yet)",), lines=(asked,)))
+        lines = (_asked(question, f"; a gap after {question.needed} more"),)
+        items.append(Item(title=Name(question.question), marks=("(not a gap yet)",), lines=lines))
     rows = [gap.model_dump(mode="json") for gap in found.gaps]
     rows += [{**question.model_dump(mode="json"), "state": NOT_YET} for question in found.unanswered]
     return Report(parts=items, rows=lambda: Listing("gap", GAP_FIELDS, rows))
+
+
+def _asked(one: Gap | Unanswered, more: str = "") -> Text:
+    times = f"asked {counted(one.count, 'time')}, last {one.last_asked}"
+    return say(f"{times}{', by {}' * bool(one.clients)}{more}", Names(one.clients))
 
 
 def queries_report(log: LoggedQueries) -> Report:
@@ -133,26 +132,16 @@ def remembered_report(done: Remembered) -> Report:
         parts.append(say("It replaces {}.", Bare(", ".join(done.superseded), LINE_BYTES)))
     if done.near:
         ours, theirs = one_line(done.memory.id, TITLE_BYTES), one_line(done.near[0].id, TITLE_BYTES)
-        replace = Call(
-            "remember",
-            {"id": ours, "options": {"supersedes": [theirs]}},
-            f"kbhub remember --id {ours} --supersedes {theirs}",
-        )
+        replaces, command = {"supersedes": [theirs]}, f"kbhub remember --id {ours} --supersedes {theirs}"
+        replace = Call("remember", {"id": ours, "options": replaces}, command)
         keep = Call("remember", {"id": theirs}, f"kbhub remember --id {theirs}")
         drop = Call("forget", {"ids": [ours]}, f"kbhub forget {ours}")
-        near = [
-            Item(
-                label=Bare(one.id),
-                score=f"{one.similarity:.2f}",
-                title=Name(one.text, LINE_BYTES),
-                warning=REJECTED if one.rejected else "",
-            )
-            for one in done.near
-        ]
-        advice = say(
-            "If it replaces one of them: {}; if both hold: {}; if it only repeats it: {}.", replace, keep, drop
-        )
-        parts += ["Similar but different:", *near, advice]
+        parts.append("Similar but different:")
+        for one in done.near:
+            text, score, warning = Name(one.text, LINE_BYTES), f"{one.similarity:.2f}", REJECTED if one.rejected else ""
+            parts.append(Item(label=Bare(one.id), score=score, title=text, warning=warning))
+        advice = "If it replaces one of them: {}; if both hold: {}; if it only repeats it: {}."
+        parts.append(say(advice, replace, keep, drop))
     # With similar memories, the first note is this advice, too.
     parts += [Line(note, NOTE_BYTES) for note in done.notes[bool(done.near) :]]
     return Report(_item(done.memory, label=f"{_DONE[done.did]}:"), parts, data=done)

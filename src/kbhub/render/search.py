@@ -151,11 +151,8 @@ def search_report(
             limit = model.FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES
         lines = None if hit.whole else (hit.excerpt_line, hit.start_line, hit.end_line)
         behind = result.verdict == "strong" and hit.score < NEARLY_AS_GOOD * result.hits[0].score
-        quote = (
-            None
-            if nearest or ((behind or number >= QUOTED) and not quote_all)
-            else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
-        )
+        bare = nearest or ((behind or number >= QUOTED) and not quote_all)
+        quote = None if bare else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
 
     def summary(count: int) -> list[Text]:
@@ -167,14 +164,9 @@ def search_report(
             *([""] if items else []),
         ]
 
-    return Report(
-        parts=items,
-        summary=summary,
-        calls=lambda _: _calls(result, query, full=full),
-        notes=_notes(result),
-        data=result,
-        lists=("hits",),
-    )
+    calls = _calls(result, query, full=full)
+    notes = _notes(result)
+    return Report(parts=items, summary=summary, calls=lambda _: calls, notes=notes, data=result, lists=("hits",))
 
 
 def _empty_handed(result: SearchResult) -> bool:
@@ -239,7 +231,9 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     above = heading_path(hit.title, hit.headings)
     short = [cut(name, HEADING_BYTES) for name in dict.fromkeys((above[0], above[-1]))]
     names = " › ".join([name[:TITLE_BYTES] for name in above] if number == 1 else short)
-    also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also if not span.excerpt)
+    spans = [(f"{span.start_line}-{span.end_line}", span.excerpt) for span in hit.also]
+    also = ", ".join(lines for lines, shown in spans if not shown)
+    texts = [(lines, " ".join(unmarked(shown).split())) for lines, shown in spans if shown]
     return Item(
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
         Name(names),
@@ -248,14 +242,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         warning=_warning(hit),
         details=(
             *((f"also lines {also}",) if also and number == 1 else ()),
-            *(
-                say(
-                    f"lines {span.start_line}-{span.end_line}: {{}}",
-                    Name(" ".join(unmarked(span.excerpt).split()), GLANCE_BYTES),
-                )
-                for span in hit.also
-                if span.excerpt
-            ),
+            *(say(f"lines {lines}: {{}}", Name(text, GLANCE_BYTES)) for lines, text in texts),
             *((say("replaces {}", Line(", ".join(hit.replaces))),) if hit.replaces else ()),
             *((say("same text: {}", Line(", ".join(hit.duplicates))),) if hit.duplicates else ()),
         ),

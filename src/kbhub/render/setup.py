@@ -80,14 +80,10 @@ def state_report(state: HooksState) -> Report:
     """Return the state of the hooks in a project."""
     twice = "runs every hook twice; remove the plugin, or what `kbhub setup` registered (`kbhub setup --remove`)"
     waiting = counted(state.proposals, "proposed memory", "proposed memories")
+    some = "only memories that you wrote; allow the rest with `kbhub base trust --documents`"
     facts = [
         ("clients", ", ".join(state.clients) or "none; register them with `kbhub setup --hooks`"),
-        (
-            "allowed",
-            "yes"
-            if state.allowed
-            else "only memories that you wrote; allow the rest with `kbhub base trust --documents`",
-        ),
+        ("allowed", "yes" if state.allowed else some),
         ("delivered", summary_line(state)),
         *(("twice", f"{one} {twice}") for one in state.clients if f"{one}{BY_PLUGIN}" in state.clients),
         *([("inbox", f"{waiting}; list them with `kbhub memories inbox`")] if state.proposals else []),

@@ -73,20 +73,15 @@ def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
         meant = sum(part.amount for part in hit.parts if part.signal == "semantic")
         together = hit.evidence.together if hit.evidence else 0.0
         values = {"together": together, "meaning": meant, **beside[hit.key]}
-        hit.add(
-            [
-                SignalPart(signal, value, AMOUNTS[signal] * share * value)
-                for signal, value in values.items()
-                if plan.asks_for(signal)
-            ]
-        )
+        asked = [(signal, value) for signal, value in values.items() if plan.asks_for(signal)]
+        hit.add([SignalPart(signal, value, AMOUNTS[signal] * share * value) for signal, value in asked])
 
 
 def _beside(texts: Sequence[tuple[Candidate, ChunkRow, DocumentRow]]) -> dict[Key, dict[str, float]]:
     """Return each chunk's signals from its neighbours: adjacent chunks, and the sessions before and after its own."""
     by_document: dict[Key, list[tuple[Candidate, ChunkRow, DocumentRow]]] = {}
-    for hit, chunk, document in sorted(texts, key=lambda text: (text[0].key[0], text[1].start_line)):
-        by_document.setdefault(hit.document_key, []).append((hit, chunk, document))
+    for text in sorted(texts, key=lambda text: (text[0].key[0], text[1].start_line)):
+        by_document.setdefault(text[0].document_key, []).append(text)
     values: dict[Key, dict[str, float]] = {hit.key: {} for hit, _, _ in texts}
     for mine in by_document.values():
         for (one, above, _), (other, below, _) in pairwise(mine):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from kbhub.index.engine import ChunkRow, DocumentRow
@@ -19,25 +20,8 @@ DATE = "date"
 AMOUNT = 0.5
 """The most it adds: docs/explanation/memory-retrieval.md."""
 
-COUNTS = {
-    "a": 1,
-    "an": 1,
-    "one": 1,
-    "two": 2,
-    "a couple of": 2,
-    "three": 3,
-    "a few": 3,
-    "few": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-}
+_NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+COUNTS = dict(zip(_NUMBERS, range(1, 13), strict=True)) | {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "few": 3}
 """Words for numbers before `days ago`."""
 
 UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
@@ -49,7 +33,7 @@ _MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
 _YEAR = r"(?:19|20)\d\d"
 _DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
 _COUNT = "|".join(sorted(COUNTS, key=len, reverse=True)) + r"|\d{1,3}"
-_UNIT = "(day|week|month|year)s?"
+_AMOUNT = rf"(?P<count>{_COUNT}) (?P<unit>day|week|month|year)s?"
 _WRITTEN = (
     rf"(?P<y1>{_YEAR})-(?P<m1>0[1-9]|1[0-2])-(?P<d1>[0-2]\d|3[01])",
     rf"(?P<d2>{_DAY})(?: of)? (?P<m2>{_MONTH})\.?,? (?P<y2>{_YEAR})",
@@ -83,7 +67,9 @@ def written_day(text: str) -> float | None:
     The date is the beginning of that day in UTC, in seconds since the epoch.
     """
     match = _FULL_DATE.search(text)
-    return _moment(*_full(match)) if match else None
+    with suppress(ValueError):  # 31 June
+        return datetime(*_full(match), tzinfo=UTC).timestamp() if match else None
+    return None
 
 
 def month_of(name: str) -> int:
@@ -119,13 +105,6 @@ def _full(match: re.Match[str]) -> tuple[int, int, int]:
     return int(parts["y"]), month, int(re.sub(r"\D", "", parts["d"]))
 
 
-def _moment(year: int, month: int, day: int) -> float | None:
-    try:
-        return datetime(year, month, day, tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
-
-
 Period = tuple[datetime, datetime]
 
 
@@ -134,8 +113,7 @@ def _one_day(start: datetime) -> Period:
 
 
 def _full_date(match: re.Match[str], _: datetime) -> Period:
-    year, month, day = _full(match)
-    return _one_day(datetime(year, month, day, tzinfo=UTC))
+    return _one_day(datetime(*_full(match), tzinfo=UTC))
 
 
 def _whole_month(year: int, month: int) -> Period:
@@ -153,22 +131,30 @@ def _latest_day(match: re.Match[str], today: datetime) -> Period:
     return _one_day(start if start <= today else datetime(today.year - 1, month, day, tzinfo=UTC))
 
 
-def _whole_year(match: re.Match[str], today: datetime) -> Period:
-    year = int(match["year"])
-    if year > today.year:
-        raise ValueError("a number, or a year to come")
+def _whole_year(year: int) -> Period:
     return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
 
 
+def _named_year(match: re.Match[str], today: datetime) -> Period:
+    if (year := int(match["year"])) > today.year:
+        raise ValueError("a number, or a year to come")
+    return _whole_year(year)
+
+
+def _start(match: re.Match[str], today: datetime) -> tuple[datetime, int]:
+    """Return the day so many units before today, and the days of a unit."""
+    days = UNITS[match["unit"].lower()]
+    return today - timedelta(days * (COUNTS.get(match["count"].lower()) or int(match["count"]))), days
+
+
 def _ago(match: re.Match[str], today: datetime) -> Period:
-    count, days = _number(match["count"]), UNITS[match["unit"].lower()]
-    start = today - timedelta(count * days)
+    start, days = _start(match, today)
     # A week ago is some day of that week: half a unit before and after.
     return start - timedelta(days // 2), start + timedelta(1 + days // 2)
 
 
 def _past(match: re.Match[str], today: datetime) -> Period:
-    return today - timedelta(_number(match["count"]) * UNITS[match["unit"].lower()]), today + timedelta(1)
+    return _start(match, today)[0], today + timedelta(1)
 
 
 def _calendar(match: re.Match[str], today: datetime) -> Period:
@@ -178,10 +164,9 @@ def _calendar(match: re.Match[str], today: datetime) -> Period:
         start = today - timedelta(today.weekday() + 7 * last)
         return start, start + timedelta(7)
     if match["unit"].lower() == "month":
-        before = today.month == 1
-        return _whole_month(*((today.year - before, today.month - 1 or 12) if last else (today.year, today.month)))
-    year = today.year - last
-    return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
+        within = today.replace(day=1) - timedelta(last)
+        return _whole_month(within.year, within.month)
+    return _whole_year(today.year - last)
 
 
 def _relative_day(match: re.Match[str], today: datetime) -> Period:
@@ -194,11 +179,6 @@ def _weekday(match: re.Match[str], today: datetime) -> Period:
 
 
 _COUNTED = (_ago, _past, _calendar, _relative_day, _weekday)
-
-
-def _number(text: str) -> int:
-    return COUNTS.get(text.lower()) or int(text)
-
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period]], ...] = tuple(
     (re.compile(f"{_BEFORE}(?:{pattern}){_AFTER}", flags), read)
@@ -216,19 +196,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Peri
         ),
         (rf"on (?:the )?(?P<day>{_DAY})(?: of)? (?P<month>{_MONTH})", re.IGNORECASE, _latest_day),
         (rf"on (?P<month>{_MONTH})\.? (?P<day>{_DAY})", re.IGNORECASE, _latest_day),
-        (rf"(?P<count>{_COUNT}) {_UNIT.replace('(', '(?P<unit>', 1)} ago", re.IGNORECASE, _ago),
-        (
-            rf"(?:in|over|during|for) the (?:last|past) (?P<count>{_COUNT}) {_UNIT.replace('(', '(?P<unit>', 1)}",
-            re.IGNORECASE,
-            _past,
-        ),
+        (rf"{_AMOUNT} ago", re.IGNORECASE, _ago),
+        (rf"(?:in|over|during|for) the (?:last|past) {_AMOUNT}", re.IGNORECASE, _past),
         (r"(?P<which>last|this) (?P<unit>week|month|year)", re.IGNORECASE, _calendar),
         (rf"(?:on|last) (?P<day>{'|'.join(WEEKDAYS)})", re.IGNORECASE, _weekday),
         (r"(?P<day>yesterday|today)", 0, _relative_day),
         (r"(?:(?<=^)|(?<=[.?!] ))(?P<day>Yesterday|Today)", 0, _relative_day),
         # With a capital, as `may` and `march` are verbs, too.
         (rf"(?:[Ii]n|[Dd]uring|last) (?P<month>{'|'.join(name.title() for name in MONTHS)})", 0, _latest_month),
-        (rf"(?:in|during) (?P<year>{_YEAR})", re.IGNORECASE, _whole_year),
+        (rf"(?:in|during) (?P<year>{_YEAR})", re.IGNORECASE, _named_year),
     )
 )
 

@@ -15,16 +15,7 @@ from kbhub.index.query.parser import cased_words, normalise, paired, stems, toke
 from kbhub.index.query.scripts import RUN
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.names import is_identifier, words_of
-from kbhub.search.plan import (
-    EXAMINED,
-    Candidate,
-    Evidence,
-    OpenBases,
-    Plan,
-    RankingSignal,
-    SignalPart,
-    WeightedTerm,
-)
+from kbhub.search.plan import EXAMINED, Candidate, Evidence, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm
 
 if TYPE_CHECKING:
     import numpy as np

@@ -61,12 +61,8 @@ def grouped(candidates: Iterable[Candidate], bases: OpenBases, *, by_document: b
         if hit.evidence is not None:
             rejected = hit.document_key in bases.facts and bases.facts[hit.document_key].rejected
             leading = leaders.setdefault((rejected, hit.evidence.name), [])
-            for leader in leading:
-                if leader.evidence and same_text(hit.evidence, leader.evidence):
-                    twin = leader
-                    break
-            else:
-                twin = None
+            twins = (one for one in leading if one.evidence and same_text(hit.evidence, one.evidence))
+            twin = next(twins, None)
             if twin and twin.document_key != hit.document_key:
                 twin.same.append(hit)
                 continue
@@ -247,13 +243,8 @@ def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...], limit: int, weights: Mapp
 
 def _trace(best: Candidate, scale: float) -> Trace:
     signals = [
-        Signal(
-            name=part.signal,
-            rank=part.rank,
-            value=part.value,
-            contribution=part.amount * scale,
-            reason=part.reason or None,
-        )
+        Signal(name=part.signal, rank=part.rank, value=part.value, contribution=part.amount * scale, reason=why)
         for part in best.parts
+        for why in (part.reason or None,)
     ]
     return Trace(signals=tuple(signals), factors=dict(best.factors))

@@ -88,9 +88,8 @@ class Facts:
     tags: tuple[str, ...] = ()
     namespace: str = ""
     created: float | None = None
-    """Seconds since the epoch."""
     updated: float | None = None
-    """Seconds since the epoch."""
+    """Seconds since the epoch, as above."""
     by: str = ""
     author: str = ""
     """Role that wrote it, in a team's base."""
@@ -117,8 +116,7 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
     """Read a memory's JSON-safe front matter; an invalid value counts as missing."""
     # Keys are matched case-insensitively when they are changed, so also here.
     values = {**{key.strip().casefold(): value for key, value in values.items()}, **values}
-    source = values.get("source")
-    hashes = values.get("about_hash")
+    hashes, misled = values.get("about_hash"), values.get("misleading")
     return Facts(
         id=_text(values.get("id")) or name.rpartition("/")[2].rpartition(".")[0] or name,
         tags=tuple(tags),
@@ -127,7 +125,7 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         updated=_moment(values.get("updated")),
         by=_text(values.get("by")),
         author=_text(values.get("author")),
-        source="user" if source == "user" else "agent",
+        source="user" if values.get("source") == "user" else "agent",
         project=_text(values.get("project")),
         commit=_text(values.get("commit")),
         session=_text(values.get("session")),
@@ -137,9 +135,7 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         supersedes=_texts(values.get("supersedes")),
         superseded_by=_texts(values.get("superseded_by")),
         rejected=_text(values.get("status")).casefold() == REJECTED,
-        misleading=min(misled, MOST_MISLED)
-        if isinstance(misled := values.get("misleading"), int) and misled > 0
-        else 0,
+        misleading=min(max(misled, 0), MOST_MISLED) if isinstance(misled, int) else 0,
         may_supersede=_texts(values.get("may_supersede")),
     )
 

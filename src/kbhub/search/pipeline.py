@@ -19,7 +19,7 @@ from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, Kbhub
 from kbhub.hub import Hub
 from kbhub.index.engine import Selection
 from kbhub.index.matches import NO_CHUNKS, Ranking, known_keys, newest, paths_of, select
-from kbhub.index.query.parser import parse_query
+from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
 from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.models.embedding import Embedder
@@ -59,14 +59,14 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> 
         query = Query(text=query, mode=defaults.mode, limit=defaults.limit)
     selected, notes, embedder = hub.select(query.bases), list[str](), None
     if query.mode != "keyword":
+        reason: object = "`embedder.model` is `none`."
         try:
             embedder = hub.embedder()
-            if not (embedder and embedder.fingerprint):  # a model server may not answer
+            if embedder and not embedder.fingerprint:
                 embedder = None
-                notes.append("Keyword search only: `embedder.model` is `none`.")
-        except EmbedderError as error:
-            embedder = None
-            notes.append(f"Keyword search only: {error}")
+        except EmbedderError as error:  # a model server may not answer
+            embedder, reason = None, error
+        notes += [] if embedder else [f"Keyword search only: {reason}"]
     with hub.readers, ExitStack() as stack:
         bases = _opened(hub, selected, query, embedder, notes, stack)
         result = _ranked(query, bases)
@@ -279,34 +279,26 @@ def plan_of(query: Query, bases: OpenBases) -> Plan:
         ]
         ids = {base.id, *base.names}
         selections[number] = select(index, ids, understood.filters, understood.excluded, bases.now, elsewhere)
-    return Plan(
-        query,
-        understood,
-        [parse_query(wording) for wording in query.queries],
-        parse_query(query.passage),
-        asked,
-        terms,
-        (*[f'-"{term.text}"' for term in understood.excluded], *map(str, understood.filters)),
-        [selections[number] for number in range(len(bases.open))],
-        query.granularity == "document",
-    )
+    others, passage = [parse_query(wording) for wording in query.queries], parse_query(query.passage)
+    filters = (*[f'-"{term.text}"' for term in understood.excluded], *map(str, understood.filters))
+    chosen = [selections[number] for number in range(len(bases.open))]
+    by_document = query.granularity == "document"
+    return Plan(query, understood, others, passage, asked, terms, filters, chosen, by_document)
 
 
 def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, tuple[Respelling, ...]]:
     """Rank by words, replacing misspelt ones that occur nowhere."""
     others, each = [other.terms for other in plan.others], retrieval.EACH if plan.by_document else None
-    terms, fixes = plan.terms, tuple[Respelling, ...]()
-    ranking = retrieval.keyword_ranking(bases.indexes, terms, plan.selections, each, others, plan.passage.terms)
-    if ranking.missing and (fixes := corrections(bases.indexes, ranking.missing)):
-        replacements = {fix.typed: fix.term for fix in fixes}
-        terms = tuple(
-            [
-                replacements.get(term.text.strip(PUNCTUATION), term) if term in ranking.missing else term
-                for term in terms
-            ]
-        )
-        ranking = retrieval.keyword_ranking(bases.indexes, terms, plan.selections, each, others, plan.passage.terms)
-    return ranking, fixes
+
+    def ranked(terms: Sequence[Term]) -> retrieval.KeywordRanking:
+        return retrieval.keyword_ranking(bases.indexes, terms, plan.selections, each, others, plan.passage.terms)
+
+    ranking = ranked(plan.terms)
+    if not ranking.missing or not (fixes := corrections(bases.indexes, ranking.missing)):
+        return ranking, ()
+    right = {fix.typed: fix.term for fix in fixes}
+    used = [right.get(one.text.strip(PUNCTUATION), one) if one in ranking.missing else one for one in plan.terms]
+    return ranked(used), fixes
 
 
 def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
+from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -213,9 +214,7 @@ class Candidate:
         score = 0.0
         for part in self.parts:  # not `sum`, which adds floats differently from Python 3.12 on
             score += part.amount
-        for _, factor in self.factors:
-            score *= factor
-        return score
+        return prod([factor for _, factor in self.factors], start=score)
 
 
 @struct
@@ -284,11 +283,8 @@ class OpenBases:
 
     def paths(self, keys: Iterable[Key]) -> dict[Key, str]:
         """Return the paths of documents; not cached."""
-        paths: dict[Key, str] = {}
-        for number, ids in by_base(keys).items():
-            for row, path in self.open[number].index.paths_of(ids).items():
-                paths[number, row] = path
-        return paths
+        found = {number: self.open[number].index.paths_of(ids) for number, ids in by_base(keys).items()}
+        return {(number, row): path for number, paths in found.items() for row, path in paths.items()}
 
     def _cached(
         self, keys: Sequence[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]
@@ -298,8 +294,7 @@ class OpenBases:
             rows = read(index, ids)
             if len(rows) < len(ids):
                 raise index.damaged("what is searched is not there")
-            for row in ids:
-                cache[number, row] = rows[row]
+            cache |= {(number, row): rows[row] for row in ids}
         return {key: cache[key] for key in keys}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -250,12 +250,10 @@ def looked_up(
     return occurring, tuple(weighted), tuple(missing), unmatched
 
 
-def distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
+def distinct(terms: Sequence[Term]) -> tuple[Term, ...]:
     """Return terms without those whose stems an earlier one has."""
-    by_stems: dict[tuple[str, ...], Term] = {}
-    for term in terms:
-        by_stems.setdefault(term.tokens, term)
-    return tuple(by_stems.values())
+    first = {term.tokens: term for term in reversed(terms)}
+    return tuple([first[stems] for stems in dict.fromkeys([term.tokens for term in terms])])
 
 
 def places_in(indexes: Sequence[Index | None]) -> Places:
@@ -334,8 +332,12 @@ def fuse(
 
 def semantic_share(coverage: float) -> float:
     """Return the share of the semantic signal for a coverage as in `fuse`."""
-    missing = (HIGH_COVERAGE - coverage) / (HIGH_COVERAGE - LOW_COVERAGE)
-    return SEMANTIC_SHARE + (MOST_SEMANTIC_SHARE - SEMANTIC_SHARE) * min(1.0, max(0.0, missing))
+    return _falling(coverage, LOW_COVERAGE, HIGH_COVERAGE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE)
+
+
+def _falling(coverage: float, low: float, high: float, most: float, least: float) -> float:
+    """Return a share that falls evenly from `most` at a low coverage to `least` at a high one."""
+    return least + (most - least) * min(1.0, max(0.0, (high - coverage) / (high - low)))
 
 
 def _convex(values: Mapping[str, NDArray[np.float64]], share: float) -> dict[str, NDArray[np.float64]]:
@@ -420,8 +422,7 @@ def _look_again(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
 def share(coverage: float) -> float:
     """Return the transformer's share in the scores of the candidates, for a coverage as in `fuse`."""
-    missing = (MANY_WORDS - coverage) / (MANY_WORDS - FEW_WORDS)
-    return LEAST_SHARE + (MOST_SHARE - LEAST_SHARE) * min(1.0, max(0.0, missing))
+    return _falling(coverage, FEW_WORDS, MANY_WORDS, MOST_SHARE, LEAST_SHARE)
 
 
 def mix(hits: Sequence[Candidate], similarities: Mapping[Key, float], weight: float) -> None:
