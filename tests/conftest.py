@@ -159,10 +159,8 @@ def bound(environment):
 
     def run(*arguments: str) -> Outcome:
         line = [*wrapper, sys.executable, "-m", "kbhub", *arguments]
-        env = {**faults.environment(), **environment.env}
-        done = subprocess.run(
-            line, cwd=environment.project, env=env, capture_output=True, text=True, timeout=faults.CHILD_SECONDS
-        )
+        env, most = {**faults.environment(), **environment.env}, faults.CHILD_SECONDS
+        done = subprocess.run(line, cwd=environment.project, env=env, capture_output=True, text=True, timeout=most)
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run
@@ -210,7 +208,7 @@ def once(call, place=0):
 def what_takes_long_once():
     """The packaged model, a schema and the options of a command are read once; no git where nothing is committed."""
     asked, packaged, embedder = git._git, embedding.packaged_embedder(), embedding.StaticEmbedder
-    load, queries = embedder._load, embedder.queries
+    load, queries, resolved = embedder._load, embedder.queries, arguments._resolve_groups_from_callable
 
     def shared(one):
         return packaged if one.fingerprint == packaged.fingerprint else one
@@ -230,20 +228,18 @@ def what_takes_long_once():
             check(schema, **options)
             checked.add(text)
 
+    def digest_of(path):
+        return (digest if PACKAGED_MODEL in path.parents else embedding.sha256)(path)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Draft202012Validator, "check_schema", staticmethod(check_once))
         patch.setattr(git, "_git", asked_of_commits)
         patch.setattr("kbhub.workspace.files.RACY_SECONDS", 0.05)  # clocks of file systems here tick within 0.01
-        patch.setattr(
-            doctor, "sha256", lambda path: (digest if PACKAGED_MODEL in path.parents else embedding.sha256)(path)
-        )
+        patch.setattr(doctor, "sha256", digest_of)
         patch.setattr(embedder, "_load", lambda one: load(shared(one)))
         patch.setattr(embedder, "queries", lambda one: queries(shared(one)))
-        for owner, name, place in (
-            (arguments, "_resolve_groups_from_callable", 0),
-            (AttributeDocstrings, "get_attr_docs", 1),
-        ):
-            patch.setattr(owner, name, once(getattr(owner, name), place))
+        patch.setattr(arguments, resolved.__name__, once(resolved))
+        patch.setattr(AttributeDocstrings, "get_attr_docs", once(AttributeDocstrings.get_attr_docs, 1))
         yield
 
 
@@ -307,11 +303,8 @@ def clock() -> Clock:
 
 def write_two_bases(environment: Environment) -> None:
     """Give the user a base `notes` that may be written to, and a base `fixed` that may not."""
-    config = {
-        "bases": {"notes": {"knowledge": "~/notes", "writable": True}, "fixed": "~/fixed"},
-        "repos": {"*": ["notes", "fixed"]},
-    }
-    environment.configure(**config)
+    bases = {"notes": {"knowledge": "~/notes", "writable": True}, "fixed": "~/fixed"}
+    environment.configure(bases=bases, repos={"*": list(bases)})
 
 
 def synced(environment: Environment, **changes) -> Hub:

@@ -16,15 +16,10 @@ def anthropic(asked, tool):
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": asked["model"], "content": []}
     yield {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
     for number, block in enumerate(blocks):
-        used = block["type"] == "tool_use"
-        yield {
-            "type": "content_block_start",
-            "index": number,
-            "content_block": block if used else {"type": "text", "text": ""},
-        }
-        delta = {"type": "text_delta", "text": SAID}
-        if used:
-            delta = {"type": "input_json_delta", "partial_json": json.dumps(tool[1])}
+        begun, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": SAID}
+        if block["type"] == "tool_use":
+            begun, delta = block, {"type": "input_json_delta", "partial_json": json.dumps(tool[1])}
+        yield {"type": "content_block_start", "index": number, "content_block": begun}
         yield {"type": "content_block_delta", "index": number, "delta": delta}
         yield {"type": "content_block_stop", "index": number}
     reason = "tool_use" if blocks[0]["type"] == "tool_use" else "end_turn"

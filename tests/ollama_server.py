@@ -89,7 +89,6 @@ def running_ollama():
         server_script = script
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
     script.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -137,30 +136,25 @@ class _Handler(BaseHTTPRequestHandler):
         script = self.server_script
         if script.silent:
             script.released.wait(30)
-            return True
-        if script.drop:
+        elif script.drop:
             script.drop -= 1
-            return True
-        if script.busy:
+        elif script.busy:
             script.busy -= 1
             self._json({"error": "server busy"}, 503)
-            return True
-        if script.redirect:
+        elif script.redirect:
             self.send_response(307)
             self.send_header("Location", script.redirect + self.path)
             self.send_header("Content-Length", "0")
             self.end_headers()
-            return True
-        if script.key and self.headers.get("Authorization") != f"Bearer {script.key}":
+        elif script.key and self.headers.get("Authorization") != f"Bearer {script.key}":
             self._json({"error": {"message": "Incorrect API key provided"}}, 401)
-            return True
-        if script.drip:
+        elif script.drip:
             self._drip()
-            return True
-        if script.raw is not None:
+        elif script.raw is not None:
             self._bytes(script.raw)
-            return True
-        return False
+        else:
+            return False
+        return True
 
     def _answer(self, body: Any) -> None:
         script = self.server_script
@@ -205,15 +199,15 @@ class _Handler(BaseHTTPRequestHandler):
         if any(len(text) > CONTEXT_LETTERS for text in texts):
             self._json({"error": "the input length exceeds the context length"}, 400)
             return
-        self._json({"model": body["model"], "embeddings": [self._vector(text) for text in texts]})
+        self._json({"model": body["model"], "embeddings": self._vectors(texts)})
 
     def _openai(self, body: Any) -> None:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        rows = [{"object": "embedding", "index": n, "embedding": self._vector(text)} for n, text in enumerate(texts)]
+        rows = [{"object": "embedding", "index": n, "embedding": one} for n, one in enumerate(self._vectors(texts))]
         self._json({"object": "list", "data": rows[::-1], "model": body["model"]})
 
-    def _vector(self, text: str) -> list[float]:
-        return (self.server_script.vector or words_vector)(text)
+    def _vectors(self, texts: list[str]) -> list[list[float]]:
+        return [*map(self.server_script.vector or words_vector, texts)]
 
     def _drip(self) -> None:
         self.send_response(200)

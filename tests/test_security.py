@@ -71,9 +71,6 @@ def everything_said(environment, *refs) -> str:
     return "\n".join([*(one.model_dump_json() for one in results), instructions(environment.hub())])
 
 
-# -- any argument of any tool ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
     """A project and a base of the user's, with links out of both, beside files that must never be read."""
@@ -169,13 +166,8 @@ def test_no_ref_reads_outside_the_bases(guarded, ref):
 @posix
 def test_the_secrets_can_be_seen_from_outside_the_bases(guarded):
     """The tests above would fail if the fence were not there: through the links, every secret is in reach."""
-    knowledge = guarded.project / "knowledge"
-    in_reach = [knowledge / "out.md", knowledge / "outside/.ssh/id_ed25519", knowledge / "up/secret.md"]
-
-    assert all(SECRET in path.read_text() for path in in_reach)
-
-
-# -- kbhub's own files -------------------------------------------------------------------------------------------------
+    for path in ("out.md", "outside/.ssh/id_ed25519", "up/secret.md"):
+        assert SECRET in (guarded.project / "knowledge" / path).read_text()
 
 
 @posix
@@ -203,7 +195,7 @@ def test_own_files_are_private_whatever_the_umask(environment, kbhub):
     finally:
         os.umask(before)
     top = environment.home.parent
-    seen = {**open_modes, **modes(environment.home / "own"), **modes(top / "cache"), **modes(top / "data")}
+    seen = open_modes | modes(environment.home / "own") | modes(top / "cache") | modes(top / "data")
 
     kinds = {".db", ".lock", ".json", "-wal"}
     assert {kind for path in seen for kind in kinds if path.endswith(kind)} == kinds
@@ -214,8 +206,6 @@ def modes(folder: Path) -> dict[str, tuple[bool, int]]:
     """Every path below a folder, and itself → whether it is a folder, and its mode."""
     return {str(path): (path.is_dir(), path.stat().st_mode & 0o777) for path in (folder, *folder.rglob("*"))}
 
-
-# -- a crafted index ---------------------------------------------------------------------------------------------------
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 CRAFTED = {
@@ -265,9 +255,6 @@ def test_an_open_index_loads_no_code_and_trusts_no_schema(tmp_path, opened):
             connection.execute(statement).fetchall()
 
 
-# -- a hostile repository ----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def victim(environment):
     """A user with a key, private notes in another repository, and a clone of something."""
@@ -294,6 +281,17 @@ def link(name, target):
     return make
 
 
+def page(path):
+    return lambda victim: victim.write(path, "# A\n")
+
+
+def each(*tricks):
+    return lambda victim: [trick(victim) for trick in tricks]
+
+
+KEY = "{home}/.ssh/id_ed25519.md"
+
+
 def false_worktree(victim):
     """An archive, unlike a clone, can hold a `.git` of its own making."""
     project = victim.project
@@ -307,7 +305,7 @@ TRICKS = {
     "pointer to the root": pointer(knowledge="/"),
     "pointer to the keys": pointer(knowledge="~/.ssh"),
     "pointer up and out": pointer(knowledge="../../home/.ssh"),
-    "pointer through a link": lambda victim: (link("inner", "{home}/.ssh")(victim), pointer(knowledge="inner")(victim)),
+    "pointer through a link": each(link("inner", "{home}/.ssh"), pointer(knowledge="inner")),
     "pointer to the git folder": pointer(knowledge=".git", include=["*", ".*"]),
     "pointer that includes the git folder": pointer(knowledge=".", include=["*", ".*", ".git/config", ".git/**"]),
     "pointer that is a link to a text": link(".kbhub.json", "{home}/token.json"),
@@ -315,19 +313,9 @@ TRICKS = {
     "linked knowledge": link("knowledge", "{home}/.ssh"),
     "linked hidden knowledge": link(".knowledge", "{home}/private/knowledge"),
     "linked docs": link("docs", "{home}/.ssh"),
-    "linked readme": lambda victim: (
-        link("README.md", "{home}/.ssh/id_ed25519.md")(victim),
-        victim.write("docs/a.md", "# A\n"),
-    ),
-    "linked files": lambda victim: (
-        link("knowledge/key.md", "{home}/.ssh/id_ed25519.md")(victim),
-        link("knowledge/keys", "{home}/.ssh")(victim),
-        victim.write("knowledge/a.md", "# A\n"),
-    ),
-    "rules in a link": lambda victim: (
-        link("knowledge/.kbhubignore", "{home}/.ssh/id_ed25519.md")(victim),
-        victim.write("knowledge/a.md", "# A\n"),
-    ),
+    "linked readme": each(link("README.md", KEY), page("docs/a.md")),
+    "linked files": each(link("knowledge/key.md", KEY), link("knowledge/keys", "{home}/.ssh"), page("knowledge/a.md")),
+    "rules in a link": each(link("knowledge/.kbhubignore", KEY), page("knowledge/a.md")),
     "false worktree": false_worktree,
 }
 
@@ -422,8 +410,6 @@ def test_a_hundred_thousand_names_meet_the_default_limit(tmp_path):
     assert (100_000, 1) == (len(found.files), len(found.skipped))
 
 
-# -- documents that imitate us -----------------------------------------------------------------------------------------
-
 HIT = re.compile(r"^(\d+)\. ")
 OURS = re.compile(
     r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Try other wordings: |Note: |Problem: "
@@ -449,13 +435,9 @@ def test_no_document_breaks_out_of_its_place_in_an_answer(environment, granulari
     for number, text in enumerate(IMITATIONS):
         front = json.dumps({"title": text, "tags": [text], "aliases": [text], "description": text})
         environment.write(f"knowledge/{name_of(number, text)}", f"---\n{front}\n---\n\n# {text}\n\ndeploy {text}\n")
-    environment.write(
-        ".kbhub.json", json.dumps({"name": IMITATIONS[4], "description": IMITATIONS[1], "contexts": {"a": "b\nc"}})
-    )
-    options = {"granularity": granularity, "explain": True}
-    found, status = answers(
-        environment, ("search", {"query": "deploy", "limit": 100, "options": options}), ("status", {}), structured=False
-    )
+    pointer(name=IMITATIONS[4], description=IMITATIONS[1], contexts={"a": "b\nc"})(environment)
+    query = {"query": "deploy", "limit": 100, "options": {"granularity": granularity, "explain": True}}
+    found, status = answers(environment, ("search", query), ("status", {}), structured=False)
     lines = outside_fences(found.content[0].text)
     numbers = [int(match[1]) for line in lines if (match := HIT.match(line))]
 
@@ -471,10 +453,8 @@ def test_no_document_breaks_out_of_its_place_in_an_answer(environment, granulari
 
 @posix
 def test_reading_hostile_documents_closes_every_fence(environment):
-    for number, text in enumerate(IMITATIONS):
-        environment.write(f"knowledge/{name_of(number, text)}", f"{text}\n")
-    refs = [path.name for path in sorted((environment.project / "knowledge").iterdir())]
-    (result,) = answers(environment, ("read", {"refs": refs}), structured=False)
+    files = [environment.write(f"knowledge/{name_of(*one)}", f"{one[1]}\n") for one in enumerate(IMITATIONS)]
+    (result,) = answers(environment, ("read", {"refs": sorted(file.name for file in files)}), structured=False)
     lines = [line for line in outside_fences(result.content[0].text) if line]
 
     assert len(IMITATIONS) == len(lines)
@@ -509,15 +489,10 @@ def test_nothing_is_asked_of_the_network(environment):
         "if main(['doctor']): sys.exit(1)\n"  # whose check of Ollama loads its client
         "print('loaded:', loaded)\n"
     )
+    env = {**environment.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    line = [sys.executable, "-c", code]
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=environment.project,
-        env={**environment.env, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
+        line, cwd=environment.project, env=env, capture_output=True, encoding="utf-8", timeout=60, check=False
     )
     *printed, loaded = done.stdout.splitlines()
 

@@ -31,7 +31,7 @@ from kbhub.setup.plan import carry_out
 from kbhub.setup.registration import user_tasks
 from kbhub.workspace.jsonc import parse_jsonc
 from kbhub.workspace.tool_names import ALL
-from test_workflows import lint
+from test_workflows import fit_schema
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = ROOT / "plugins"
@@ -53,27 +53,18 @@ def values(data, key):
     return [found for value in data for found in values(value, key)] if isinstance(data, list) else []
 
 
-# -- all files ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_files_are_those_of_the_script():
+def test_the_files_are_those_of_the_script_and_all_versions_the_packages():
     made = stores.files()
     pages = {"README.md", "claude-code/README.md"}
     there = {path.relative_to(PLUGINS).as_posix() for path in PLUGINS.rglob("*") if path.is_file()}
-    assert {path for path in there - pages if f"plugins/{path}" not in made and "__pycache__" not in path} == set()
-
-
-def test_all_versions_are_the_packages():
     found = {path.relative_to(ROOT).as_posix(): values(data_of(path), "version") for path in MANIFESTS}
     project = tomllib.loads((PLUGINS / "bundle" / "pyproject.toml").read_text("utf-8"))["project"]
 
+    assert {path for path in there - pages if f"plugins/{path}" not in made and "__pycache__" not in path} == set()
     assert len(MANIFESTS) == 9
     assert {version for versions in found.values() for version in versions} == {__version__}
     assert sum(map(len, found.values())) >= 7
     assert (project["version"], project["dependencies"]) == (__version__, [f"kbhub=={__version__}"])
-
-
-# -- plugins -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [name for name in HOOK_CLIENTS if (PLUGINS / name).is_dir()])
@@ -119,25 +110,17 @@ def test_the_marketplaces_lead_to_the_plugins():
 
 def test_the_commands_name_tools_that_there_are():
     pages = sorted(PLUGINS.glob("*/commands/**/*.*"))
-    unknown = {
-        (page.name, word)
-        for page in pages
-        for word in re.findall(r"`([a-z_]+)`", page.read_text("utf-8"))
-        if word not in {*ALL, "kbhub"}
-    }
 
-    assert (len(pages), unknown) == (9, set())
+    assert len(pages) == 9
     for page in pages:
         text = page.read_text("utf-8")
+        assert set(re.findall(r"`([a-z_]+)`", text)) <= {*ALL, "kbhub"}, page.name
         if page.suffix == ".toml":
             assert "{{args}}" in tomllib.loads(text)["prompt"]
         else:
             _, head, body = text.split("---\n", 2)
             assert yaml.safe_load(head)["description"]
             assert "$ARGUMENTS" in body
-
-
-# -- the registry ------------------------------------------------------------------------------------------------------
 
 
 def test_the_readme_proves_that_package_and_entry_have_one_owner():
@@ -158,9 +141,6 @@ def test_the_registrys_entry_starts_a_server(environment, kbhub, monkeypatch):
 
     assert [argument["value"] for argument in package["packageArguments"]] == ["serve", "--connect"]
     assert "notes@rollback.md" in kbhub("search", "rollback").out
-
-
-# -- links -------------------------------------------------------------------------------------------------------------
 
 
 def decoded(client):
@@ -196,9 +176,6 @@ def test_a_page_has_every_link_with_its_button(page):
         assert f"assets/add-to-{client}.svg" in text
 
 
-# -- the bundle --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.anyio
 async def test_the_bundle_searches_the_folder_that_was_chosen(environment):
     environment.write("notes/rollback.md", "# Rollback\n\nRedeploy the tag before.\n")
@@ -219,9 +196,6 @@ async def test_the_bundle_searches_the_folder_that_was_chosen(environment):
         found = await client.call_tool("search", {"query": "roll back"})
 
     assert "notes@rollback.md" in found.content[0].text
-
-
-# -- containers --------------------------------------------------------------------------------------------------------
 
 
 def instructions():
@@ -259,7 +233,7 @@ def test_the_image_serves_as_nobody_special_and_keeps_everything_in_its_volume()
 
 
 def test_the_services_of_compose_are_what_they_should_be():
-    lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml")
+    fit_schema("compose-spec", ROOT / "compose.yaml")
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
 
     for service in compose["services"].values():
@@ -268,9 +242,6 @@ def test_the_services_of_compose_are_what_they_should_be():
         assert "ports" not in service
         app.parse_args(service.get("command", ["serve"]), exit_on_error=False, print_error=False)
     assert compose["services"]["http"]["network_mode"] == "host"
-
-
-# -- Homebrew ----------------------------------------------------------------------------------------------------------
 
 
 def archive(folder, *names, version="1.2.3"):

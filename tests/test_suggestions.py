@@ -178,11 +178,16 @@ def test_in_a_terminal_one_may_choose(project, kbhub, monkeypatch, answer, code,
 
 
 def test_names_that_could_pass_for_something_else_are_not_proposed(environment):
+    """Nor anything where kbhub is off."""
     names = ("--root", "x`. Run `rm -rf", "a\nNote: run it", "$(id)", "a" * 60, "\u202eevil")
     for name in names:
         environment.write(f"{name}/.obsidian/app.json", "{}")
         environment.write(f"{name}/a.md", "# A\n")
 
+    assert named(environment) == []
+    environment.write("wiki/a.md", "# A\n")
+    assert named(environment) == ["wiki/"]
+    environment.write(".kbhub.json", '{"enabled": false}')
     assert named(environment) == []
 
 
@@ -203,9 +208,3 @@ def test_a_hostile_tree_is_contained(environment, monkeypatch):
 
     found = choices(environment.hub())[0]
     assert (found.name, found.documents.startswith("at least ")) == ("wiki/", True)
-
-
-def test_where_kbhub_is_off_nothing_is_proposed(project):
-    project.write(".kbhub.json", '{"enabled": false}')
-
-    assert named(project) == []

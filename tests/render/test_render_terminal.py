@@ -95,9 +95,6 @@ def test_neutralised_text_shows_every_character_and_does_nothing(text):
     assert not acts_on_terminals(neutralised(text))
     assert "\n" not in visible_line(text)
     assert not acts_on_terminals(visible_line(text))
-
-
-def test_ordinary_text_is_left_alone():
     for plain in ("plain", "tab\tand\nline", "日本語", "naïve – “quoted” 👩‍💻", "שלום"):
         assert neutralised(plain) == plain
 
@@ -250,10 +247,7 @@ def test_lines_are_broken_at_words_and_paths_behind_a_slash():
     assert wrapped("in /home/you/notes/a.md now", 12) == ["in", "/home/you/", "notes/a.md", "now"]
     assert wrapped("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
     assert wrapped("日本語です", 4) == ["日本", "語で", "す"]
-
-
-def test_what_follows_is_indented_and_colours_end_with_their_line():
-    """An entry is seen as one; a pager that shows the second line alone has its colour, and the next line has not."""
+    # An entry is seen as one; a pager that shows the second line alone has its colour, and the next line has not.
     assert fitted("  one two three four", 12) == "  one two\n  three four"
     assert fitted("[1] one two three", 12) == "[1] one two\n    three"
     assert fitted("a \x1b[1mbold one\x1b[0m end", 9) == "a \x1b[1mbold\x1b[0m\n  \x1b[1mone\x1b[0m end"

@@ -24,11 +24,8 @@ def test_two_signals_of_one_ranking_are_said_to_be_too_many(environment, kbhub):
 
     assert told in one.err
     assert (told in both.err, "deploy.md" in both.out) == (False, True)
-
-
-def test_what_a_signal_adds_has_one_sign():
-    for value, told in ((-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")):
-        assert contribution_of(Signal(name="rerank", value=2, contribution=value)) == told
+    for value, shown in ((-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")):
+        assert contribution_of(Signal(name="rerank", value=2, contribution=value)) == shown
 
 
 def test_a_base_that_is_not_there_is_told_with_those_that_are(environment):
