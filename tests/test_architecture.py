@@ -124,8 +124,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 263,
-    "lines": 65981,
-    "code lines": 45556,
+    "lines": 65874,
+    "code lines": 45480,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -20,27 +20,6 @@ MOST_PLACED = 500
 LAST_CHARACTER = "\U0010ffff"
 
 
-@struct
-class CatalogueEntry:
-    """A document in a list."""
-
-    path: str
-    title: str
-    kind: Kind
-    size: int
-    """Size of its file in bytes."""
-    mtime_ns: int
-    """Nanoseconds since the epoch."""
-
-
-def documents_after(index: Index, path: str, limit: int) -> list[CatalogueEntry]:
-    """Return a page of documents by path, after the last path of the previous page (empty for the first page)."""
-    rows = index.rows(
-        "SELECT path, title, kind, size, abs(mtime_ns) FROM document WHERE path > ? ORDER BY path LIMIT ?", path, limit
-    )
-    return [CatalogueEntry(*row) for row in rows]
-
-
 def paths_beginning(index: Index, start: str, limit: int) -> list[str]:
     """Return the paths that start with a text; if there are none, those that contain it, case-insensitively."""
     rows = index.rows(

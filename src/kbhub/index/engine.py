@@ -440,6 +440,10 @@ class Index(ABC):
         moment = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
         return self._documents(f"true ORDER BY {moment} DESC, path LIMIT ?", limit)
 
+    def documents_after(self, path: str, limit: int) -> list[DocumentRow]:
+        """Return a page of documents by path, after the last path of the previous page (empty for the first page)."""
+        return self._documents("path > ? ORDER BY path LIMIT ?", path, limit)
+
     def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
         """Count the documents per docid prefix."""
         # Not a join: without statistics, PostgreSQL would look at every document once per prefix.
@@ -478,12 +482,11 @@ class Index(ABC):
 
     def counts(self) -> tuple[int, int, int]:
         """Return the numbers of documents, chunks, and chunks with a vector."""
-        (counted,) = self.rows(
+        ((documents, chunks, vectors),) = self.rows(
             "SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM chunk), "
             "(SELECT count(*) FROM vector WHERE embedding IS NOT NULL)"
         )
-        documents, chunks, vectors = counted
-        return int(documents), int(chunks), int(vectors)
+        return documents, chunks, vectors
 
     def without_vector(self) -> int:
         """Count the chunks without a vector."""

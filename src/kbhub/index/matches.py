@@ -86,10 +86,7 @@ def paths_of(index: Index, selection: Selection | None) -> list[str]:
 
 def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
     """Return those folded keys that occur in the front matter of an index's documents."""
-    rows = index.rows(
-        "SELECT DISTINCT key FROM property WHERE key IN @texts",
-        sorted(keys),
-    )
+    rows = index.rows("SELECT DISTINCT key FROM property WHERE key IN @texts", sorted(keys))
     return frozenset(key for (key,) in rows)
 
 
@@ -113,25 +110,21 @@ def _selected(index: Index, selection: Selection | None) -> tuple[NDArray[np.sig
     return columns.ids[mask], columns.documents[mask]
 
 
-def _condition(index: Index, condition_filter: parser.Filter, now: float) -> Condition:
-    if condition_filter.key == "path":
-        sql, values = _joined("OR", [_path(index, value.text) for value in condition_filter.values])
-    elif condition_filter.key == "kind":
-        kinds = [parser.fold(value.text) for value in condition_filter.values]
+def _condition(index: Index, part: parser.Filter, now: float) -> Condition:
+    if part.key == "path":
+        sql, values = _joined("OR", [_path(index, value.text) for value in part.values])
+    elif part.key == "kind":
+        kinds = [parser.fold(value.text) for value in part.values]
         sql, values = ("true", []) if parser.ANY in kinds else ("kind IN @texts", [kinds])
-    elif condition_filter.key == "age":
-        sql, values = _joined("OR", [_age(value, now) for value in condition_filter.values])
+    elif part.key == "age":
+        sql, values = _joined("OR", [_age(value, now) for value in part.values])
     else:
         # The key in each alternative, or SQLite would go through all values of the key.
-        rows = [
-            condition for value in condition_filter.values for condition in _properties(condition_filter.key, value)
-        ]
-        true, values = _joined(
-            "OR", [(f"key = ? AND ({sql})", [condition_filter.key, *values]) for sql, values in rows]
-        )
+        rows = [condition for value in part.values for condition in _properties(part.key, value)]
+        true, values = _joined("OR", [(f"key = ? AND ({sql})", [part.key, *values]) for sql, values in rows])
         sql = f"id IN (SELECT document_id FROM property WHERE @each key IN @texts AND ({true}))"
-        values = [[condition_filter.key], *values]
-    return (f"NOT ({sql})" if condition_filter.excluded else sql), values
+        values = [[part.key], *values]
+    return (f"NOT ({sql})" if part.excluded else sql), values
 
 
 def _joined(word: str, conditions: Sequence[Condition]) -> Condition:

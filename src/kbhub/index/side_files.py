@@ -447,7 +447,6 @@ _GAP = "id, key, question, state, since, count, last, clients, ref, reopened"
 
 _WORDLESS = "UPDATE gap SET question = '', clients = '[]', ref = '' WHERE state = 'closed'"
 
-
 State = Literal["open", "answered", "closed"]
 
 

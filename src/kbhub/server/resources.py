@@ -24,7 +24,7 @@ from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, KbhubError, PathNotContained, UsageError
 from kbhub.hub import Hub
 from kbhub.index import catalogue
-from kbhub.index.catalogue import CatalogueEntry
+from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
 from kbhub.memory import catalog
 from kbhub.server.client import TEMPLATE, parse_uri, template_value, uri_of
@@ -46,7 +46,7 @@ COMPLETIONS = 100
 
 MARKDOWN, PLAIN = "text/markdown", "text/plain"
 
-ListedDocument = tuple[Base, CatalogueEntry, str]
+ListedDocument = tuple[Base, DocumentRow, str]
 """A document with its base and its ref."""
 
 MAX_SUBSCRIPTIONS = 1_000
@@ -65,7 +65,7 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> tuple[list[ListedD
     for base in bases[start:]:
         index = hub.index(base)
         with suppress(IndexUnavailable), index.snapshot():
-            rows = catalogue.documents_after(index, path, PAGE + 1 - len(entries))
+            rows = index.documents_after(path, PAGE + 1 - len(entries))
             entries += [(base, row, ref_of(base, row.path, bases)) for row in rows]
         path = ""
         if len(entries) > PAGE:
@@ -250,7 +250,7 @@ COMPLETED: dict[tuple[str, str], Callable[..., list[str]]] = {
 """(template or prompt, argument) → what completes it."""
 
 
-def _resource(base: Base, entry: CatalogueEntry, ref: str) -> types.Resource:
+def _resource(base: Base, entry: DocumentRow, ref: str) -> types.Resource:
     return types.Resource(
         uri=uri_of(base.id, entry.path),
         name=ref,

@@ -128,18 +128,14 @@ def embedded(hub: Hub, base: Base) -> int:
 
 log = logging.getLogger(__name__)
 
-
 TAKE_OVER_SECONDS = 0.5
 """Interval of checks on a base that another process is indexing, or died while indexing."""
-
 
 TIDYING_SECONDS = 5.0
 """Limit of one pass over the query log; the next one continues."""
 
-
 REST_SECONDS = 2.0
 """Idle time after the last call before such a pass begins."""
-
 
 BUSY_MACHINE_SECONDS = 60.0
 """Interval of checks whether the machine is free for background work; its load is a mean over a minute."""
@@ -337,7 +333,10 @@ class Background:
                 if self._changed.wait_for(self._is_busy, left):
                     return
         if self._untidy:
-            self._tidy()
+            self._untidy = False
+            with _survived("Maintaining the query log"):
+                if self._tidy_log and self._tidy_log(at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS):
+                    self._tidied = time.monotonic()
         elif self._embed_ahead:
             self._embed(self._embed_ahead)
 
@@ -360,13 +359,6 @@ class Background:
     def _is_wanted(self) -> bool:
         """Whether there is other work than computing vectors."""
         return self._is_busy() or self._untidy
-
-    def _tidy(self) -> None:
-        """Process the query log."""
-        self._untidy = False
-        with _survived("Maintaining the query log"):
-            if self._tidy_log and self._tidy_log(at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS):
-                self._tidied = time.monotonic()
 
     def _rest(self) -> None:
         """Wait while the only work is to check on another process."""

@@ -29,7 +29,6 @@ _TRYING = threading.Lock()
 """Held while the lock of an index is acquired: `is_being_indexed` takes that lock for a moment, which another thread of
 this process would mistake for indexing."""
 
-
 FOLDER_LOCK_SECONDS = 10.0
 """How long to wait for another writer, which needs milliseconds."""
 
@@ -179,13 +178,13 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
     unreadable = _unreadable(base, keeping, limits, again) if again else ()
     return Difference(
         scan,
-        tuple(entry for entry in different if entry not in unreadable) if unreadable else tuple(different),
+        tuple(entry for entry in different if entry not in unreadable),
         tuple(gone(absent, scan)),
         new_index=False,
         generation=generation,
         digest=digest,
         unreadable=unreadable,
-        young=len(set(young).difference(entry.path for entry in unreadable)) if young else 0,
+        young=len(set(young).difference(entry.path for entry in unreadable)),
     )
 
 

@@ -34,7 +34,6 @@ FRESHEN_YOUNG = 2000
 """Files indexed as soon as they were written whose content a search compares before it answers: some 50 ms, and more
 than are indexed in the two seconds during which a file counts as that young."""
 
-
 QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
 """A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
 one as often as takes at most this share of the time."""

@@ -26,7 +26,6 @@ from kbhub.workspace.files import flags, open_regular, read_regular
 ABANDONED_SECONDS = 3600.0
 """Age in seconds from which a temporary file was left behind by a killed process; writing one takes milliseconds."""
 
-
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".kbhub-", ".tmp"
 """Names of unfinished files; hidden, so that they are never indexed."""
 

@@ -39,7 +39,6 @@ from kbhub.workspace.settings import BaseEntry
 FROM_ROOTS = "the client's root"
 """Source of a workspace given by the client's roots."""
 
-
 log = logging.getLogger(__name__)
 
 __all__ = ["discover", "find_workspace", "missing", "parse_base_arguments", "trust_pointer", "workspace_from_roots"]

@@ -140,8 +140,6 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = True) -> bytes:
     return data
 
 
-_OURS_ALONE = 0o700
-
 WORKING_DIRECTORY_GONE = (
     "The working directory no longer exists. Change to another directory, or name one with --root DIR."
 )
@@ -185,22 +183,18 @@ SESSIONS = "sessions"
 
 def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:
     """Return the folder of indexes: `override` (an option), `KBHUB_CACHE_DIR`, else the user's cache directory."""
-    named = str(override) if override is not None else env.get("KBHUB_CACHE_DIR")
-    if named:
-        return expand(named, user_home(env), Path()).absolute()
-    return _user_folder("cache", env)
+    return _own_folder("cache", env, env.get("KBHUB_CACHE_DIR") if override is None else str(override))
 
 
 def data_dir(env: Mapping[str, str]) -> Path:
     """Return the folder of data that cannot be rebuilt: `KBHUB_DATA_DIR`, else the user's data directory."""
-    named = env.get("KBHUB_DATA_DIR")
+    return _own_folder("data", env, env.get("KBHUB_DATA_DIR"))
+
+
+def _own_folder(kind: str, env: Mapping[str, str], named: str | None) -> Path:
+    """Return the folder that is named, else the system's for data or caches of kbhub."""
     if named:
         return expand(named, user_home(env), Path()).absolute()
-    return _user_folder("data", env)
-
-
-def _user_folder(kind: str, env: Mapping[str, str]) -> Path:
-    """Return the system's folder for data or caches of kbhub."""
     if sys.platform == "linux":
         named = env.get(f"XDG_{kind.upper()}_HOME", "").strip()
         return Path(named or user_home(env) / {"data": ".local/share", "cache": ".cache"}[kind]) / "kbhub"
@@ -241,7 +235,7 @@ def private_directory(path: Path) -> Path:
     """
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
-        folder.mkdir(mode=_OURS_ALONE, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     return path

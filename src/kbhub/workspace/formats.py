@@ -22,7 +22,6 @@ MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 PLAIN_SCAN = "kbhub.documents.sources.text_formats:scan_plain_text"
 """What scans text of any other format."""
 
-
 FORMATS = (
     Format(MARKDOWN_SUFFIXES, "Markdown"),
     Format((".rst",), "reStructuredText", scan="kbhub.documents.sources.text_formats:scan_rst"),

@@ -20,7 +20,6 @@ from kbhub.workspace.formats import is_text
 _MAX_LINE_BYTES = 8192
 """Largest `.git`, `gitdir` or `commondir` file in bytes; it has one path, which no system allows beyond 4096."""
 
-
 LOG_SECONDS = 10
 """Timeout in seconds for a git command; after it, file times are used."""
 
@@ -108,22 +107,18 @@ def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> Co
     Only commits after `since`, the head commit of the previous call, are listed; for the paths in `fresh`, added since
     then, older ones count too.
     """
-    head = _git(base.path, "rev-parse", "--verify", "--quiet", "HEAD")
+    head = head_commit(base.path)
     if head is None:
         return None
-    head = head.strip()
     later = since is not None and (
         head == since or _git(base.path, "merge-base", "--is-ancestor", since, head) is not None
     )
-    times: Mapping[str, int] | None = {}
-    if not later:
-        times = _log(base, [head], base.only or (".",))
-    elif head != since:
-        times = _log(base, [f"{since}..{head}"], base.only or (".",))
+    new = f"{since}..{head}" if later else head
+    times: Mapping[str, int] | None = {} if head == since else _log(base, new, base.only or (".",))
     if times is None:
         return None
     if later and (older := _tracked(base, [path for path in fresh if path not in times])):
-        times = {**(_log(base, [head], older) or {}), **times}
+        times = {**(_log(base, head, older) or {}), **times}
     return Commits(head, times)
 
 
@@ -137,10 +132,10 @@ def _tracked(base: Base, paths: Sequence[str]) -> list[str]:
     return [f":(literal){path}" for path in tracked] if len(tracked) <= FRESH_PATHS else pathspecs
 
 
-def _log(base: Base, commits: Sequence[str], paths: Sequence[str]) -> dict[str, int] | None:
-    """Time of the last commit of each path, or None if git fails."""
+def _log(base: Base, commits: str, paths: Sequence[str]) -> dict[str, int] | None:
+    """Time of the last of some commits for each path, or None if git fails."""
     options = ("--format=//%ct", "--name-only", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv")
-    log = _git(base.path, "log", *options, "--diff-merges=first-parent", *commits, "--", *paths)
+    log = _git(base.path, "log", *options, "--diff-merges=first-parent", commits, "--", *paths)
     if log is None:
         return None
     times: dict[str, int] = {}

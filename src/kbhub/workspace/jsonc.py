@@ -146,7 +146,6 @@ _BOM = "\ufeff"
 _MARK = re.compile(rf"(?P<comment>{COMMENT})|\S", re.DOTALL)
 """A comment, a punctuation mark, or the start of a key or value."""
 
-_KEY = re.compile(STRING, re.DOTALL)
 _PARSER = json.JSONDecoder()
 _INDENTED = re.compile(r"\n([ \t]+)\S")
 _BLANKS = " \t"
@@ -212,29 +211,22 @@ def add_item(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> s
 
 def remove_value(text: str, keys: Sequence[Key], where: Path | str) -> str:
     """Return a file's text without an existing member or item, keeping comments; raises like `set_value`."""
-    container, rest = _descend(text, keys, where)
-    entry = container.entry(rest[0]) if len(rest) == 1 else None
-    if entry is None or container.entries is None:
-        raise ConfigError(where, "does not exist", _dotted(keys))
-    end = entry.value.end
+    container, entry = _existing(text, keys, where)
+    end, entries = entry.value.end, container.entries or []
     commas = []
     if entry.comma is not None and not text[end : entry.comma].strip():
         end = entry.comma + 1
     elif entry.comma is not None:  # there is a comment before the comma
         commas.append((entry.comma, entry.comma + 1, ""))
-    elif (index := container.entries.index(entry)) and (before := container.entries[index - 1].comma) is not None:
+    elif (index := entries.index(entry)) and (before := entries[index - 1].comma) is not None:
         commas.append((before, before + 1, ""))
     return _spliced(text, sorted([*commas, (*_with_blanks(text, entry.start, end), "")]))
 
 
 def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> str:
     """Return a file's text with a key renamed in place; raises like `set_value`."""
-    container, rest = _descend(text, keys, where)
-    entry = container.entry(rest[0]) if len(rest) == 1 else None
-    if entry is None or entry.key is None:
-        raise ConfigError(where, "does not exist", _dotted(keys))
-    match = _KEY.match(text, entry.start)
-    end = match.end() if match else entry.start
+    _, entry = _existing(text, keys, where)
+    _, end = _PARSER.raw_decode(text, entry.start)
     return _spliced(text, [(entry.start, end, json.dumps(name, ensure_ascii=False))])
 
 
@@ -291,6 +283,15 @@ def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonVa
             return value, keys[number:]
         value = _opened(text, plain, entry.value)
     raise ConfigError(where, "no field given")
+
+
+def _existing(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonValue, _JsonMember]:
+    """Return the container and the member or item at some keys; raise `ConfigError` if it does not exist."""
+    container, rest = _descend(text, keys, where)
+    entry = container.entry(rest[0]) if len(rest) == 1 else None
+    if entry is None:
+        raise ConfigError(where, "does not exist", _dotted(keys))
+    return container, entry
 
 
 def _opened(text: str, plain: str, value: _JsonValue) -> _JsonValue:

@@ -261,7 +261,6 @@ NAME_CHARACTERS = 40
 
 _UNSAFE = re.compile(r"[^\w.]+")
 
-
 COMPLETIONS_ID = "completions"
 """Id of the base; a base of the user's with this id takes precedence."""
 

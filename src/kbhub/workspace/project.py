@@ -104,7 +104,7 @@ class TrustStore:
         """Add a grant, replacing one for the same pointer, target and use, whether permission or refusal."""
         new = Grant(pointer=identity(pointer), target=target.resolve(), use=use, writable=writable, project=project)
         with self._lock():
-            kept = [grant for grant in self.entries() if _key(grant) != _key(new) and not _contradicts(grant, new)]
+            kept = [grant for grant in self.entries() if not _is_replaced(grant, new)]
             self._write((*kept, new))
         return new
 
@@ -120,7 +120,7 @@ class TrustStore:
 
     def _grant(self, pointer: Path, target: Path, use: Use) -> Grant | None:
         key = (identity(pointer), target.resolve(), use)
-        return next((grant for grant in self.entries() if _key(grant) == key), None)
+        return next((grant for grant in self.entries() if (grant.pointer, grant.target, grant.use) == key), None)
 
     def _write(self, grants: tuple[Grant, ...]) -> None:
         store = {"version": _VERSION, "grants": [grant.model_dump(mode="json") for grant in grants]}
@@ -149,13 +149,9 @@ def identity(pointer: Path) -> Path:
     return absolute.parent.resolve() / absolute.name
 
 
-def _contradicts(grant: Grant, new: Grant) -> bool:
+def _is_replaced(grant: Grant, new: Grant) -> bool:
     same = (grant.pointer, grant.target) == (new.pointer, new.target)
-    return same and {grant.use, new.use} == {"knowledge", "refused"}
-
-
-def _key(grant: Grant) -> tuple[Path, Path, Use]:
-    return grant.pointer, grant.target, grant.use
+    return same and (grant.use == new.use or {grant.use, new.use} == {"knowledge", "refused"})
 
 
 def _read(data: Any) -> Iterator[Grant]:
@@ -178,7 +174,6 @@ def _read(data: Any) -> Iterator[Grant]:
 
 _PLAIN = {"str": plain_text, "Path": lambda value: Path(plain_text(value)), "Use": choice(get_args(Use))}
 """Further converters for `plainly`."""
-
 
 VAULT_FOLDER = ".obsidian"
 """Folder in which Obsidian keeps its settings, in the root of a vault."""

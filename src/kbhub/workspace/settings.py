@@ -204,8 +204,7 @@ def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
 
 def shown(value: Any) -> str:
     """Return a wrong value as shown in an error."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return cut(text)
+    return cut(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def unknown_fields(declared: type, data: dict[str, Any]) -> Iterable[tuple[str, str | None]]:
@@ -440,7 +439,6 @@ class SearchSettings(Declared):
 
 DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 """Alias → name of a model for `kbhub doc distil`: which version answered, only its owner knows."""
-
 
 Editor = Literal["vscode", "vscodium", "cursor", "windsurf", "zed", "idea", "sublime", "obsidian"]
 """Editors that open a file by an address."""

@@ -39,7 +39,6 @@ __all__ = ["PostgresIndex", "Server", "bases", "publish", "pull"]
 PUBLISHER = "publisher"
 """`meta` key: who brought the base in step last, and where."""
 
-
 INLINE_TAGS = "inline_tags"
 """`meta` key: whether `#tags` in the text were tags; if that changes, all files are read again."""
 

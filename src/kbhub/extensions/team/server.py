@@ -333,7 +333,7 @@ def reason(error: psycopg.Error, timeout: float) -> tuple[str, str]:
         if isinstance(error, kinds):
             return why.format(timeout=timeout), remedy
     for words, why, remedy in _BEFORE_LOGIN:
-        if words in said:
+        if words in said.lower():
             return why.format(timeout=timeout, said=said.rstrip(".")), remedy
     return said.rstrip("."), ""
 
@@ -358,18 +358,16 @@ _BEFORE_LOGIN = (
     ("password authentication failed", "it rejected the password", _LOGIN),
     ("no password supplied", "it asks for a password", _LOGIN),
     ("connection refused", "nothing listens there", "Start the server, or fix the URL."),
-    ("Connection refused", "nothing listens there", "Start the server, or fix the URL."),
     ("timeout expired", "no connection within {timeout:g} s", "Check the network, or try again later."),
     ("could not translate host name", "the host name is unknown", "Fix the URL, or connect to the network."),
     ("failed to resolve host", "the host name is unknown", "Fix the URL, or connect to the network."),
-    ("server does not support SSL", "it does not support TLS", "Enable TLS, or add `?sslmode=disable` to the URL."),
+    ("server does not support ssl", "it does not support TLS", "Enable TLS, or add `?sslmode=disable` to the URL."),
     (
         "certificate verify failed",
         "its TLS certificate cannot be verified",
         "Set its root certificate with `?sslrootcert=FILE`.",
     ),
     ("no such file", "no server listens on that socket", "Start the server, or fix the URL."),
-    ("No such file", "no server listens on that socket", "Start the server, or fix the URL."),
     ("server closed the connection", "the connection was cut", "Try again."),
     ("starting up", "it is starting up", "Try again later."),
     ("shutting down", "it is being shut down", "Try again later."),

@@ -239,23 +239,12 @@ def read_filter(key: str, values: str, *, excluded: bool = False) -> Filter | No
 
 def joined(filters: Iterable[Filter]) -> tuple[Filter, ...]:
     """Drop duplicates, and merge filters on single-value keys."""
-    kept: dict[Filter, None] = {}
-    for candidate in filters:
-        same = next(
-            (other for other in kept if other.key == candidate.key and not (other.excluded or candidate.excluded)), None
-        )
-        if same and candidate.key in SINGLE:
-            kept = {
-                (
-                    Filter(candidate.key, tuple(dict.fromkeys(same.values + candidate.values)))
-                    if other == same
-                    else other
-                ): None
-                for other in kept
-            }
-        else:
-            kept[candidate] = None
-    return tuple(kept)
+    kept: dict[object, Filter] = {}
+    for one in filters:
+        key = one.key if one.key in SINGLE and not one.excluded else one
+        values = kept.get(key, one).values + one.values
+        kept[key] = replace(one, values=tuple(dict.fromkeys(values)))
+    return tuple(kept.values())
 
 
 def number_of(text: str) -> float | None:

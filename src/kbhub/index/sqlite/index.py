@@ -103,10 +103,8 @@ class SqliteIndex(Index):
         """See `Index`."""
         # A temporary view of the same postings by position, not stored in the file.
         self.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.instance USING fts5vocab(main, fts, instance)")
-        return [
-            chunk
-            for (chunk,) in self.rows("SELECT DISTINCT doc FROM temp.instance WHERE term = ? LIMIT ?", stem, limit)
-        ]
+        rows = self.rows("SELECT DISTINCT doc FROM temp.instance WHERE term = ? LIMIT ?", stem, limit)
+        return [chunk for (chunk,) in rows]
 
     def file(self, path: str) -> bytes | None:
         """See `Index`."""
@@ -123,14 +121,13 @@ class SqliteIndex(Index):
         if not self._compares:
             pairs = _arrays().compared(schema.stored_vectors(self.rows, chunks), vector)
             return pairs
-        pairs = _arrays().paired(
-            self.rows(
-                "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM @ids AS wanted "
-                "JOIN vector ON chunk_id = wanted.value WHERE embedding IS NOT NULL",
-                vector.tobytes(),
-                numbers(chunks),
-            )
+        rows = self.rows(
+            "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM @ids AS wanted "
+            "JOIN vector ON chunk_id = wanted.value WHERE embedding IS NOT NULL",
+            vector.tobytes(),
+            numbers(chunks),
         )
+        pairs = _arrays().paired(rows)
         return pairs
 
     def faults(self) -> list[str]:
@@ -335,6 +332,7 @@ class IndexWriter:
 
     def __init__(self, path: Path) -> None:
         self._connection = schema.open_writer(path)
+        self._rows = _rows_of(self._connection)
 
     def __enter__(self) -> IndexWriter:
         return self
@@ -354,9 +352,6 @@ class IndexWriter:
             return "a text in it is none"
         except (apsw.CorruptError, apsw.SQLError) as error:
             return str(error)
-
-    def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
-        return self._connection.execute(statement, values).fetchall()
 
     @contextmanager
     def transaction(self, *, content: bool = True) -> Iterator[None]:
@@ -397,19 +392,18 @@ class IndexWriter:
         """Return path → (size, mtime in ns, hash) of all documents, or of those at some paths."""
         every = "SELECT path, size, mtime_ns, hash FROM document"
         if paths is None:
-            rows: list[Any] = self._connection.execute(every).fetchall()
+            rows = self._rows(every)
         else:
-            some = f"{every} WHERE path = ?"
-            rows = [row for path in paths for row in self._connection.execute(some, (path,))]
+            rows = [row for path in paths for row in self._rows(f"{every} WHERE path = ?", path)]
         return {path: (size, mtime, digest) for path, size, mtime, digest in rows}
 
     def vectors(self, keys: Iterable[int]) -> dict[int, bytes | None]:
         """Return the stored vectors of text hashes: key → int8 vector, or None for "no vector"."""
-        rows = self._connection.execute(
+        rows = self._rows(
             "SELECT key, embedding FROM vector WHERE key IN (SELECT value FROM json_each(?)) "
             "AND (embedding IS NULL OR length(embedding) = (SELECT value FROM meta WHERE key = 'dimensions')) "
             "GROUP BY key",
-            (json.dumps(list(keys)),),
+            json.dumps(list(keys)),
         )
         return dict(rows)
 
@@ -423,14 +417,7 @@ class IndexWriter:
             "INSERT INTO document(path, docid, size, mtime_ns, hash, title, kind, tags, aliases, front_matter, "
             "dated, committed, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(
-                    document.path,
-                    document.docid,
-                    document.size,
-                    document.mtime_ns,
-                    document.hash,
-                    document.title,
-                ),
+                *(document.path, document.docid, document.size, document.mtime_ns, document.hash, document.title),
                 *(document.kind, _json(document.tags), _json(document.aliases)),
                 *(json.dumps(document.front_matter), document.dated, committed, document.problem),
             ),
@@ -469,12 +456,10 @@ class IndexWriter:
 
     def remove(self, path: str) -> int | None:
         """Remove a document and return the time of its last commit, if known."""
-        document_row: Any = self._connection.execute(
-            "SELECT id, committed FROM document WHERE path = ?", (path,)
-        ).fetchone()
-        if document_row is None:
+        rows = self._rows("SELECT id, committed FROM document WHERE path = ?", path)
+        if not rows:
             return None
-        document, committed = document_row
+        document, committed = rows[0]
         mine = "SELECT id FROM chunk WHERE document_id = ?"
         self._connection.execute(f"INSERT INTO gone {mine}", (document,))
         self._connection.execute(f"DELETE FROM fts WHERE rowid IN ({mine})", (document,))
@@ -531,11 +516,8 @@ class IndexWriter:
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of documents and chunks."""
-        row = self._connection.execute(
-            "SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM chunk)"
-        ).fetchone()
-        documents, chunks = row or (0, 0)
-        return int(documents), int(chunks)
+        ((documents, chunks),) = self._rows("SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM chunk)")
+        return documents, chunks
 
     def tidy(self, written: int) -> None:
         """Merge the full-text index and pack it if much of it is new, and truncate the journal.

@@ -133,12 +133,8 @@ def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
     name = base.path.name
     if name.lstrip(".") == "knowledge":
         name = f"{base.path.parent.name}-knowledge"
-    filters = [base.only, base.include, base.exclude]
-    taken = (
-        json.dumps([*filters, *(["inlineTags"] if base.inline_tags else [])])
-        if any(filters) or base.inline_tags
-        else ""
-    )
+    filters = [base.only, base.include, base.exclude, *(["inlineTags"] if base.inline_tags else [])]
+    taken = json.dumps(filters) if any(filters) else ""
     taken += f"\0sessionsOf {base.sessions_of}" if base.sessions_of else ""
     made_by = f"{SCHEMA_VERSION}\0{model or ''}"
     digest = hashlib.sha256(f"{base.path}\0{taken}\0{made_by}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
@@ -413,7 +409,8 @@ def faults(rows: Rows) -> list[str]:
     wrong = [f"{count} {what}" for what, statement in _WRONG.items() if (count := rows(statement)[0][0])]
     if not wrong:
         _read_texts(rows)
-    if not wrong and _noted_sum(rows) != packed_sum(rows):
+    noted = rows("SELECT value FROM meta WHERE key = ?", PACKED_SUM)
+    if not wrong and int(noted[0][0] if noted else 0) != packed_sum(rows):
         wrong.append("what is packed is not what was written")
     return wrong
 
@@ -430,11 +427,6 @@ def packed_sum(rows: Rows) -> int:
                 for value in row:
                     checksum = zlib.crc32(value.encode() if isinstance(value, str) else value, checksum)
     return checksum
-
-
-def _noted_sum(rows: Rows) -> int:
-    noted = rows("SELECT value FROM meta WHERE key = ?", PACKED_SUM)
-    return int(noted[0][0]) if noted else 0
 
 
 def _read_texts(rows: Rows) -> None:
