@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import pytest
 
+from conftest import make_repository
 from kbhub.cli import ALONE, FLAGS, GROUPS, OLD, TOP, VALUES, arranged, subcommands
 from kbhub.cli.app import COMMANDS, app
 from kbhub.cli.options import Formats
@@ -122,7 +123,7 @@ def test_a_search_shows_nine_options_and_all_when_asked(kbhub):
 
 def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
     environment.write("../other/knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
-    environment.write("../other/.git/HEAD", "")
+    make_repository(environment.project.parent / "other")
     for command in ("search crate", "ls", "base list"):
         words, other = command.split(), str(environment.project.parent / "other")
         before = kbhub("--root", other, "--json", *words, code=0).json

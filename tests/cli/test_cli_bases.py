@@ -52,14 +52,9 @@ def test_documents_are_listed_by_base_folder_and_pattern(kbhub):
     assert "notes" in nothing.err
 
 
-LISTINGS = (
-    ("ls",), ("ls", "notes/nope"), ("base", "list"), ("base", "context", "list"), ("status",), ("search", "rollback"),
-    ("search", "--mode", "keyword", "zzzz"), ("read", "rollback.md"),
-)  # fmt: skip
-
-
 def test_every_listing_is_valid_in_every_format(kbhub):
-    for command in LISTINGS:
+    for line in ("ls notes/nope", "base list", "base context list", "status", "search rollback", "read rollback.md"):
+        command = line.split()
         json.loads(kbhub(*command, "--json").out)
         assert fromstring(kbhub(*command, "--xml").out).tag == "results"
         assert len({len(row) for row in csv.reader(io.StringIO(kbhub(*command, "--csv").out))}) == 1

@@ -86,7 +86,8 @@ def arranged(given: Sequence[str]) -> list[str]:
         if after and after[0] in known:
             common, command, rest = common + more, [*command, after[0]], after[1:]
             continue
-        if (meant := ALONE.get(" ".join(command))) and (not after or _is_option(after[0])):
+        named = after and not (after[0].startswith("-") and after[0] not in HELP)
+        if (meant := ALONE.get(" ".join(command))) and not named:
             command = [*command, meant]
         break
     return [*command, *common, *rest]
@@ -146,7 +147,3 @@ def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:
         else:
             break
     return list(given[:at]), list(given[at:])
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and word not in HELP

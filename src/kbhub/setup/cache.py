@@ -73,14 +73,14 @@ def own_places(hub: Hub, bases: Sequence[Base]) -> list[Path]:
     data, indexes = Path(os.path.realpath(hub.trust.path.parent)), hub.cache / BASES
     trust_files = [path for path in _listed(data) if path.name.lstrip(".").startswith(TRUST_NAME)]
     places = [data] if trust_files and set(trust_files) == set(_listed(data)) else []
-    if (index_files := _indexes_in(indexes)) and index_files == _listed(indexes):
+    index_files = [path for path in _listed(indexes) if _OURS.fullmatch(path.name)]
+    if index_files and index_files == _listed(indexes):
         places += [hub.cache, indexes] if _listed(hub.cache) == [indexes] else [indexes]
     places += index_files
     for base in bases:
         index = hub.index(base).path
-        places += [
-            Path(f"{path}{suffix}") for path in (index, *_set_aside_from(index)) for suffix in ("", ".lock", *JOURNALS)
-        ]
+        every = (index, *sorted(index.parent.glob(f"{index.stem}.aside*.db")))
+        places += [Path(f"{path}{suffix}") for path in every for suffix in ("", ".lock", *JOURNALS)]
     # Only regular files and the folders themselves: a folder among the indexes is not kbhub's.
     kinds = {path: state.st_mode for path in dict.fromkeys([*places, *trust_files]) if (state := state_of(path))}
     folders = (data, hub.cache, indexes)
@@ -106,14 +106,6 @@ def index_of(leftover: Path) -> Path:
     for journal in JOURNALS:
         name = name.removesuffix(journal)
     return leftover.with_name(_ASIDE.sub("", name))
-
-
-def _indexes_in(folder: Path) -> list[Path]:
-    return [path for path in _listed(folder) if _OURS.fullmatch(path.name)]
-
-
-def _set_aside_from(index: Path) -> list[Path]:
-    return sorted(index.parent.glob(f"{index.stem}.aside*.db"))
 
 
 def delete_index(path: Path) -> None:

@@ -263,41 +263,6 @@ _NEW_PRIVATE_MODE = 0o600
 FOLDER = "setup"
 
 
-def edit(
-    path: Path, change: Callable[[bytes | None], bytes | None], data: Path, within: Path | None = None
-) -> Path | None:
-    """Edit, create or delete a file as `edit_content` does, and return the dated copy in the data directory, if any.
-
-    `within` is a folder, symlinks resolved, that the file must be in, since a project may not be trustworthy.
-    """
-    real = Path(os.path.realpath(path))
-    if within is not None and not real.is_relative_to(within):
-        raise ConfigError(path, f"points outside {within}; nothing was written")
-    copies: list[Path] = []
-
-    def saved(before: bytes | None) -> bytes | None:
-        after = change(before)
-        if before is not None and after != before:
-            copies.append(_copied(data, path, before))
-        return after
-
-    try:
-        edit_content(path, MAX_BYTES, saved, new_mode=_NEW_PRIVATE_MODE if within is None else _NEW_MODE)
-    except ConfigError:
-        for copy in copies:
-            copy.unlink(missing_ok=True)
-        raise
-    return copies[0] if copies else None
-
-
-def _copied(data: Path, file: Path, content: bytes) -> Path:
-    real = os.path.realpath(file).encode("utf-8", "surrogateescape")
-    folder = private_directory(data / FOLDER / hashlib.sha256(real).hexdigest()[:16])
-    copy = folder / f"{file.name}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.bak"
-    write_atomically(copy, content)
-    return copy
-
-
 def planned(
     step: Step,
     change: Callable[[bytes | None], bytes | None],
@@ -306,16 +271,38 @@ def planned(
     within: Path | None = None,
     notes: tuple[str, ...] = (),
 ) -> PlannedStep:
-    """Plan a change of a file, if it changes anything; `notes` are for when it is done."""
+    """Plan to edit, create or delete a file as `edit_content` does, if that changes anything; `notes` are for then.
+
+    A dated copy goes into the data directory before. `within` is a folder, symlinks resolved, that the file must be in,
+    since a project may not be trustworthy.
+    """
+    file, copies = step.file, list[Path]()
     try:
-        before = content_of(step.file, MAX_BYTES)
-        if change(before) == before:
+        now = content_of(file, MAX_BYTES)
+        if change(now) == now:
             return PlannedStep(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
         return PlannedStep(failed(step, str(error)))
 
+    def saved(before: bytes | None) -> bytes | None:
+        after = change(before)
+        if before is not None and after != before:
+            real = os.path.realpath(file).encode("utf-8", "surrogateescape")
+            folder = private_directory(data_dir(machine.env) / FOLDER / hashlib.sha256(real).hexdigest()[:16])
+            copies.append(folder / f"{file.name}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.bak")
+            write_atomically(copies[-1], before)
+        return after
+
     def do() -> Step:
-        backup = edit(step.file, change, data_dir(machine.env), within)
+        if within is not None and not Path(os.path.realpath(file)).is_relative_to(within):
+            raise ConfigError(file, f"points outside {within}; nothing was written")
+        try:
+            edit_content(file, MAX_BYTES, saved, new_mode=_NEW_PRIVATE_MODE if within is None else _NEW_MODE)
+        except ConfigError:
+            for copy in copies:
+                copy.unlink(missing_ok=True)
+            raise
+        backup = copies[0] if copies else None
         return step.model_copy(update={"state": "done", "backup": backup, "notes": (*step.notes, *notes)})
 
     return PlannedStep(step, do)

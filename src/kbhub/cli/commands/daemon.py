@@ -18,7 +18,7 @@ from kbhub.errors import DaemonFault, UsageError
 from kbhub.reading.reports import Finding
 from kbhub.server.daemon.launch import DaemonUnavailable, Http, Start, last_words, launch, newer, status
 from kbhub.server.daemon.launch import stop as stop_daemon
-from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, DaemonRecord, is_held, running, try_lock
+from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, is_held, running, try_lock
 from kbhub.server.daemon.proxy import connect
 from kbhub.setup.doctor.bases import bad, ok
 from kbhub.values import Value, counted
@@ -164,9 +164,8 @@ def _make_way(folder: DaemonFolder, start: Start) -> None:
     if there is None:
         return
     if there.http or start.http is None:
-        raise DaemonFault(
-            f"A daemon is already running (process {there.pid}{_at(there)}). Stop it with `kbhub admin stop`."
-        )
+        at = f", {there.http}" if there.http else ""
+        raise DaemonFault(f"A daemon is already running (process {there.pid}{at}). Stop it with `kbhub admin stop`.")
     done = stop_daemon(folder)
     if not done.stopped:
         raise DaemonFault(done.message)
@@ -213,10 +212,6 @@ def _where(folder: DaemonFolder, address: str | None) -> str:
     if address.startswith("unix:"):
         return f"Serving MCP over HTTP on the socket {address.removeprefix('unix:')}."
     return f"Serving MCP at {address}; the bearer token is in {folder.token}."
-
-
-def _at(record: DaemonRecord) -> str:
-    return f", {record.http}" if record.http else ""
 
 
 def _absolute(base: str) -> str:
