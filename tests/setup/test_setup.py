@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kbhub.setup.clients import CLIENTS
+from kbhub.setup.clients import CLIENTS, Machine
+from kbhub.setup.registration import registrations
 from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import CURSOR, FILES, UPDATED, ZED, in_common, without_blanks
 
@@ -25,20 +26,8 @@ MALFORMED = {
 
 def started(account, name) -> list[str]:
     """What the file of a client starts."""
-    path, _ = FILES[name]
-    text = (account.home / path).read_text("utf-8-sig")
-    if path.endswith(".toml"):
-        entry = tomllib.loads(text)["mcp_servers"]["kbhub"]
-    elif path.endswith(".yaml"):
-        entry = yaml.safe_load(text)["extensions"]["kbhub"]
-        return [entry["cmd"], *entry["args"]]
-    else:
-        data = parse_jsonc(text, path)
-        keys = ("mcpServers", "servers", "context_servers", "mcp", "amp.mcpServers")
-        entry = next(data[key] for key in keys if key in data)["kbhub"]
-        if isinstance(entry["command"], list):
-            return entry["command"]
-    return [entry["command"], *entry["args"]]
+    found = registrations(Machine(account.home, account.env, "linux"))
+    return next(list(one.argv) for one in found if (one.client, one.name) == (name, "kbhub"))
 
 
 def backups(file: Path) -> list[Path]:

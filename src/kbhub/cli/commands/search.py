@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -231,20 +231,15 @@ def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Qu
     """Return a hit with the text to be shown as its excerpt."""
     text, line = hit.excerpt, hit.excerpt_line
     document = _document(hub, hit) if options.full or options.around is not None else None
-    if document is not None and options.full:
-        span = (1, len(document)) if query.granularity == "document" else (hit.start_line, hit.end_line)
-        text, line = "\n".join(document[span[0] - 1 : span[1]]), span[0]
-    elif document is not None and options.around is not None:
-        span = (1, len(document)) if query.granularity == "document" else (hit.start_line, hit.end_line)
-        matches = [number for number in range(span[0], span[1] + 1) if spans(document[number - 1], terms)]
-        if matches:
-            groups = list(_groups(matches, options.around, len(document)))
-            return hit.model_copy(
-                update={
-                    "excerpt": _grep(document, groups, frozenset(matches), numbers=options.line_numbers),
-                    "excerpt_line": groups[0][0],
-                }
-            )
+    if document is not None:
+        whole = query.granularity == "document"
+        start, end = (1, len(document)) if whole else (hit.start_line, hit.end_line)
+        if options.around is None:
+            text, line = "\n".join(document[start - 1 : end]), start
+        elif matches := [at for at in range(start, end + 1) if spans(document[at - 1], terms)]:
+            groups = _groups(matches, options.around, len(document))
+            text = _grep(document, groups, frozenset(matches), numbers=options.line_numbers)
+            return hit.model_copy(update={"excerpt": text, "excerpt_line": groups[0][0]})
     elif not first:
         text, offset = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
         line += offset
@@ -265,18 +260,15 @@ def _document(hub: Hub, hit: Hit) -> list[str] | None:
     return lines if len(lines) >= hit.end_line else None
 
 
-def _groups(matches: Sequence[int], around: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of lines around matches; those that touch are joined."""
-    start, end = 0, -1
+def _groups(matches: Sequence[int], around: int, last: int) -> list[tuple[int, int]]:
+    """Return the ranges of lines around matches; those that touch are joined."""
+    groups: list[tuple[int, int]] = []
     for number in matches:
         low, high = max(1, number - around), min(last, number + around)
-        if end >= 0 and low <= end + 1:
-            end = high
-            continue
-        if end >= 0:
-            yield start, end
-        start, end = low, high
-    yield start, end
+        if groups and low <= groups[-1][1] + 1:
+            low = groups.pop()[0]
+        groups.append((low, high))
+    return groups
 
 
 def _grep(document: Sequence[str], groups: Sequence[tuple[int, int]], matches: frozenset[int], *, numbers: bool) -> str:
