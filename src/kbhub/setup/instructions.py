@@ -30,8 +30,7 @@ NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 LINES = (Path(__file__).parent / "skill" / "agents.md").read_text("utf-8").rstrip("\n")
 
-_START = re.compile(rb"<!-- kbhub:start\b[^>]*-->")
-_END = re.compile(rb"<!-- kbhub:end -->")
+_MARK = re.compile(rb"(?P<start><!-- kbhub:start\b[^>]*-->)|(?P<end><!-- kbhub:end -->)")
 _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
 """An import of AGENTS.md, as Claude Code and Gemini CLI write it."""
 
@@ -74,54 +73,34 @@ def _lines_task(file: Path, root: Path, machine: Machine, *, remove: bool) -> Pl
     task = planned(step, change, machine, within=root)
     before = content_of(file, MAX_BYTES) if task.do and not remove else None
     there = file.name != NAMES[0] and (file.parent / NAMES[0]).is_file()
-    if there and before is not None and _START.search(before) is None and _IMPORT.search(before):
+    if there and before is not None and _MARK.search(before) is None and _IMPORT.search(before):
         return PlannedStep(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
     return task
 
 
 def _edited(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
-    """Return the file with the lines up to date, or without them; None for no file."""
+    """Return the file with the lines up to date, or without them and the newlines around them; None for no file."""
     text = content or b""
     if b"\0" in text:
         raise ConfigError(file, "is not UTF-8 text; it was left unchanged")
     newline = b"\r\n" if b"\r\n" in text else b"\n"
     lines = LINES.encode().replace(b"\n", newline)
-    span = _find_span(text, file)
-    if span is None:
-        return content if remove else _appended(text, lines, newline)
-    start, end = span
+    marks = [*_MARK.finditer(text)]
+    if not marks and remove:
+        return content
+    if not marks:  # after a blank line; the file ends with a newline only if it did before
+        ended = not text or text.endswith(b"\n")
+        return text + newline * (bool(text) + (not ended)) + lines + newline * ended
+    if [mark.lastgroup for mark in marks] != ["start", "end"]:
+        message = "its kbhub:start and kbhub:end are not a single pair; fix them, the file was left unchanged"
+        raise ConfigError(file, message)
+    head, tail = text[: marks[0].start()], text[marks[1].end() :]
     if not remove:
-        return text[:start] + lines + text[end:]
-    return _without(text, start, end, newline) or None
-
-
-def _find_span(text: bytes, file: Path) -> tuple[int, int] | None:
-    starts, ends = list(_START.finditer(text)), list(_END.finditer(text))
-    if not starts and not ends:
-        return None
-    if len(starts) != 1 or len(ends) != 1 or ends[0].start() < starts[0].end():
-        raise ConfigError(
-            file, "its kbhub:start and kbhub:end are not a single pair; fix them, the file was left unchanged"
-        )
-    return starts[0].start(), ends[0].end()
-
-
-def _appended(text: bytes, lines: bytes, newline: bytes) -> bytes:
-    """Append the lines after a blank line; the file ends with a newline only if it did before."""
-    if not text:
-        return lines + newline
-    if text.endswith(b"\n"):
-        return text + newline + lines + newline
-    return text + newline * 2 + lines
-
-
-def _without(text: bytes, start: int, end: int, newline: bytes) -> bytes:
-    """Remove the lines along with the newlines that `_appended` added."""
-    head, tail = text[:start], text[end:]
-    if tail:
-        tail = tail.removeprefix(newline)
-        return (head.removesuffix(newline) if head.endswith(newline * 2) else head) + tail
-    return head.removesuffix(newline * 2)
+        return head + lines + tail
+    if not tail:
+        return head.removesuffix(newline * 2) or None
+    head = head.removesuffix(newline) if head.endswith(newline * 2) else head
+    return head + tail.removeprefix(newline) or None
 
 
 def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[PlannedStep]:
@@ -367,12 +346,11 @@ def _commands(entry: Mapping[str, Any]) -> list[str]:
 def _entry(hooked: Hooked, name: EventName, machine: Machine, argv: Sequence[str]) -> dict[str, Any]:
     words = [*argv, "hook", name, "--client", hooked.client]
     seconds = END_SECONDS if name == "session-end" else HOOK_SECONDS
+    matcher = {"matcher": hooked.tools} if name == "tool" else {}
     if hooked.own:
         line = {"bash": shlex.join(words), "powershell": f"& {subprocess.list2cmdline(words)}"}
-        matched = {"matcher": hooked.tools} if name == "tool" else {}
-        return {"type": "command", **matched, **line, "timeoutSec": seconds}
+        return {"type": "command", **matcher, **line, "timeoutSec": seconds}
     command = subprocess.list2cmdline(words) if machine.platform == "win32" else shlex.join(words)
     timeout = seconds * 1000 if hooked.unit == "ms" else seconds
     named = {"name": f"kbhub {name}"} if hooked.unit == "ms" else {}
-    matcher = {"matcher": hooked.tools} if name == "tool" else {}
     return {**matcher, "hooks": [{"type": "command", **named, "command": command, "timeout": timeout}]}
