@@ -119,30 +119,24 @@ def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int],
     if not sys.stderr.isatty():
         yield None
         return
+    began: float | None = None
+    bars: Progress | None = None
+    tasks: dict[str, TaskID] = {}
     with ExitStack() as stack:
-        yield _Bars(stack, verb)
 
+        def show_progress(base: str, done: int, todo: int) -> None:
+            nonlocal began, bars
+            now = time.monotonic()
+            began = now if began is None else began
+            if bars is None:
+                if now - began < PATIENCE_SECONDS:
+                    return
+                bars = stack.enter_context(_new_bars())
+            if base not in tasks:
+                tasks[base] = bars.add_task(f"{verb}{visible_line(base)}", total=todo)
+            bars.update(tasks[base], completed=done, total=todo)
 
-class _Bars:
-    """Progress bars that appear after `PATIENCE_SECONDS`, and disappear when the stack is closed."""
-
-    def __init__(self, stack: ExitStack, verb: str) -> None:
-        self._stack, self._verb = stack, verb
-        self._began: float | None = None
-        self._bars: Progress | None = None
-        self._tasks: dict[str, TaskID] = {}
-
-    def __call__(self, base: str, done: int, todo: int) -> None:
-        """Show the progress of a base."""
-        now = time.monotonic()
-        self._began = now if self._began is None else self._began
-        if self._bars is None:
-            if now - self._began < PATIENCE_SECONDS:
-                return
-            self._bars = self._stack.enter_context(_new_bars())
-        if base not in self._tasks:
-            self._tasks[base] = self._bars.add_task(f"{self._verb}{visible_line(base)}", total=todo)
-        self._bars.update(self._tasks[base], completed=done, total=todo)
+        yield show_progress
 
 
 def _new_bars() -> Progress:
