@@ -10,8 +10,9 @@ from kbhub.errors import MemoriesUnavailable, MemoryNotFound, UsageError, WriteR
 from kbhub.index.sqlite import index_path
 from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
 from kbhub.memory.changes import forget, remember
-from kbhub.memory.lists import memories
-from kbhub.memory.transfer import move
+from kbhub.memory.exchange import exchange
+from kbhub.memory.lists import memories, restore
+from kbhub.memory.transfer import import_, move, refile
 from kbhub.search.memory_boost import SUPERSEDED_FACTOR
 from kbhub.types import Query
 from kbhub.workspace.memory_folders import memory_bases, project_folders
@@ -300,10 +301,14 @@ def test_search_among_memories_finds_no_documents_and_obeys_filters(environment,
     assert memories(hub, "releases need", limit=1).total == 3
 
 
-def test_all_that_fit_a_filter_are_found_however_many_there_are(hub):
-    for number in range(30):
-        remember(hub, f"Release {number} needs the word vpn{number}", tags=["rare"] if number == 7 else ["often"])
+def test_all_that_fit_a_filter_are_found_however_many_there_are(environment, hub):
+    """Also one that fits the query least."""
+    remember(hub, "Release 0 needs the word vpn0, and many others that nobody asks for", tags=["rare"])
+    (file,) = environment.memories()
+    for number in range(1, 30):
+        file.with_name(f"{number}.md").write_text(f"Release {number} needs the word vpn{number}\n")
 
+    assert memories(hub, "release word", limit=30).memories[-1].tags == ("rare",)
     assert [memory.tags for memory in memories(hub, "release word", tags=["rare"], limit=3).memories] == [("rare",)]
 
 
@@ -326,14 +331,19 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(environment, hub, wrong)
 
 
 def test_nothing_is_written_where_the_user_wants_none(environment, hub):
-    environment.configure(readOnly=True)
-    for call in (lambda: remember(hub, VPN), lambda: forget(hub, ["x"]), lambda: move(hub, "x")):
-        with pytest.raises(WriteRefused):
-            call()
-    environment.configure(memory={"enabled": False})
-    hub.rediscover()
-    with pytest.raises(WriteRefused):
-        remember(hub, VPN)
+    new = (lambda: remember(hub, VPN), lambda: import_(hub, VPN), lambda: exchange(hub))
+    old = (
+        lambda: forget(hub, ["x"]),
+        lambda: move(hub, "x"),
+        lambda: refile(hub, "x", "user"),
+        lambda: restore(hub, "x"),
+    )
+    for settings, calls in (({"readOnly": True}, (*new, *old)), ({"memory": {"enabled": False}}, new)):
+        environment.configure(**settings)
+        hub.rediscover()
+        for call in calls:
+            with pytest.raises(WriteRefused):
+                call()
     assert environment.memories() == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
+from kbhub.errors import MemoryNotFound, UsageError
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.files import new_file
 from kbhub.memory.lists import memories
@@ -231,12 +231,6 @@ def test_an_import_goes_where_it_is_told_to(hub):
 
     assert import_(hub, exported, scope="user").added == 1
     assert [memory.scope for memory in memories(hub).memories] == ["user"]
-
-
-def test_nothing_is_imported_where_nothing_may_be_written(environment):
-    environment.configure(readOnly=True)
-    with pytest.raises(WriteRefused):
-        import_(environment.hub(), json.dumps(GRAPH[0]))
 
 
 @given(st.text(max_size=100) | st.recursive(st.none() | st.text(max_size=5), st.lists, max_leaves=5).map(json.dumps))

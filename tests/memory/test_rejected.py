@@ -58,24 +58,18 @@ def test_the_status_of_another_document_says_nothing(environment, hub):
     assert [hit.rejected for hit in search(hub, "xdist for tests")] == [False]
 
 
-@pytest.mark.parametrize("first_rejected", [True, False])
-def test_likeness_replaces_neither_the_fact_nor_the_rejected_way(hub, clock, first_rejected):
-    texts = (TRIED, FACT) if first_rejected else (FACT, TRIED)
-    old = remember(hub, texts[0], rejected=first_rejected)
+@pytest.mark.parametrize("rejected", [(True, False), (False, True), (False, False)])
+def test_likeness_replaces_neither_the_fact_nor_the_rejected_way(hub, clock, rejected):
+    """But of two facts, it does the older one."""
+    first, later = (TRIED, FACT) if rejected[0] else (FACT, TRIED)
+    old = remember(hub, first, rejected=rejected[0])
     clock.pass_days(1)
-    new = remember(hub, texts[1], rejected=not first_rejected)
+    new = remember(hub, later, rejected=rejected[1])
 
     assert new.did == "stored"
-    assert [(one.id, one.rejected) for one in new.near] == [(old.memory.id, first_rejected)]
-    assert new.memory.may_supersede == ()
-    assert [hit.outdated for hit in search(hub)] == [None, None]
-
-
-def test_without_the_status_the_later_of_the_two_would_replace_the_other(hub, clock):
-    """So that the test above can fail."""
-    old = remember(hub, TRIED)
-    clock.pass_days(1)
-    assert remember(hub, FACT).memory.may_supersede == (old.memory.id,)
+    assert [(one.id, one.rejected) for one in new.near] == [(old.memory.id, rejected[0])]
+    assert new.memory.may_supersede == (() if any(rejected) else (old.memory.id,))
+    assert not any(rejected) or [hit.outdated for hit in search(hub)] == [None, None]
 
 
 def test_a_rejected_way_in_the_words_of_a_fact_is_another_memory(environment, hub):

@@ -95,17 +95,6 @@ def test_a_link_is_forgotten_and_what_it_leads_to_stays(environment, hub):
     assert "music" not in file.read_text("utf-8")
 
 
-def test_read_only_restores_and_moves_nothing(environment, hub):
-    made = remember(hub, "The xylophone is tuned on Fridays.").memory
-    forget(hub, [remember(hub, "The zebra is fed on Mondays.").memory.id])
-    closed = environment.hub(read_only=True)
-
-    with pytest.raises(WriteRefused):
-        refile(closed, made.id, "user")
-    with pytest.raises(WriteRefused):
-        restore(closed, trashed(closed)[0].name)
-
-
 def test_on_the_command_line(environment, kbhub):
     """Without an id those that can be restored are listed."""
     kbhub("remember", "The xylophone is tuned on Fridays.", code=0)
