@@ -40,7 +40,6 @@ def lines(report, *checks):
 
 
 def only(report):
-    """The one finding there is."""
     (finding,) = report.findings
     return finding
 

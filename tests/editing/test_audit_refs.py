@@ -83,7 +83,6 @@ def test_no_source_file_makes_it_fail(name, text):
 
 @pytest.fixture
 def sources(environment):
-    """The files of the project."""
     environment.write("src/shop.py", PYTHON)
     environment.write("src/big.py", "x = 1\n" * 800_000)
     environment.write("secret.py", "key = 1\n")
@@ -96,7 +95,6 @@ def test_what_is_there_has_no_fault(sources):
 
 
 def test_a_fault_says_what_it_is_and_what_was_meant(sources):
-    """Nothing outside of the project is opened."""
     for entry, told in {
         "../x.py": ("outside", ""), "/etc/passwd": ("outside", ""), "src/../secret.py": ("outside", ""),
         "src/\0.py": ("outside", ""), "shop.py": ("missing", "src/shop.py"),

@@ -18,7 +18,6 @@ ANSWER = "# Rolling back\n\nTo roll back a release, start the rollback job and w
 
 @pytest.fixture
 def hub(environment):
-    """A project with two documents, and a base of the user's."""
     environment.write("knowledge/rollback.md", "# Rollback\n\nTo roll back a release, run the rollback job.\n")
     environment.write("knowledge/soup.md", "# Soup\n\nFry onions slowly in butter, then add broth.\n")
     environment.write(
@@ -109,7 +108,6 @@ def test_aliases_stand_for_models(hub):
 
 
 def test_a_model_name_is_no_path(hub):
-    """Whatever it holds, it makes one folder with a plain name, or is refused."""
     given = ["llama3:8b", "../../etc/passwd", "org/model", ".hidden", "モデル v2", "a" * 300]
     assert [folder_name(one) for one in given] == ["llama3-8b", "etc-passwd", "org-model", "hidden", "v2", "a" * 80]
     for name in ("", "..", "///", "モデル"):

@@ -120,7 +120,6 @@ def test_a_document_that_cannot_be_removed_is_not_in_the_trash(environment):
 
 
 def test_a_document_that_was_removed_is_in_the_trash_whatever_fails_then(environment, monkeypatch):
-    """Its copy there is all that is left of it."""
     prepare(environment)
     hub = environment.hub()
 

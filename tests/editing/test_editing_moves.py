@@ -38,7 +38,6 @@ def shop(environment):
 
 @pytest.fixture
 def hub(shop):
-    """A hub at a fixed moment, with everything indexed."""
     return synced(shop, clock=lambda: NOON)
 
 

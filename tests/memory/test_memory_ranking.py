@@ -24,7 +24,6 @@ def place(result, part):
 
 
 def test_a_faded_memory_ranks_below_a_fresh_equal(hub, clock):
-    """Of two memories that say nearly the same, the one that was not used for half a year comes second."""
     remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
     clock.pass_days(300)
     remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
@@ -37,7 +36,6 @@ def test_a_faded_memory_ranks_below_a_fresh_equal(hub, clock):
 
 
 def test_a_strong_old_memory_does_not_bury_a_better_document(environment, hub):
-    """However often a memory was used, what answers better stays before it."""
     environment.write(
         "knowledge/rollback.md",
         "# Rolling back a release\n\nTo roll back a release run `orchard rollback production` and tell the team.\n",
@@ -52,7 +50,6 @@ def test_a_strong_old_memory_does_not_bury_a_better_document(environment, hub):
 
 
 def test_use_lifts_a_memory_above_its_equal(hub, clock):
-    """What proved its worth comes first where nothing else decides."""
     first = remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
     remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
     clock.now += 60

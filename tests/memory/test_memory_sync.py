@@ -151,7 +151,6 @@ def test_what_one_remembers_the_other_finds(two):
 
 
 def change_at_random(machine, chance, number):
-    """Remember, change, confirm, doubt, supersede, forget or edit by hand."""
     ids = sorted(name.removesuffix(".md").rpartition("-")[2] for name in machine.files())
     what = chance.choice(("new", "new", "text", "text", "confirm", "doubt", "supersede", "forget", "hand", "rm"))
     if what == "new" or len(ids) < 5:
@@ -445,7 +444,6 @@ def test_git_pushes_only_after_what_it_fetched(tmp_path, remote):
 
 
 def race(monkeypatch, one, other, races):
-    """Let another machine push before each push of one machine's, some times."""
     pushed, left = Shelf.pushed, [races]
 
     def raced(self, commit, before):

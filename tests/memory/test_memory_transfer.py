@@ -235,7 +235,6 @@ def test_an_import_goes_where_it_is_told_to(hub):
 
 @given(st.text(max_size=100) | st.recursive(st.none() | st.text(max_size=5), st.lists, max_leaves=5).map(json.dumps))
 def test_any_text_is_a_graph_or_is_not(text):
-    """Reading what a stranger wrote never fails."""
     if is_memory_graph(text):
         memory_graph(text, [])
     memory_graph(text, [])
@@ -311,7 +310,6 @@ def test_forgetting_an_id_that_several_have_touches_none_and_names_them(environm
 
 
 def test_one_id_is_not_given_twice_in_two_scopes_or_projects(environment, hub, there):
-    """The same words are one memory in a place, and another one elsewhere."""
     remember(hub, "The timeout is 30 s")
     again = remember(there, "The timeout is 30 s").memory
     remember(hub, "The timeout is 30 s", scope="user")

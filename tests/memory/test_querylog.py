@@ -74,7 +74,6 @@ def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):
 
 
 def test_the_thread_writes_what_waits(hub, monkeypatch):
-    """Nobody need call anything for a note to be written."""
     monkeypatch.setattr(log, "WRITE_SECONDS", 0.0)
     flush()
     ask(hub, "rollback")
@@ -237,7 +236,6 @@ def test_a_log_of_another_version_is_left_alone(hub):
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_log_that_cannot_be_written_waits(hub):
-    """Notes are kept until there is a place for them."""
     ask(hub, "rollback")
     folder = show_log(hub).path.parent
     folder.chmod(0o500)
@@ -286,13 +284,11 @@ def distinct(key, count=1, **verdicts):
 
 
 def turned(*degrees):
-    """Vectors in a plane."""
     angles = np.radians(np.array(degrees, np.float64))
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
 def test_a_cluster_has_five_queries_at_least():
-    """Four are none, whether they are equal or near; five are one."""
     assert clusters([distinct("a", 4)], turned(0)) == []
     (one,) = clusters([distinct("a", 2), distinct("b", 2), distinct("c", 1)], turned(0, 10, 20))
     assert (one.count, one.keys, one.center.key) == (5, ("a", "b", "c"), "b")
@@ -306,13 +302,11 @@ def test_queries_are_near_above_a_cosine_of_085():
 
 
 def test_nearness_is_no_chain():
-    """What is near to a member and not to the one that leads is another question."""
     (one,) = clusters([distinct("a", 5), distinct("b", 2), distinct("c", 2)], turned(0, 25, 50))
     assert one.keys == ("a", "b")
 
 
 def test_clusters_do_not_depend_on_the_order_of_the_queries():
-    """Any order gives the same clusters, also over the borders of the blocks that are compared."""
     generator = np.random.default_rng(7)
     centers = generator.normal(size=(40, 16))
     vectors = np.repeat(centers, 20, axis=0) + 0.2 * generator.normal(size=(800, 16))

@@ -49,7 +49,6 @@ def gap(hub):
 
 
 def test_a_question_that_nothing_answers_becomes_a_gap(hub):
-    """Five askings in any words make one, in the words that are nearest to all, with who asked and when."""
     ask(hub, *COFFEE, client="agent")
     ask(hub, COFFEE[0])
     assert maintain(hub).opened == ()
@@ -78,7 +77,6 @@ def test_who_asks_the_same_within_minutes_asks_once(hub, clock):
 
 
 def test_a_gap_counts_on_and_is_found_once(hub, gap):
-    """More askings raise the count; maintenance again changes nothing else."""
     again = maintain(hub)
     assert (again.opened, again.reopened, again.answered, list_gaps(hub).gaps) == ((), (), (), (gap,))
     ask(hub, COFFEE[1], times=7)
@@ -154,7 +152,6 @@ def test_a_gap_that_nobody_asks_any_more_is_forgotten(hub, clock):
 
 
 def test_maintenance_runs_once_an_hour_and_one_at_a_time(hub, clock):
-    """Who calls it more often is told that it did not run."""
     assert maintain(hub).ran is False
     ask(hub, COFFEE[0])
     assert maintain(hub, at_most_every=3600).ran is True
@@ -165,7 +162,6 @@ def test_maintenance_runs_once_an_hour_and_one_at_a_time(hub, clock):
 
 
 def test_maintenance_stops_when_its_time_is_up(hub):
-    """What was left undone is done the next time."""
     ask(hub, COFFEE[0], times=5)
     assert maintain(hub, seconds=-1).opened == ()
     assert len(maintain(hub).opened) == 1

@@ -59,7 +59,6 @@ def ingest(kbhub):
 
 @pytest.fixture
 async def use(bundle, patient):
-    """Calls a tool as an agent does."""
     bundle.configure(tools="all")
     async with Client(KbhubServer(bundle.hub())) as client:
 
