@@ -5,16 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from daemons import SOURCE
 from kbhub.workspace.tool_names import ALL
 from node_packages import node_path, node_program
 
 OWN = os.environ.get("MCP_INSPECTOR") or shutil.which("mcp-inspector")
 INSPECTOR = [OWN] if OWN else node_program("mcp-inspector")
-SOURCE = str(Path(__file__).parents[2] / "src")
 SECONDS = 100
 """What one run may take; it is some three seconds."""
 
@@ -29,9 +28,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def inspect(environment, tmp_path):
-    """Run the Inspector on a server for a project with a document, and give its output."""
+def test_every_tool_is_portable(environment, tmp_path):
     environment.write("knowledge/deploy.md", "# Deploying\n\nA canary first.\n")
     environment.configure(tools="all")
     environment.hub().sync()
@@ -41,26 +38,16 @@ def inspect(environment, tmp_path):
         f"import os, sys\nos.chdir({str(environment.project)!r})\nos.environ.update({environment.env!r})\n"
         f"sys.path.insert(0, {SOURCE!r})\nsys.argv = ['kbhub', 'serve']\nfrom kbhub.__main__ import main\nmain()\n"
     )
+    command = [*INSPECTOR, "--cli", sys.executable, str(wrapper), "-q", "--connect-timeout", CONNECT_MS]
+    env = {"MCP_CATALOG_PATH": str(tmp_path / "catalog.json"), "HOME": str(environment.home)}
+    done = subprocess.run(
+        [*command, "--method", "tools/list", "--strict"],
+        env={**os.environ, **env, "PATH": os.environ["PATH"] if OWN else node_path()},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+    )
 
-    def run(*arguments, code=0):
-        command = [*INSPECTOR, "--cli", sys.executable, str(wrapper), "-q", "--connect-timeout", CONNECT_MS, *arguments]
-        env = {
-            **os.environ,
-            "PATH": os.environ["PATH"] if OWN else node_path(),
-            "MCP_CATALOG_PATH": str(tmp_path / "catalog.json"),
-            "HOME": str(environment.home),
-        }
-        done = subprocess.run(
-            command, capture_output=True, text=True, encoding="utf-8", timeout=SECONDS, env=env, check=False
-        )
-        assert done.returncode == code, done.stderr
-        return done
-
-    return run
-
-
-def test_every_tool_is_portable(inspect):
-    done = inspect("--method", "tools/list", "--strict")
-
-    assert done.stderr.strip() == ""
+    assert (done.returncode, done.stderr.strip()) == (0, "")
     assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == list(ALL)

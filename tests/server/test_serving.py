@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import anyio
 import pytest
@@ -14,27 +13,19 @@ from mcp.server import MCPServer
 import kbhub.search.pipeline
 import kbhub.server.calls
 import kbhub.sync.background
+from daemons import INITIALIZE, SOURCE
 from kbhub.server.server import KbhubServer
 from kbhub.usage.reports import Maintained
 from kbhub.workspace.tool_names import CORE
 
-ROOT = Path(__file__).parents[2]
 
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}},
-}
-
-
-def serve(environment, *options, python=(), said=HELLO, **changes):
-    """Start a server, say one thing, close its input and give what it did."""
+def serve(environment, *options, python=(), **changes):
+    """Start a server, greet it, close its input and give what it did."""
     return subprocess.run(
         [sys.executable, *python, "-m", "kbhub", "serve", *options],
-        env={**environment.env, "PYTHONPATH": str(ROOT / "src"), **changes},
+        env={**environment.env, "PYTHONPATH": SOURCE, **changes},
         cwd=environment.project,
-        input=f"{json.dumps(said)}\n",
+        input=json.dumps({"jsonrpc": "2.0", "id": 1, **INITIALIZE}) + "\n",
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -155,7 +146,7 @@ def test_a_first_search_finds_every_library_loaded_but_numpy(environment):
     done = subprocess.run(
         [sys.executable, "-c", LATE_MODULES],
         cwd=environment.project,
-        env={**environment.env, "PYTHONPATH": str(ROOT / "src")},
+        env={**environment.env, "PYTHONPATH": SOURCE},
         capture_output=True,
         text=True,
         timeout=60,

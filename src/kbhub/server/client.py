@@ -256,59 +256,6 @@ def template_value(path: str) -> str:
     return _ODD.sub(lambda match: quote(match[0], safe=""), path)
 
 
-class DocumentChanges:
-    """Compares the documents of the active bases with the last look.
-
-    Nothing is compared before `begin`: reading the hashes of a large base takes some 10 ms after each change, which
-    clients that never list documents need not pay.
-    """
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-        self._lock = threading.Lock()
-        self._known: dict[str, State] | None = None
-
-    def begin(self) -> None:
-        """Record the current state, unless one is recorded."""
-        with self._lock:
-            if self._known is None:
-                self._known = {base.id: self._state(base, _NOTHING) for base in self._hub.discovery().bases}
-
-    def end(self) -> None:
-        """Forget the recorded state."""
-        with self._lock:
-            self._known = None
-
-    def look(self) -> tuple[bool, set[Address]]:
-        """Return whether documents were added or removed since the last look, and which are new, changed or gone.
-
-        Documents of newly active bases do not count as changed, since changed bases are announced separately.
-        """
-        listed, changed = False, set[Address]()
-        with self._lock:
-            if self._known is None:
-                return listed, changed
-            states: dict[str, State] = {}
-            for base in self._hub.discovery().bases:
-                before = self._known.get(base.id)
-                states[base.id] = now = self._state(base, before or _NOTHING)
-                if before is None or before[1] is now[1]:
-                    continue
-                listed = listed or before[1].keys() != now[1].keys()
-                changed |= {(base.id, path) for path, _ in before[1].items() ^ now[1].items()}
-            self._known = states
-            return listed, changed
-
-    def _state(self, base: Base, before: State) -> State:
-        index = self._hub.index(base)
-        try:
-            with index.snapshot():
-                mark = (index.path, index.generation())
-                return before if mark == before[0] else (mark, catalogue.content_hashes(index))
-        except IndexUnavailable:  # it is being built or rebuilt; keep the recorded state
-            return before
-
-
 log = logging.getLogger(__name__)
 
 LIST_SECONDS = 2.0
@@ -339,7 +286,8 @@ class Announcer:
         self._hub = hub
         self._lock = threading.Lock()
         self._told = self._made_of()
-        self._documents = DocumentChanges(hub)
+        self._known: dict[str, State] | None = None
+        """Base → its documents as of the last look; None while they are not followed."""
         self._sessions: dict[str | None, Any] = {}
         """HTTP session (None on other transports) → channel to a client of the handshake era."""
         self._portal: BlockingPortal | None = None
@@ -353,7 +301,8 @@ class Announcer:
         async with BlockingPortal() as portal:
             self._portal, self._sessions = portal, {}
             self.subscribed, self._list_due, self._list_at = set(), None, float("-inf")
-            self._documents.end()
+            with self._lock:
+                self._known = None
             try:
                 yield
             finally:
@@ -370,8 +319,14 @@ class Announcer:
         return await call_next(ctx)
 
     def follow_documents(self) -> None:
-        """Start tracking documents; do not call it on the event loop's thread."""
-        self._documents.begin()
+        """Start comparing documents with the last look; do not call it on the event loop's thread.
+
+        Reading the hashes of a large base takes some 10 ms after each change, which clients that never list documents
+        need not pay.
+        """
+        with self._lock:
+            if self._known is None:
+                self._known = {base.id: self._state(base, _NOTHING) for base in self._hub.discovery().bases}
 
     def look(self) -> None:
         """Announce changes since the last look; do not call it on the event loop's thread."""
@@ -380,7 +335,7 @@ class Announcer:
             if now is None:
                 return
             try:
-                listed, changed = self._documents.look()
+                listed, changed = self._changes(self._known)
             except KbhubError:  # the configuration has just become invalid
                 return
             self._told = now
@@ -402,6 +357,34 @@ class Announcer:
         except KbhubError:  # every answer reports it; the lists stay as they were
             return None
         return tools, [base.model_dump(exclude={"weight", "writable"}) for base in bases]
+
+    def _changes(self, known: dict[str, State] | None) -> tuple[bool, set[Address]]:
+        """Return whether documents were added or removed since the last look, and which are new, changed or gone.
+
+        Documents of newly active bases do not count as changed, since changed bases are announced separately.
+        """
+        listed, changed = False, set[Address]()
+        if known is None:
+            return listed, changed
+        states: dict[str, State] = {}
+        for base in self._hub.discovery().bases:
+            before = known.get(base.id)
+            states[base.id] = now = self._state(base, before or _NOTHING)
+            if before is None or before[1] is now[1]:
+                continue
+            listed = listed or before[1].keys() != now[1].keys()
+            changed |= {(base.id, path) for path, _ in before[1].items() ^ now[1].items()}
+        self._known = states
+        return listed, changed
+
+    def _state(self, base: Base, before: State) -> State:
+        index = self._hub.index(base)
+        try:
+            with index.snapshot():
+                mark = (index.path, index.generation())
+                return before if mark == before[0] else (mark, catalogue.content_hashes(index))
+        except IndexUnavailable:  # it is being built or rebuilt; keep the recorded state
+            return before
 
     def _followed(self, changed: set[Address]) -> list[str]:
         """Return the subscribed addresses of changed documents, as the client wrote them."""

@@ -12,7 +12,7 @@ import select
 import signal
 import stat
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from io import RawIOBase
@@ -99,20 +99,27 @@ def _writable(sink: int) -> "select.poll | None":
     return look
 
 
-def serve(options: HubOptions, *, structured: bool = False, protocol: str = "auto") -> NoReturn:
-    """Serve MCP on standard input and output until the client closes it or a signal comes, then end the process.
-
-    `structured` is as for `KbhubServer`. Raises `UsageError` if the protocol is none of `PROTOCOLS`.
-    """
+def protocol_of(wanted: str | None, env: Mapping[str, str]) -> str:
+    """Return the one of `PROTOCOLS` that an option or a variable names; raise `UsageError` if it is none."""
+    protocol = wanted or env.get("KBHUB_PROTOCOL") or "auto"
     if protocol not in PROTOCOLS:
         raise UsageError(f"KBHUB_PROTOCOL is {protocol!r}; it must be `auto` or `legacy`.")
+    return protocol
+
+
+def serve(options: HubOptions, *, structured: bool = False, protocol: str | None = None) -> NoReturn:
+    """Serve MCP on standard input and output until the client closes it or a signal comes, then end the process.
+
+    `structured` is as for `KbhubServer`, `protocol` as for `protocol_of`.
+    """
+    chosen = protocol_of(protocol, options.env)
     client = _claim_wire()
     hub = Hub(options)
     logging.basicConfig(level=log_level(hub), format=LOG_FORMAT, stream=sys.stderr)
     server = KbhubServer(hub, structured=structured)
     serve_frugally()
     try:
-        anyio.run(_serve, server, client, protocol)
+        anyio.run(_serve, server, client, chosen)
     except* (KeyboardInterrupt, BrokenPipeError) as ends:  # Ctrl-C on Windows; client gone
         log.info("Ending: %s", ends.exceptions)
     _end()
@@ -121,8 +128,7 @@ def serve(options: HubOptions, *, structured: bool = False, protocol: str = "aut
 def serve_plainly() -> NoReturn:
     """Serve as `kbhub serve` does without options."""
     env = dict(os.environ)
-    options = HubOptions(bases=parse_base_arguments((), env), serve=True, env=env)
-    serve(options, protocol=env.get("KBHUB_PROTOCOL") or "auto")
+    serve(HubOptions(bases=parse_base_arguments((), env), serve=True, env=env))
 
 
 async def _serve(server: KbhubServer, client: Streams, protocol: str) -> None:

@@ -120,9 +120,8 @@ def _serve_streams(ways: Ways, places: Places) -> NoReturn:
 
     if sys.stdin.isatty():
         complain("Waiting for an MCP client on standard input. Press Ctrl-D to quit.")
-    chosen = ways.protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
     options = replace(hub_options(places, serve=True), read_only=ways.read_only)
-    serve_stdio(options, structured=ways.structured, protocol=chosen)
+    serve_stdio(options, structured=ways.structured, protocol=ways.protocol)
 
 
 def _serve_otherwise(ways: Ways, places: Places) -> int | None:
@@ -193,17 +192,9 @@ def _in_terminal(folder: DaemonFolder, start: Start) -> NoReturn:
 def _http(ways: Ways, places: Places) -> Http:
     """Return the wanted endpoint, independent of the process that reads it."""
     hub_options(places)  # says what is wrong with them before anything is started
-    return Http(
-        port=ways.port,
-        socket=str(ways.socket.absolute()) if ways.socket else None,
-        root=places.root,
-        config=str(places.config.absolute()) if places.config else None,
-        cache_dir=str(places.cache_dir.absolute()) if places.cache_dir else None,
-        base=tuple(map(_absolute, places.base)),
-        cwd=str(Path.cwd()),
-        structured=ways.structured,
-        read_only=ways.read_only,
-    )
+    wanted = connect_options(places, structured=ways.structured, read_only=ways.read_only)
+    socket, here = str(ways.socket.absolute()) if ways.socket else None, str(Path.cwd())
+    return Http(**asdict(wanted), port=ways.port, socket=socket, cwd=here).absolute(here)
 
 
 def _where(folder: DaemonFolder, address: str | None) -> str:
@@ -212,8 +203,3 @@ def _where(folder: DaemonFolder, address: str | None) -> str:
     if address.startswith("unix:"):
         return f"Serving MCP over HTTP on the socket {address.removeprefix('unix:')}."
     return f"Serving MCP at {address}; the bearer token is in {folder.token}."
-
-
-def _absolute(base: str) -> str:
-    name, mark, path = base.partition("=")
-    return base if not mark or path.startswith("~") else f"{name}={Path(path).absolute()}"

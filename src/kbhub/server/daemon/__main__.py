@@ -9,7 +9,7 @@ import time
 
 from kbhub.errors import KbhubError
 from kbhub.server.daemon.launch import start_of
-from kbhub.server.daemon.protocol import DaemonFolder, Lock, try_lock
+from kbhub.server.daemon.protocol import DaemonFolder, try_lock
 from kbhub.workspace.child_processes import be_frugal
 from kbhub.workspace.files import data_dir
 
@@ -27,10 +27,12 @@ def main() -> int:
     be_frugal(os.environ)
     folder = DaemonFolder(data_dir(os.environ))
     folder.make()
-    lock = wait_for_lock(folder, LOCK_SECONDS)
-    if lock is None:
-        sys.stderr.write("another daemon is running and does not stop\n")
-        return TAKEN
+    end = time.monotonic() + LOCK_SECONDS
+    while (lock := try_lock(folder.lock)) is None:
+        if time.monotonic() > end:
+            sys.stderr.write("another daemon is running and does not stop\n")
+            return TAKEN
+        time.sleep(POLL_SECONDS)
     # The SDK takes half a second to import: a process that comes second need not.
     from kbhub.server.daemon import process  # noqa: PLC0415
 
@@ -39,14 +41,6 @@ def main() -> int:
     except KbhubError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-
-
-def wait_for_lock(folder: DaemonFolder, seconds: float) -> Lock | None:
-    """Take the daemon's lock; None if another process keeps it for longer than some seconds."""
-    end = time.monotonic() + seconds
-    while (lock := try_lock(folder.lock)) is None and time.monotonic() < end:
-        time.sleep(POLL_SECONDS)
-    return lock
 
 
 if __name__ == "__main__":

@@ -28,12 +28,11 @@ from kbhub.server.daemon.protocol import (
     GREETING_SECONDS,
     LINK,
     OURS,
-    PROTOCOLS,
     ConnectOptions,
     note_name,
 )
 from kbhub.server.server import KbhubServer
-from kbhub.server.stdio import Transport, converse
+from kbhub.server.stdio import Transport, converse, protocol_of
 from kbhub.ui.loopback import bind_port
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.files import FileStates, cache_dir
@@ -68,11 +67,6 @@ class Greeting(Model, extra="ignore"):
     wanted: ConnectOptions = ConnectOptions()
     page: dict[str, Any] | None = None
     hook: HookMessage | None = None
-
-    @property
-    def protocol(self) -> str:
-        """The one of `PROTOCOLS` that the client asks for; it may be none of them."""
-        return self.wanted.protocol or self.env.get("KBHUB_PROTOCOL") or "auto"
 
 
 class Connections:
@@ -149,7 +143,7 @@ class Connections:
             peer = Peer(stream, buffered)
             with self._counted(peer):
                 log.info("A client connected; there are %d.", len(self._open))
-                await converse(server, peer, greeting.protocol)
+                await converse(server, peer, protocol_of(greeting.wanted.protocol, greeting.env))
             log.info("A client disconnected; there are %d.", len(self._open))
         elif greeting and greeting.kbhub == "stop":
             self._dismissed(greeting.why)
@@ -198,9 +192,7 @@ class Connections:
         return server, {OURS: "hello", "version": __version__, "note": _note(line, greeting, server.hub)}
 
     def _made(self, greeting: Greeting) -> KbhubServer:
-        protocol = greeting.protocol
-        if protocol not in PROTOCOLS:
-            raise UsageError(f"KBHUB_PROTOCOL is {protocol!r}; it must be `auto` or `legacy`.")
+        protocol_of(greeting.wanted.protocol, greeting.env)
         options = self._options(greeting)
         # The state of a question is valid for the next daemon, but not for servers of other workspaces.
         identity = greeting.model_dump_json(exclude={"token"}).encode()

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kbhub.values import struct
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, private_directory, user_home
@@ -211,6 +211,11 @@ class ConnectOptions:
     protocol: str | None = None
     read_only: bool = False
 
+    def absolute(self, cwd: str) -> Self:
+        """Return them independent of the process that reads them."""
+        config, cache_dir = _absolute(self.config, cwd), _absolute(self.cache_dir, cwd)
+        return replace(self, config=config, cache_dir=cache_dir, base=tuple(_absolute_bases(self.base, cwd)))
+
 
 def passed_on(env: Mapping[str, str]) -> dict[str, str]:
     """Select the variables of kbhub and those that determine the workspace."""
@@ -231,28 +236,23 @@ def other_variables(env: Mapping[str, str]) -> dict[str, str]:
 
 def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[str, Any]:
     """Describe the client's workspace independently of the process that reads it."""
-
-    def absolute(path: str | None) -> str | None:
-        return os.path.join(cwd, path) if path and not path.startswith("~") else path  # noqa: PTH118
-
-    def based(entry: str) -> str:
-        name, mark, path = entry.partition("=")
-        return f"{name}{mark}{absolute(path) or ''}"
-
     variables = passed_on(env)
     if "KBHUB_CONFIG" in variables:
-        variables["KBHUB_CONFIG"] = absolute(variables["KBHUB_CONFIG"]) or ""
+        variables["KBHUB_CONFIG"] = _absolute(variables["KBHUB_CONFIG"], cwd) or ""
     # Resolved here: where they follow from the system, that is from the variables of the process that asks.
     variables |= {"KBHUB_CACHE_DIR": str(cache_dir(env)), "KBHUB_DATA_DIR": str(data_dir(env))}
     if BASES in variables:
-        variables[BASES] = os.pathsep.join(map(based, variables[BASES].split(os.pathsep)))
-    absolute_wanted = replace(
-        wanted,
-        config=absolute(wanted.config),
-        cache_dir=absolute(wanted.cache_dir),
-        base=tuple(map(based, wanted.base)),
-    )
-    return {"cwd": cwd, "home": str(user_home(env)), "env": variables, "wanted": asdict(absolute_wanted)}
+        variables[BASES] = os.pathsep.join(_absolute_bases(variables[BASES].split(os.pathsep), cwd))
+    return {"cwd": cwd, "home": str(user_home(env)), "env": variables, "wanted": asdict(wanted.absolute(cwd))}
+
+
+def _absolute(path: str | None, cwd: str) -> str | None:
+    return os.path.join(cwd, path) if path and not path.startswith("~") else path  # noqa: PTH118
+
+
+def _absolute_bases(entries: Sequence[str], cwd: str) -> Iterator[str]:
+    for name, mark, path in (entry.partition("=") for entry in entries):
+        yield f"{name}{mark}{_absolute(path, cwd) or ''}"
 
 
 FIRST = ("initialize", "server/discover")
