@@ -90,7 +90,7 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
 
 async def test_a_cursor_that_is_none_is_refused(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
-        for cursor in ("x", "é", "W10", "WyJnb25lIiwgImEubWQiXQ"):
+        for cursor in ("x", "é", "W10", "kbhub://gone/a.md"):
             error = await refused(client.list_resources(cursor=cursor))
             assert (error.code, "Unknown `cursor`" in error.message) == (INVALID_PARAMS, True)
 

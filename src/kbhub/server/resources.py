@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -56,11 +53,17 @@ MAX_SUBSCRIPTIONS = 1_000
 def page_of_documents(hub: Hub, cursor: str | None = None) -> tuple[list[ListedDocument], str | None]:
     """Return a page of the indexed documents, by base (project base first, then by id) and path, and the next cursor.
 
-    The cursor names the last document of the previous page, so that changes in between neither repeat nor skip others.
-    Raises `UsageError` if it is invalid or its base is no longer active.
+    The cursor is the address of the previous page's last document, so that changes in between neither repeat nor skip
+    others. Raises `UsageError` if it is invalid or its base is no longer active.
     """
     bases = hub.select()
-    start, path = _decoded(cursor, bases) if cursor else (0, "")
+    start, path = 0, ""
+    if cursor:
+        last_base, path = parse_uri(cursor) or ("", "")
+        ids = [base.id for base in bases]
+        if last_base not in ids:
+            raise UsageError("Unknown `cursor`, or its base is gone. Omit it to list from the first page.")
+        start = ids.index(last_base)
     entries: list[ListedDocument] = []
     for base in bases[start:]:
         index = hub.index(base)
@@ -70,7 +73,7 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> tuple[list[ListedD
         path = ""
         if len(entries) > PAGE:
             base, last, _ = entries[PAGE - 1]
-            return entries[:PAGE], _encoded(base.id, last.path)
+            return entries[:PAGE], uri_of(base.id, last.path)
     return entries, None
 
 
@@ -148,22 +151,6 @@ def _text(hub: Hub, opener: Opener, base: Base, path: str, uri: str) -> str:
         return "".join(f"{line}\n" for line in lines)
     except OSError as error:
         raise DocumentNotFound(uri, f"its file cannot be read ({error.strerror})") from error
-
-
-def _encoded(base: str, path: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([base, path]).encode("ascii")).decode().rstrip("=")
-
-
-def _decoded(cursor: str, bases: tuple[Base, ...]) -> tuple[int, str]:
-    """Return the number of the base in which a page begins, and the path before it."""
-    try:
-        base, path = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError, TypeError):
-        base, path = None, None
-    number = next((number for number, active in enumerate(bases) if active.id == base), None)
-    if number is None or not isinstance(path, str):
-        raise UsageError("Unknown `cursor`, or its base is gone. Omit it to list from the first page.")
-    return number, path
 
 
 class Resources:
