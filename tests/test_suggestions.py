@@ -76,6 +76,23 @@ def test_what_looks_like_knowledge(environment, kbhub, path, name):
     assert kbhub("search", "crates", code=0).out
 
 
+@pytest.mark.parametrize(
+    ("settings", "page", "name"),
+    [
+        *(("book.toml", "src/SUMMARY.md", "src/"), ("source/conf.py", "source/index.rst", "source/")),
+        ("website/docusaurus.config.js", "website/docs/a.md", "website/docs/"),
+    ],
+)
+def test_the_pages_of_a_documentation_site_look_like_it(environment, kbhub, settings, page, name):
+    environment.write(page, "Crates\n======\n\nAbout crates.\n")
+    assert named(environment) == []
+    environment.write(settings, "")
+
+    assert named(environment) == [name]
+    kbhub("init", "--knowledge", name, code=0)
+    assert kbhub("search", "crates", code=0).out
+
+
 def test_the_root_of_a_vault_is_one_even_if_that_is_the_project(environment, kbhub):
     environment.write(".obsidian/app.json", "{}")
     environment.write("notes/a.md", "# A\n")

@@ -22,6 +22,9 @@ UNSEEN = [
     ("```mermaid\ngraph TD\n```\n\nText.", "\n\n\n\nText."),
     ("See [the guide][g] and [g].\n\n[g]: guide.md\n[long]:\n  guide.md", "See the guide and g.\n\n\n\n"),
     ("![[diagram.png]]", ""),
+    (".. _Guide: https://a.example\n.. _far:\n   https://b.example\n\nText.", "\n\n\n\nText."),
+    (".. toctree::\n   :titlesonly:\n\n   one\n   two\n\nText.", "\n\n\n\n\n\nText."),
+    ("Title\n-----\n\n.. code-block:: sh\n   :caption: x\n\n   run", "Title\n\n\n\n\n\n   run"),
 ]
 
 

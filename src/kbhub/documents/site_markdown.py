@@ -1,4 +1,4 @@
-"""Markdown of documentation sites: what MDX, Docusaurus, MkDocs and Obsidian add, and what readers see of it."""
+"""Text of documentation sites: what MDX, Docusaurus, MkDocs, Obsidian and Sphinx add, and what readers see of it."""
 
 from __future__ import annotations
 
@@ -55,17 +55,25 @@ _DEFINITION = (
     r"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{1,999})\]:[ \t]*(?:\n[ \t]+)?(?:<|\S*[./#:])\S+"
     r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
 )
+_RST = (
+    r"^[ \t]*\.\. (?:_|(?:toctree|contents|index|currentmodule|highlight|include|literalinclude|image)::)[^\n]*"
+    r"(?:\n[ \t]+\S[^\n]*|\n[ \t]*(?=\n[ \t]+\S))*"
+    r"|^[ \t]*\.\. (?:code|code-block|sourcecode)::[^\n]*(?:\n[ \t]+:[\w-]+:[^\n]*)*"
+    r"|^(?P<line>[=~^\"'#*+.:_-])(?P=line){3,}[ \t]*$"
+)
+"""Targets of links, directives that list or fetch something, those before code, and lines above and below titles."""
+
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _UNRENDERED = re.compile(_HIDDEN, re.MULTILINE)
 _UNSEEN = re.compile(
-    rf"{_HIDDEN}|{_DEFINITION}|!\[\[[^\[\]\n]{{0,500}}\]\]"
+    rf"{_HIDDEN}|{_DEFINITION}|{_RST}|!\[\[[^\[\]\n]{{0,500}}\]\]"
     r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?![\[(:]))",
     re.MULTILINE,
 )
 
 
 def readable(text: str) -> str:
-    """Return Markdown as the readers of its site see it, with the same number of lines, each where it was.
+    """Return Markdown or reStructuredText as the readers of its site see it, with its lines where they were.
 
     What only a site understands is gone, and so are diagrams, embeds and definitions of links; a link by reference is
     its text, and an admonition or a tab begins with its title, if it has one.

@@ -141,6 +141,8 @@ def _quote_lines(quote: Quote, paint: Painter, draw: Callable[..., str] | None, 
     if not whole and not quote.fenced and quote.terms is not None:
         text, _ = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
     text = text.strip("\n")
+    if quote.terms is not None:
+        text = re.sub(r"\n{3,}", "\n\n", text)
     if draw:
         return draw(text, terms=terms).split("\n")
     parts, at = [], 0

@@ -18,7 +18,7 @@ from kbhub.hub import Hub
 from kbhub.types import Base, Discovery
 from kbhub.values import counted, struct
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.formats import IGNORE_NAMES, is_markdown
+from kbhub.workspace.formats import IGNORE_NAMES, NATIVE_SUFFIXES, is_markdown, suffix_of
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, VAULT_FOLDER, has_documents, owned_by_user
 
 MOST_ENTRIES = 5_000
@@ -46,6 +46,16 @@ workspace."""
 DECISIONS, ABOVE_DECISIONS = frozenset(("adr", "adrs")), frozenset(("docs", "doc"))
 """Names of folders of decision records, and of those that they often lie in."""
 
+SITES: Mapping[str, tuple[str, str]] = {
+    "book.toml": ("src", ""),
+    "conf.py": ("", "index.rst"),
+    "docusaurus.config.js": ("docs", ""),
+    "docusaurus.config.ts": ("docs", ""),
+    "mkdocs.yml": ("docs", ""),
+}
+"""Settings of a documentation site → folder of its pages, and what must lie beside them to tell that they are some:
+mdBook, Sphinx, Docusaurus, MkDocs, by default."""
+
 WIKI_SUFFIX = ".wiki"
 """Suffix of the checkout of a repository's wiki, which is a repository of its own."""
 
@@ -62,7 +72,7 @@ class NotesFolder:
     complete: bool
     """Whether everything was examined."""
     likely: Mapping[str, int] = field(default_factory=dict)
-    """Folder in the folder that looks like knowledge, outermost, `""` for itself → Markdown files in it."""
+    """Folder in the folder that looks like knowledge, outermost, `""` for itself → text documents in it."""
 
 
 @struct
@@ -156,6 +166,10 @@ def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> N
         with suppress(OSError), os.scandir(root / folder) as found:
             entries = list(islice(found, left))
         left -= len(entries)
+        inside = {entry.name for entry in entries}
+        for site, (pages, beside) in SITES.items():
+            if site in inside and (not beside or beside in inside):
+                likely.add("/".join(filter(None, (folder, pages))))
         if folder and (names := [entry.name for entry in entries if entry.name in IGNORE_NAMES]):
             layers = filters.layers_in(folder, folder, outer, sorted(names))
         for entry in entries:
@@ -171,17 +185,17 @@ def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> N
                     if (folder in steps and name in LIKELY_NAMES) or (name in DECISIONS and above in ABOVE_DECISIONS):
                         likely.add(path)
             elif (
-                is_markdown(entry.name)
+                suffix_of(path) in NATIVE_SUFFIXES
                 and entry.is_file(follow_symlinks=False)
                 and filters.file_reason(path, entry.name, layers) is None
             ):
                 name, slash, _ = path.partition("/")
-                places[name + slash] += 1
+                places[name + slash] += is_markdown(path)
                 files.append(path)
         if left <= 0:
             break
-    inside = (_outermost(path, likely) for path in files)
-    return NotesFolder(places, left > 0, Counter(above for above in inside if above is not None))
+    folders = (_outermost(path, likely) for path in files)
+    return NotesFolder(+places, left > 0, Counter(above for above in folders if above is not None))
 
 
 def _outermost(path: str, folders: Collection[str]) -> str | None:

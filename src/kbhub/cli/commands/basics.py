@@ -125,7 +125,7 @@ def init(
 def _chosen(found: Sequence[Suggestion]) -> Suggestion | None:
     """Ask which folder is to be the project's knowledge; None to change nothing."""
     lines = [f"  {number}  {one.name} ({one.documents})" for number, one in enumerate(found, 1)]
-    listed = "\n".join(["This project has Markdown already. What should kbhub search?", *lines])
+    listed = "\n".join(["This project has documentation already. What should kbhub search?", *lines])
     sys.stderr.write(f"{listed}\nType a number, or Enter to change nothing: ")
     sys.stderr.flush()
     answer = sys.stdin.readline()
