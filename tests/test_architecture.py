@@ -124,12 +124,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 263,
-    "lines": 65778,
-    "code lines": 45417,
+    "lines": 65744,
+    "code lines": 45390,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 45860,
+    "test lines": 45859,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -318,9 +319,10 @@ def _changed(text: str, target: Target, fields: dict[str, Any] | None) -> str:
         del holder[SERVER]
     else:
         holder[SERVER] = {**(old or {}), **fields}
-    if _plain(parse(after, form, path), keys) != _plain(expected, keys):
-        raise ConfigError(path, _UNUSUAL)
-    return after
+    with suppress(ConfigError):
+        if _plain(parse(after, form, path), keys) == _plain(expected, keys):
+            return after
+    raise ConfigError(path, _UNUSUAL)
 
 
 def _plain(data: Any, keys: Sequence[str]) -> Any:
@@ -423,27 +425,27 @@ def _yaml_parse(text: str, path: Path) -> Any:
     return {} if data is None else data
 
 
-def _yaml_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:
+def _yaml_key(text: str, key: str) -> re.Match[str] | None:
+    """Return the line of a key of the file whose value is a block or nothing."""
+    nothing, comment = r"(?:[ \t]*(?:{}|null|~))?", r"(?P<comment>[ \t\r]*(?:#[^\n]*)?)"
+    return re.search(rf"(?m)^{re.escape(key)}:{nothing}{comment}(?:\n|\Z)", text)
+
+
+def _yaml_indent(text: str) -> str:
+    """Return the indentation of the entries with which a block begins."""
+    first = re.match(r"(?:[ \t\r]*(?:#[^\n]*)?\n)*( +)\S", text)
+    return first[1] if first else " " * _UNIT
+
+
+def _yaml_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:  # noqa: ARG001
     """Return the text with a key added at the start of its mapping, which `keys` has alone."""
-    (key,) = keys
-    newline = _newline(text)
-    pair = _pair(_root(text), key)
-    if pair is None:
+    (key,), newline, line = keys, _newline(text), _yaml_key(text, keys[0])
+    if line is None:
         head = text if not text or text.endswith("\n") else text + newline
-        return head + newline.join([f"{key}:", *_block(entry, _UNIT)]) + newline
-    node, holder = pair
-    if isinstance(holder, yaml.MappingNode) and holder.value and not holder.flow_style:
-        indent = holder.value[0][0].start_mark.column
-    elif _is_empty(holder):
-        start, end = holder.start_mark.index, holder.end_mark.index
-        if end > start:  # `{}` or `null`
-            text = text[:start].rstrip(" ") + text[end:]
-        indent = _UNIT
-    else:
-        raise ConfigError(path, _UNUSUAL, key)
-    line = _line_end(text, node.end_mark.index)
-    head = text[:line] if text[:line].endswith("\n") else text[:line] + newline
-    return head + newline.join(_block(entry, indent)) + newline + text[line:]
+        return head + newline.join([f"{key}:", *_block(entry, " " * _UNIT)]) + newline
+    block = newline.join(_block(entry, _yaml_indent(text[line.end() :])))
+    opening = f"{key}:{line['comment'].rstrip()}"
+    return f"{text[: line.start()]}{opening}{newline}{block}{newline}{text[line.end() :]}"
 
 
 def _yaml_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: Path) -> str:
@@ -452,52 +454,24 @@ def _yaml_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: 
 
 
 def _yaml_removed(text: str, keys: Sequence[str], path: Path) -> str:
-    pair = _pair(_root(text), keys[0])
-    inner = _pair(pair[1], SERVER) if pair and not pair[1].flow_style else None
-    if pair is None or inner is None:
+    if (line := _yaml_key(text, keys[0])) is None:
         raise ConfigError(path, _UNUSUAL, keys[0])
-    start = text.rfind("\n", 0, inner[0].start_mark.index) + 1
-    end = _line_end(text, _last(inner[1]).end_mark.index)
-    if len(pair[1].value) == 1:  # a key without a value would be null
-        colon = text.index(":", pair[0].end_mark.index) + 1
-        return f"{text[:colon]} {{}}{text[colon:start]}{text[end:]}"
-    return text[:start] + text[end:]
+    head, rest = text[: line.end()], text[line.end() :]
+    indent = _yaml_indent(rest)
+    after = head + re.sub(
+        rf"(?m)^{indent}{SERVER}:[^\n]*(?:\n|\Z)(?:(?:[ \t\r]*\n)*{indent} +[^\n]*(?:\n|\Z))*", "", rest, count=1
+    )
+    if _yaml_parse(after, path).get(keys[0]) is None:  # a key without a value would be null
+        colon = line.start() + len(f"{keys[0]}:")
+        after = f"{after[:colon]} {{}}{after[colon:]}"
+    return after
 
 
-def _root(text: str) -> yaml.Node | None:
-    return yaml.compose(text, Loader=yaml.SafeLoader)
-
-
-def _pair(node: yaml.Node | None, key: str) -> tuple[yaml.ScalarNode, Any] | None:
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    return next((pair for pair in pairs if isinstance(pair[0], yaml.ScalarNode) and pair[0].value == key), None)
-
-
-def _is_empty(node: yaml.Node) -> bool:
-    return not node.value or (isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null")
-
-
-def _last(node: yaml.Node) -> yaml.Node:
-    """Return the last leaf; the end mark of a block itself is where the next node starts."""
-    while isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
-        node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
-    return node
-
-
-def _block(entry: dict[str, Any], indent: int) -> list[str]:
+def _block(entry: dict[str, Any], indent: str) -> list[str]:
     """Render an entry; JSON scalars, lists and empty objects are valid YAML."""
-    inner = " " * (indent + _UNIT)
-    return [
-        f"{' ' * indent}{SERVER}:",
-        *(f"{inner}{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()),
-    ]
-
-
-def _line_end(text: str, offset: int) -> int:
-    if offset and text[offset - 1] == "\n":
-        return offset
-    end = text.find("\n", offset)
-    return len(text) if end < 0 else end + 1
+    inner = f"{indent}{' ' * _UNIT}"
+    fields = (f"{inner}{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
+    return [f"{indent}{SERVER}:", *fields]
 
 
 def _newline(text: str) -> str:
