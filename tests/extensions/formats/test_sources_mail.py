@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extensions.formats.soundness import check_soundness
+from documents.soundness import check_soundness
 from kbhub.extensions.formats.mail import read_mail
 
 

@@ -1,0 +1,17 @@
+"""What holds of a document of any format, whatever its file was."""
+
+from kbhub.documents.chunking import chunk_document
+
+
+def check_soundness(document):
+    """It can be stored, its structure lies in order inside it, and chunks hold all of its words."""
+    count = len(document.lines)
+    assert all("\n" not in line and "\0" not in line for line in document.lines)
+    "\n".join(document.lines).encode()
+    assert all(1 <= item.line <= count for item in (*document.headings, *document.links))
+    assert [heading.line for heading in document.headings] == sorted({heading.line for heading in document.headings})
+    for spans in (document.fences, document.tables):
+        assert all(1 <= first <= last <= count for first, last in spans)
+        assert list(spans) == sorted(spans)
+    kept = " ".join(chunk.text for chunk in chunk_document(document)).split()
+    assert kept == " ".join(document.lines).split()
