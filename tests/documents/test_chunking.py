@@ -121,15 +121,6 @@ def test_blank_documents_have_no_chunks(text):
 
 
 class TestBlocks:
-    @pytest.mark.parametrize(
-        "block",
-        ["```\n" + words(250) + "\n" + words(30) + "```\n", "|a|\n|-|\n" + "| cell |\n" * 80],
-        ids=["fence", "table"],
-    )
-    def test_a_block_that_fits_is_never_cut(self, block):
-        text = f"{words(100)}\n{block}\n{words(100)}"
-        assert any(block.strip() in c.text for c in chunk(text))
-
     @pytest.mark.parametrize(("above", "kept"), [(words(100) + "\n", "## Example"), ("", "For instance:")])
     def test_a_heading_or_short_introduction_stays_with_a_block_that_just_fits(self, above, kept):
         block = "```\n" + words(CHUNK_WORDS - 2) + "```"
@@ -139,12 +130,6 @@ class TestBlocks:
     def test_a_block_that_does_not_fit_is_cut_between_lines_preferably_blank_ones(self):
         text = "```\n" + words(250) + "\n" + words(250) + "```\n"
         assert [c.start_line for c in chunk(text)] == [1, 28]
-
-    def test_a_long_table_is_cut_between_rows(self):
-        text = "| a | b |\n|---|---|\n" + "| cell | cell |\n" * 200
-        chunks = chunk(text)
-        assert len(chunks) > 1
-        assert "\n".join(c.text for c in chunks) == text.rstrip("\n")
 
 
 class TestBreaks:

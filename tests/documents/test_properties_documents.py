@@ -126,7 +126,8 @@ def test_headings_fences_tables_and_links_lie_in_order_inside_the_document(text)
 
 @many
 @given(texts)
-def test_chunks_cover_every_line_once_in_order_with_its_very_text(text):
+def test_chunks_cover_every_line_once_in_order_with_its_very_text_and_keep_their_limit(text):
+    """A chunk passes it only to keep a heading or introduction with what follows it; blocks that fit are whole."""
     document, chunks = _documents(text)
     rows = _rows(document, chunks)
     assert list(rows) == sorted(rows)
@@ -142,24 +143,11 @@ def test_chunks_cover_every_line_once_in_order_with_its_very_text(text):
     starts = [(chunk.start_line, chunk.end_line) for chunk in chunks]
     assert starts == sorted(starts)
     assert all(chunk.text.strip() for chunk in chunks)
-
-
-@many
-@given(texts)
-def test_no_chunk_is_larger_than_the_limit_and_what_a_heading_may_add(text):
-    """A chunk passes the limit only to keep a heading or short introduction with what follows it."""
-    document, chunks = _documents(text)
     for chunk in chunks:
         lines = chunk.text.split("\n")
         front = max(0, document.body - chunk.start_line + 1)
         counted = min(FRONT_MATTER_WORDS, sum(map(size, lines[:front]))) + sum(map(size, lines[front:]))
         assert counted <= CHUNK_WORDS + MIN_WORDS
-
-
-@many
-@given(texts)
-def test_blocks_that_fit_are_never_cut(text):
-    document, chunks = _documents(text)
     for first, last in (*document.fences, *document.tables):
         lines = document.lines[first - 1 : last]
         if sum(map(size, lines)) <= CHUNK_WORDS:
