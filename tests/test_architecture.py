@@ -124,8 +124,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 263,
-    "lines": 65744,
-    "code lines": 45390,
+    "lines": 65733,
+    "code lines": 45383,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.side_files import Distinct
+from kbhub.usage.reports import LEAST, SIMILARITY
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-SIMILARITY = 0.85
-"""Cosine above which two queries ask the same: issue "Memories"."""
-
-LEAST = 5
-"""Minimum number of times that the queries of a cluster were asked. Same source."""
 
 BLOCK = 256
 """Queries compared with all others at a time: 10 MB of similarities for 10,000 queries."""

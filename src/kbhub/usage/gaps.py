@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -19,16 +18,11 @@ from kbhub.search.memory_boost import timestamp
 from kbhub.search.search import search
 from kbhub.types import Hit, Query
 from kbhub.usage.log import log_of
-from kbhub.usage.reports import Gaps, Maintained, Unanswered
+from kbhub.usage.reports import LEAST, SIMILARITY, Gaps, Maintained, Unanswered
 from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from kbhub.usage.clusters import Cluster
-
-    Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 MOST_OPEN = 200
 """Limit of open gaps per project; longer lists are not read, and each maintenance searches for all of them."""
@@ -37,7 +31,6 @@ AGAIN = 5
 """Unanswered queries after which an answered gap is reopened: as many as it took to find it."""
 
 QUESTION_CHARACTERS = 300
-
 
 KEY_DIGITS = 32
 """Hex digits of a question's hash, enough to avoid collisions."""
@@ -52,12 +45,11 @@ TOP = 3
 
 
 class KnownGaps:
-    """The gaps in a log; questions whose cosine exceeds `similarity` are the same."""
+    """The gaps in a log."""
 
-    def __init__(self, log: QueryLog, embed: Embed, similarity: float) -> None:
-        self._similarity = similarity
+    def __init__(self, log: QueryLog) -> None:
         self.gaps = log.gaps()
-        self._vectors = embed([gap.question for gap in self.gaps]) if self.gaps else None
+        self._vectors = packaged_embedder().embed([gap.question for gap in self.gaps]) if self.gaps else None
 
     def about(self, cluster: Cluster) -> LoggedGap | None:
         """Return the gap of a cluster, the nearest if several match, or None if it is new."""
@@ -69,12 +61,22 @@ class KnownGaps:
             return None
         near = self._vectors @ cluster.vector
         nearest = int(near.argmax())
-        return self.gaps[nearest] if near[nearest] > self._similarity else None
+        return self.gaps[nearest] if near[nearest] > SIMILARITY else None
 
 
 def _hashed(key: str) -> str:
     """Hash the key of a query, to recognise it after its text was deleted."""
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:KEY_DIGITS]
+
+
+def _recurring(log: QueryLog, least: int = LEAST) -> list[Cluster]:
+    """Return the queries that ask the same, most frequent first."""
+    # numpy takes 0.1 s to load, and logging queries does not need it.
+    from kbhub.usage.clusters import clusters  # noqa: PLC0415
+
+    if distinct := log.distinct(MOST_DISTINCT):
+        return clusters(distinct, packaged_embedder().embed([query.subject for query in distinct]), least)
+    return []
 
 
 def _answer(hub: Hub, question: str) -> tuple[Hit | None, bool]:
@@ -84,17 +86,15 @@ def _answer(hub: Hub, question: str) -> tuple[Hit | None, bool]:
     return hit, hit is None and bool(result.searched) and not result.skipped
 
 
-def find_gaps(
-    hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: KnownGaps, deadline: float
-) -> tuple[list[str], list[str]]:
+def find_gaps(hub: Hub, log: QueryLog, deadline: float) -> tuple[list[str], list[str]]:
     """Record recurring questions that mostly had no answer and still have none; return those of new and reopened gaps.
 
     An answered gap that is still asked in vain is reopened; one that the user closed is not.
     """
-    opened, reopened = [], []
+    opened, reopened, known = [], [], KnownGaps(log)
     free = MOST_OPEN - sum(gap.state == "open" for gap in known.gaps)
     now = hub.options.clock()
-    for cluster in recurring:
+    for cluster in _recurring(log):
         if time.monotonic() > deadline:
             break
         gap = known.about(cluster)
@@ -224,31 +224,19 @@ def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECO
         expired = queries.expire(now - settings.log.days * DAY_SECONDS, MOST_QUERIES)
         if not settings.log.queries:
             return Maintained(ran=True, expired=expired)
-        return _maintained(hub, queries, time.monotonic() + seconds).model_copy(update={"expired": expired})
-
-
-def _maintained(hub: Hub, queries: QueryLog, deadline: float) -> Maintained:
-    # numpy takes 0.1 s to load, and logging queries does not need it.
-    from kbhub.usage.clusters import SIMILARITY, clusters  # noqa: PLC0415
-
-    embedder = packaged_embedder()
-    distinct = queries.distinct(MOST_DISTINCT)
-    recurring = clusters(distinct, embedder.embed([query.subject for query in distinct])) if distinct else []
-    answered = close_answered(hub, queries, deadline)
-    known = KnownGaps(queries, embedder.embed, SIMILARITY)
-    opened, reopened = find_gaps(hub, queries, recurring, known, deadline)
-    return Maintained(ran=True, opened=tuple(opened), reopened=tuple(reopened), answered=tuple(answered))
+        deadline = time.monotonic() + seconds
+        answered = close_answered(hub, queries, deadline)
+        opened, reopened = find_gaps(hub, queries, deadline)
+    return Maintained(
+        ran=True, expired=expired, opened=tuple(opened), reopened=tuple(reopened), answered=tuple(answered)
+    )
 
 
 def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
     """Return the open gaps, or `every` one, and the questions that may become gaps."""
-    # As in `_maintained`.
-    from kbhub.usage.clusters import LEAST, SIMILARITY, clusters  # noqa: PLC0415
-
-    gaps, queries, embedder = list_gaps(hub, every=every), log_of(hub), packaged_embedder()
-    distinct = queries.distinct(MOST_DISTINCT) if gaps.logged and queries.exists() else []
-    known = KnownGaps(queries, embedder.embed, SIMILARITY)
-    recurring = clusters(distinct, embedder.embed([query.subject for query in distinct]), least=1) if distinct else []
+    gaps, queries = list_gaps(hub, every=every), log_of(hub)
+    known = KnownGaps(queries)
+    recurring = _recurring(queries, least=1) if gaps.logged and queries.exists() else []
     deadline = time.monotonic() + MOST_SECONDS
     candidates = (
         cluster

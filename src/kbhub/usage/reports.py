@@ -15,6 +15,12 @@ from kbhub.search.memory_boost import timestamp
 from kbhub.types import Mode, Verdict
 from kbhub.usage.log import flush, log_of, logs_folder
 
+SIMILARITY = 0.85
+"""Cosine above which two queries ask the same: issue "Memories"."""
+
+LEAST = 5
+"""Minimum number of times that a question was asked to be a gap. Same source."""
+
 SHOWN = 20
 
 
