@@ -123,9 +123,9 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 263,
-    "lines": 65733,
-    "code lines": 45383,
+    "files": 262,
+    "lines": 65634,
+    "code lines": 45354,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

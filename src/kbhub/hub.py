@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.index.engine import Index
-from kbhub.index.protocols import SharedEngine
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, packaged_embedder, transformer
@@ -26,7 +25,7 @@ from kbhub.workspace.config import LoadedConfig, load_config, shown_url
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
 from kbhub.workspace.extensions import embedder_for, engine_for, load
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
-from kbhub.workspace.memory_folders import with_own
+from kbhub.workspace.memory_folders import Files, with_own
 from kbhub.workspace.project import TrustStore
 from kbhub.workspace.settings import EmbedderSettings
 
@@ -41,6 +40,31 @@ second one goes on while the first waits for a model or scans a large base."""
 WAITING_READERS = 4
 """The same where a base is on a database server, as they mostly wait for it. Each holds two descriptors per local base,
 and a process may have as few as 256 (macOS)."""
+
+
+class SharedEngine(Protocol):
+    """Holds the indexes of shared bases on a server; an extension declares it for a scheme of URLs."""
+
+    @staticmethod
+    def missing() -> str | None:
+        """Return what has to be installed before it can be used, in a sentence or two."""
+        ...
+
+    def index(self, base: Base, env: Mapping[str, str]) -> Index:
+        """Return the index of a base, for reading, without connecting; credentials come from `env`."""
+        ...
+
+    def files(self, hub: Any, base: Base) -> Files:
+        """Return the memories in a base that takes them."""
+        ...
+
+    def takes_memories(self, url: str, name: str, timeout: float, env: Mapping[str, str]) -> bool | None:
+        """Return whether agents may remember in a base; None if it cannot be read, or does not exist."""
+        ...
+
+    def findings(self, hub: Any, base: Base) -> list[Any]:
+        """Return what `kbhub doctor` says of a base: each a `Finding`."""
+        ...
 
 
 class SharedState:

@@ -222,7 +222,6 @@ class ContentRow:
 
     path: str
     hash: bytes
-    """Hash of the file's bytes."""
     problem: str
     """What could not be read properly; empty if nothing."""
     titled: bool
@@ -286,7 +285,6 @@ class LinkedDocument:
 
     path: str
     docid: str
-    """Full docid."""
     title: str
     kind: Kind
     tags: tuple[str, ...]

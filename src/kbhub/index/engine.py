@@ -79,7 +79,6 @@ MOST_NESTED = 100
 
 _DOCUMENT_TYPES = frozenset((int, *[str] * 6, int, int, *times) for times in product((int, NoneType), repeat=2))
 KINDS = frozenset(get_args(Kind))
-"""Kinds of documents."""
 
 _CHUNK_TYPES = (int, int, str, int, int, int, str)
 
@@ -564,10 +563,8 @@ def _flattened(key: str, value: Any) -> Iterator[tuple[str, str | int | float]]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _flattened(key, inner)
-    elif isinstance(value, bool):
+    elif isinstance(value, bool | str):
         yield key, fold(str(value))
-    elif isinstance(value, str):
-        yield key, fold(value)
     elif value is not None:
         yield key, value
 

@@ -75,7 +75,6 @@ class ParsedRef:
     start: int | None = None
     """First line, from 1; see `names_lines`."""
     count: int | None = None
-    """Number of lines."""
     heading: str | None = None
     """Heading, or `Heading > Heading`."""
     offset: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -41,13 +41,13 @@ class SideFile:
         except apsw.Error:
             return []
 
-    def _write(self, change: Callable[[apsw.Connection], object]) -> bool:
-        """Make a change in a transaction; return whether it was written."""
+    def _write(self, statement: str, rows: Sequence[tuple[apsw.SQLiteValue, ...]]) -> bool:
+        """Run a statement for each row in a transaction; return whether it was written."""
         with suppress(apsw.Error, OSError):
             for _ in range(2):
                 try:
                     with self._writing() as connection:
-                        change(connection)
+                        connection.executemany(statement, rows)
                     return True
                 except (*DAMAGED, apsw.SQLError):  # or with tables that are not ours
                     self._replace_damaged()
@@ -126,19 +126,11 @@ CREATE TABLE IF NOT EXISTS vector(key INTEGER PRIMARY KEY, embedding BLOB NOT NU
 
     def put(self, vectors: Mapping[int, bytes]) -> bool:
         """Store vectors; return whether they could be written."""
-        rows = list(vectors.items())
-        return self._write(
-            lambda connection: connection.executemany(
-                "INSERT OR REPLACE INTO vector(key, embedding) VALUES (?, ?)", rows
-            )
-        )
+        return self._write("INSERT OR REPLACE INTO vector(key, embedding) VALUES (?, ?)", list(vectors.items()))
 
     def drop(self, keys: Collection[int]) -> bool:
         """Delete the vectors of texts that no chunk has any more; return whether that was possible."""
-        rows = [(key,) for key in keys]
-        return not rows or self._write(
-            lambda connection: connection.executemany("DELETE FROM vector WHERE key = ?", rows)
-        )
+        return not keys or self._write("DELETE FROM vector WHERE key = ?", [(key,) for key in keys])
 
     def _selected(self, columns: str, condition: str = "", *values: str) -> list[Any]:
         statement = f"SELECT {columns} FROM model CROSS JOIN vector ON fingerprint = ? {condition}"
@@ -259,13 +251,13 @@ class QueryLog(SideFile):
                 listed = [(number, place, ref) for place, ref in enumerate(entry.hits, 1)]
                 connection.executemany("INSERT INTO listed VALUES (?, ?, ?, NULL)", listed)
 
-    def recent(self, limit: int, since: float = float("-inf")) -> list[Asked]:
-        """Return the latest queries since a time (seconds since the epoch), newest first; a limit of -1 means all."""
+    def recent(self, limit: int) -> list[Asked]:
+        """Return the latest queries, newest first; a limit of -1 means all."""
         listed = "(SELECT json_group_array(ref) FROM (SELECT ref FROM listed WHERE asked_id = id {} ORDER BY place))"
         rows = self._rows(
             f"SELECT at, text, subject, key, mode, bases, verdict, score, client, {listed.format('')}, "
-            f"{listed.format('AND opened')}, took FROM asked WHERE at >= ? ORDER BY at DESC, id DESC LIMIT ?",
-            *(since, limit),
+            f"{listed.format('AND opened')}, took FROM asked ORDER BY at DESC, id DESC LIMIT ?",
+            limit,
         )
         queries = []
         for row in rows:
@@ -551,33 +543,21 @@ CREATE TABLE IF NOT EXISTS use(
 
     def count(self, place: str, memories: Iterable[str], now: float) -> bool:
         """Count one use of each memory at a time in seconds since the epoch; return whether it was written."""
-        ids = json.dumps(sorted(set(memories)))
         return self._write(
-            lambda connection: connection.execute(
-                "INSERT INTO use SELECT ?, value, 1, ? FROM json_each(?) WHERE true "
-                "ON CONFLICT DO UPDATE SET uses = uses + 1, last = max(last, excluded.last)",
-                (place, now, ids),
-            )
+            "INSERT INTO use VALUES (?, ?, 1, ?) "
+            "ON CONFLICT DO UPDATE SET uses = uses + 1, last = max(last, excluded.last)",
+            [(place, memory, now) for memory in sorted(set(memories))],
         )
 
     def put(self, place: str, uses: Mapping[str, Use]) -> bool:
         """Merge imported uses; the larger count and the later time win."""
-        rows = [(place, memory, use.uses, use.last) for memory, use in uses.items()]
         return self._write(
-            lambda connection: connection.executemany(
-                "INSERT INTO use VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE "
-                "SET uses = max(uses, excluded.uses), last = max(last, excluded.last)",
-                rows,
-            )
+            "INSERT INTO use VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET uses = max(uses, excluded.uses), last = max(last, excluded.last)",
+            [(place, memory, use.uses, use.last) for memory, use in uses.items()],
         )
 
     def forget(self, place: str, memories: Iterable[str]) -> bool:
         """Delete the counts of deleted memories."""
-        if not self.path.exists():
-            return True
-        ids = json.dumps(list(memories))
-        return self._write(
-            lambda connection: connection.execute(
-                "DELETE FROM use WHERE place = ? AND memory IN (SELECT value FROM json_each(?))", (place, ids)
-            )
-        )
+        rows = [(place, memory) for memory in memories]
+        return not self.path.exists() or self._write("DELETE FROM use WHERE place = ? AND memory = ?", rows)

@@ -36,7 +36,6 @@ class Columns:
     ids: NDArray[np.signedinteger]
     """Ascending."""
     documents: NDArray[np.int32]
-    """Ids of the documents."""
     lengths: NDArray[np.int32]
     """Tokens."""
     alive: NDArray[np.bool_]

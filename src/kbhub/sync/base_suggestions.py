@@ -25,7 +25,6 @@ MOST_ENTRIES = 5_000
 """Files and folders examined, nearest first: some 10 ms, and all of most repositories."""
 
 PLACES = 3
-"""Number of places named."""
 
 NAME_CHARACTERS = 40
 """Length limit of a place's name, which is untrusted: it comes with a clone."""
@@ -34,7 +33,6 @@ ASK = "The user decides what is searched here; ask before you do what the next l
 """What a model reads before a command that would make a base: first, as long lists of notes are cut."""
 
 SUGGESTIONS = 3
-"""Number of folders proposed."""
 
 LEVELS = 6
 """Nesting levels of folders that are proposed; a hostile tree may have thousands."""

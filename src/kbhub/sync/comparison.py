@@ -128,7 +128,6 @@ class Difference:
     new_index: bool
     """Whether there is no readable index."""
     generation: int = -1
-    """Generation of the compared index."""
     digest: str = ""
     """`digest_of` the files; empty if it was not needed."""
     unreadable: tuple[FileEntry, ...] = ()

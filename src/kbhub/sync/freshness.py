@@ -56,7 +56,6 @@ class StaleBase:
 
     base: str
     files: int
-    """Files to look at."""
     new_index: bool
     """Whether it has no usable index at all."""
     busy: bool = False

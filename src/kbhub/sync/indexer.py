@@ -58,13 +58,11 @@ class Read:
 
     documents: tuple[NewDocument, ...]
     same: tuple[FileEntry, ...]
-    """Files with unchanged content."""
     vectors: Mapping[int, bytes | None]
     """Key → int8 vector (None for "no vector") of chunks of the documents; missing keys are still to be computed."""
     failed: tuple[Problem, ...]
     """What could not be read or kept, and why."""
     unread: frozenset[str]
-    """Paths of files that could not be read."""
 
 
 class Embedding:
@@ -100,7 +98,6 @@ class DocumentReader:
     limits: Limits
     failed: list[Problem] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
-    """Unreadable paths."""
     refuse_secrets: bool = False
     """Whether documents that seem to hold a credential are left out, as for others to read."""
     parser: IsolatedParser = field(default_factory=IsolatedParser)
@@ -311,7 +308,6 @@ class Job:
     """Arguments of a `StaticEmbedder`; None leaves the vectors to the writing process."""
     parts: tuple[tuple[FileEntry, ...], ...]
     refuse_secrets: bool = False
-    """As for `DocumentReader`."""
 
 
 def worth(entries: Sequence[FileEntry]) -> int:

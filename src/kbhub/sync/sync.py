@@ -1,22 +1,25 @@
 """Sync an index with its files: changed files in batches, one writer at a time."""
 
+# ruff: noqa: D102 - the writer is described in `IndexWriter`
+
 from __future__ import annotations
 
 import json
 import logging
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Protocol
 
 import apsw
 import filelock
 
 from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
-from kbhub.index.protocols import Writer
+from kbhub.index.engine import NewDocument
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, noted_damage, remedy, set_aside
 from kbhub.models.embedding import Embedder
@@ -155,6 +158,27 @@ def _open(path: Path, notes: list[str], *, check: bool) -> IndexWriter:
 def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
     aside = set_aside(path)
     notes.append(f"The old index was unusable ({fault}). It was moved aside as {aside.name} and rebuilt.")
+
+
+class Writer(Protocol):
+    """A writer of an index, whatever engine holds it; `IndexWriter` describes what each does."""
+
+    def transaction(self, *, content: bool = True) -> AbstractContextManager[None]: ...
+    def meta(self, key: str) -> Any: ...
+    def set_meta(self, values: Mapping[str, Any]) -> None: ...
+    def files(self, paths: Sequence[str] | None = None) -> dict[str, tuple[int, int, bytes]]: ...
+    def vectors(self, keys: Iterable[int]) -> dict[int, bytes | None]: ...
+    def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None: ...
+    def put_vector(self, chunk: int, key: int, vector: bytes | None) -> None: ...
+    def touch(self, path: str, size: int, mtime_ns: int) -> None: ...
+    def remove(self, path: str) -> int | None: ...
+    def forget_vectors(self) -> None: ...
+    def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]: ...
+    def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None: ...
+    def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]: ...
+    def set_commits(self, times: Mapping[str, int]) -> None: ...
+    def counts(self) -> tuple[int, int]: ...
+    def tidy(self, written: int) -> None: ...
 
 
 @struct(frozen=False)

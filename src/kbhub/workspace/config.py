@@ -114,10 +114,7 @@ def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[st
 
 
 def _refuse_unreadable(data: dict[str, Any], where: Path | str) -> None:
-    """Raise `ConfigError` for lone surrogates, or nesting deeper than any field.
-
-    Pydantic's message about them is about JSON and names no field.
-    """
+    """Raise `ConfigError` for what pydantic names no field of: lone surrogates, nesting deeper than any field."""
     pending: list[tuple[tuple[str, ...], Any]] = [((), data)]
     while pending:
         field, value = pending.pop()
@@ -364,4 +361,3 @@ _PLAIN = {
     "Bases": lambda value: plain_object(value, _plain_base),
     "Repos": lambda value: plain_object(value, _plain_ids),
 }
-"""Further converters for `plainly`."""

@@ -37,7 +37,6 @@ from kbhub.workspace.project import (
 from kbhub.workspace.settings import BaseEntry
 
 FROM_ROOTS = "the client's root"
-"""Source of a workspace given by the client's roots."""
 
 log = logging.getLogger(__name__)
 
@@ -336,10 +335,7 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
 def _fallback(
     workspace: Workspace, config: LoadedConfig, own: Sequence[Base], project: Project, taken: Set[str]
 ) -> Base | None:
-    """The repository's `docs/`, unless the user disabled that or another base has the folder.
-
-    It is the project base if there is no other, else a base of its own, whose id is none of `taken`.
-    """
+    """The repository's `docs/`, unless the user disabled that or has it in a base: as the project base or beside it."""
     git = workspace.git_root
     if git is None:
         return None

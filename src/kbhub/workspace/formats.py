@@ -17,10 +17,8 @@ MARKDOWN_SUFFIX = ".md"
 """Of the documents that kbhub writes."""
 
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
-"""Lower-case ends of the names of Markdown files."""
 
 PLAIN_SCAN = "kbhub.documents.sources.text_formats:scan_plain_text"
-"""What scans text of any other format."""
 
 FORMATS = (
     Format(MARKDOWN_SUFFIXES, "Markdown"),

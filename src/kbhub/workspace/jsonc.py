@@ -133,7 +133,6 @@ Key = str | int
 """Key of an object's member, or index of a list's item."""
 
 NEW_FILE = "{\n}\n"
-"""Initial content of a new file."""
 
 LOCKS, LOCK_NAME = "locks", "config.lock"
 """Folder in the data directory, and the lock file in it, shared by all configuration files."""

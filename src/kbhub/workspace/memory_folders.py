@@ -269,15 +269,10 @@ class Files(Protocol):
     """The files of a shelf, by path in the base: in a folder (`memory.files`), or in a database (by an engine)."""
 
     def names(self) -> list[str]: ...  # noqa: D102
-
     def read(self, path: str, limit: int) -> tuple[bytes, float] | None: ...  # noqa: D102
-
     def author(self) -> str: ...  # noqa: D102
-
     def create(self, path: str, data: bytes) -> None: ...  # noqa: D102
-
     def replace(self, path: str, data: bytes) -> None: ...  # noqa: D102
-
     def remove(self, path: str) -> None: ...  # noqa: D102
 
 

@@ -173,7 +173,6 @@ def _read(data: Any) -> Iterator[Grant]:
 
 
 _PLAIN = {"str": plain_text, "Path": lambda value: Path(plain_text(value)), "Use": choice(get_args(Use))}
-"""Further converters for `plainly`."""
 
 VAULT_FOLDER = ".obsidian"
 """Folder in which Obsidian keeps its settings, in the root of a vault."""
@@ -218,7 +217,6 @@ class Match:
     pointer: Path
     """The pointer file, or the folder or link found without one; grants of trust refer to it."""
     folder: Path
-    """The project's folder."""
     root: Path | None
     """The git root within which its target may be anywhere."""
 

@@ -120,7 +120,6 @@ TOOLS: dict[ToolName, ToolKind] = {
     ),
     "audit": ToolKind("Audit documents", "audit_knowledge lint lint_wiki validate schema_validate check_links doctor"),
 }
-"""Every tool, in the order of their list."""
 
 ALL: tuple[ToolName, ...] = get_args(ToolName)
 

@@ -79,7 +79,6 @@ def schema(declared: type) -> dict[str, Any]:
 
 
 _BETWEEN = "__"
-"""Separator of a group and its field."""
 
 
 class _Variables(BaseSettings):

@@ -30,7 +30,7 @@ MOST_SKEW_SECONDS = 60
 
 
 class PostgresEngine:
-    """Holds the connections of a process; see `kbhub.index.protocols.SharedEngine`."""
+    """Holds the connections of a process; see `kbhub.hub.SharedEngine`."""
 
     def __init__(self) -> None:
         self._servers: dict[tuple[str, float], Server] = {}

@@ -85,10 +85,7 @@ def publish(
 
 
 def _content(base: Base, document: NewDocument, allow_secret: bool) -> bytes | None:
-    """Return the bytes of a document's file, unless it changed since it was read: the next run takes it then.
-
-    Nor those of a session's log with a credential: its text is published without it.
-    """
+    """Return a document's file; None if it changed since it was read, or is a session's log with a credential."""
     try:
         with open_contained(base, document.path) as file:
             content = file.read()

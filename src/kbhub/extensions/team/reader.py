@@ -225,10 +225,8 @@ class PostgresIndex(Index):
     def _parts(
         self, table: str, fields: Sequence[str], last: int
     ) -> Iterator[tuple[NDArray[np.int64], tuple[bytes, ...]]]:
-        """Yield (chunk ids, each field joined) of all chunks after one, some at a time.
-
-        Joined by the server, since a hundred thousand rows would take ten times as long.
-        """
+        """Yield (chunk ids, each field joined) of all chunks after one, some at a time."""
+        # Joined by the server: a hundred thousand rows would take ten times as long.
         joined = ", ".join(f"string_agg({one}, '' ORDER BY chunk_id)" for one in ("int8send(chunk_id)", *fields))
         statement = f"SELECT {joined} FROM kbhub.{table}_after(%s, %s, {CHUNKS_AT_ONCE})"
         while True:

@@ -88,7 +88,6 @@ READER, AUTHOR, ADMIN = 1, 2, 3
 Rights = Literal["reader", "author", "admin"]
 
 RIGHTS: Mapping[Rights, int] = {"reader": READER, "author": AUTHOR, "admin": ADMIN}
-"""Name → right."""
 
 
 class SharedBase(Value):

@@ -206,10 +206,7 @@ def _bounds(text: str, limit: int) -> list[int]:
 def _densest(
     text: str, bounds: list[int], terms: tuple[Term, ...], weights: Mapping[str, float], limit: int
 ) -> tuple[float, int, int]:
-    """Return the worth of the densest part of a text, and the indices of its bounds.
-
-    Headings are not part of it: they are named with every hit. Nor are the words of addresses.
-    """
+    """Return the worth of the densest part of a text, without headings and addresses, and the indices of its bounds."""
     text = _ADDRESS.sub(lambda match: "." * len(match[0]), text)
     pieces = [text[start:end] for start, end in pairwise(bounds)]
     worth = _worth(pieces, bounds[1:], terms)

@@ -386,9 +386,7 @@ class ParsedQuery:
     unread: int = 0
     """Number of characters beyond `MAX_CHARACTERS`, which are not read."""
     excluded: tuple[Term, ...] = ()
-    """Terms that documents must not have."""
     filters: tuple[Filter, ...] = ()
-    """Filters that documents must all match."""
     keys: frozenset[str] = frozenset()
     """Keys of words that would be filters if a document had such a key (`status:draft`) and are text here: look them up
     in the indexes and parse again with those found."""

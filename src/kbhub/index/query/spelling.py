@@ -32,7 +32,6 @@ TWO_SLIPS = 8
 """Letters from which a word may have two typos; most words this long have no neighbour at all."""
 
 LONGEST = 32
-"""Most letters of a corrected word."""
 
 INTACT = 4
 """Initial letters that are assumed right unless the whole word has a single typo. With 3, a twentieth more of the words
@@ -73,7 +72,6 @@ class Respelling:
     used: str
     """As in a text, in lower case."""
     term: Term
-    """The term that finds it."""
 
 
 def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Respelling, ...]:
@@ -274,10 +272,7 @@ def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
 
 
 def _slips(word: str, written: str, stem: str, term: str) -> int:
-    """Count the typos between a word and one of a text, or between their stems.
-
-    Returns more than allowed for a short word that is unlikely to be meant: see `CAREFUL`.
-    """
+    """Count the typos between two words, or their stems; too many for a short word that is hardly meant (`CAREFUL`)."""
     most = _most_slips(word)
     slips = distance(word, written, most + 1)
     if slips == most + 1 and distance(stem, term, 1) == 1 and not _careless(stem, term):

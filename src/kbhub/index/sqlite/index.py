@@ -160,10 +160,8 @@ class SqliteIndex(Index):
                 schema.note_damage(self.path, what)
 
     def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
-        """Return a connection for one snapshot and the identity of its file.
-
-        Connections are shared by threads; one per thread would exhaust the file descriptors of a process.
-        """
+        """Return a connection for one snapshot and the identity of its file."""
+        # Shared by threads; one per thread would exhaust the file descriptors of a process.
         try:
             identity = self._identity()
             while self._idle:
