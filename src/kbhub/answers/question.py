@@ -140,6 +140,7 @@ def _answer(
     cited = {quote.number for quote in support}
     received = set(prepared.sent) if sent and by in ("sampling", "ollama") else set()
     passages = prepared.passages if outcome == "passages" else _shown(prepared, cited if by == "extractive" else ())
+    sources = [(one.number, one.model_dump(include=set(Source.model_fields))) for one in prepared.passages]
     return Answer(
         question=prepared.question,
         outcome=outcome,
@@ -148,14 +149,7 @@ def _answer(
         model=model,
         why=tuple(why),
         verdict=prepared.verdict,
-        references=tuple(
-            Reference(
-                **passage.model_dump(include=set(Source.model_fields)),
-                sent=passage.number in received,
-                cited=passage.number in cited,
-            )
-            for passage in prepared.passages
-        ),
+        references=tuple(Reference(**source, sent=at in received, cited=at in cited) for at, source in sources),
         passages=passages,
         support=support,
         unmatched=prepared.unmatched,

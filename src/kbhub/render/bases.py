@@ -224,28 +224,18 @@ def _grant(grant: Grant) -> str:
 
 def bases_report(known: KnownBases) -> Report:
     """Return all bases, followed by their problems."""
-    items = [
-        Item(
-            label=Name(base.id),
-            marks=(
-                "active" if base.active else "not active",
-                Name(_places_text(base.places) if base.places or base.origin == "config" else f"found: {base.origin}"),
-                # The number is unknown without an index, rather than 0.
-                counted(base.documents, "document") if base.index or (base.engine and not base.problem) else "",
-                Name(base.engine or str(base.path)),
-            ),
-            row=True,
-        )
-        for base in known.bases
-    ]
+    items: list[Text | Item] = []
+    for base in known.bases:
+        place = _places_text(base.places) if base.places or base.origin == "config" else f"found: {base.origin}"
+        # The number is unknown without an index, rather than 0.
+        count = counted(base.documents, "document") if base.index or (base.engine and not base.problem) else ""
+        marks = ("active" if base.active else "not active", Name(place), count, Name(base.engine or str(base.path)))
+        items.append(Item(label=Name(base.id), marks=marks, row=True))
     problems = [_problem(Problem(subject=base.id, message=base.problem)) for base in known.bases if base.problem]
-    none = say(
-        "No bases: none in {}, and none active here. Add one with `kbhub base add PATH`.", Name(str(known.config))
-    )
+    none = "No bases: none in {}, and none active here. Add one with `kbhub base add PATH`."
+    parts = [*items, "", *problems] if items else [say(none, Name(str(known.config)))]
     fields = ("id", "path", "origin", "active", "for", "documents", "writable", "name", "description", "problem")
-    return Report(
-        parts=[*items, "", *problems] if items else [none], rows=lambda: records("base", fields, known.bases, _base_row)
-    )
+    return Report(parts=parts, rows=lambda: records("base", fields, known.bases, _base_row))
 
 
 def _base_row(base: KnownBase) -> Record:
@@ -315,17 +305,12 @@ def _places_text(places: Sequence[str]) -> str:
 
 def documents_report(documents: Sequence[Listed]) -> Report:
     """Return documents, a line each."""
-    fields = ("docid", "ref", "base", "path", "title", "date", "tags", "kind", "size")
+    fields, items = ("docid", "ref", "base", "path", "title", "date", "tags", "kind", "size"), []
+    for one in documents:
+        tags = Name(" ".join(f"#{tag}" for tag in one.tags))
+        items.append(Item(Ref(one.ref, one.docid), Name(one.title), marks=(one.date or "", tags), row=True))
     return Report(
-        parts=[
-            Item(
-                Ref(document.ref, document.docid),
-                Name(document.title),
-                marks=(document.date or "", Name(" ".join(f"#{tag}" for tag in document.tags))),
-                row=True,
-            )
-            for document in documents
-        ],
+        parts=items,
         rows=lambda: records("document", fields, documents, lambda one: {"context": " / ".join(one.contexts)}),
     )
 
