@@ -124,8 +124,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 262,
-    "lines": 65613,
-    "code lines": 45333,
+    "lines": 65592,
+    "code lines": 45325,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
+from mcp import MCPError
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
 from mcp.server.extension import MethodBinding
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
-from mcp.types import PaginatedRequestParams
+from mcp.types import INVALID_PARAMS, PaginatedRequestParams
 
 from kbhub import __version__
+from kbhub.errors import KbhubError
 from kbhub.server.client import ServerExtension
 from kbhub.types import SearchResult
 from kbhub.workspace.extensions import load
@@ -122,4 +124,7 @@ class Skills(ServerExtension):
         return lambda _context, params: self._requested(request, params)
 
     async def _requested(self, request: str, asked: Any) -> Any:
-        return await load(f"kbhub.extensions.protocol.skills:{request}")(self.hub, asked)
+        try:
+            return await run_sync(lambda: load(f"kbhub.extensions.protocol.skills:{request}")(self.hub, asked))
+        except KbhubError as error:
+            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error

@@ -9,28 +9,25 @@ import hashlib
 import mimetypes
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from anyio.to_thread import run_sync
-from mcp import MCPError
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.types import INVALID_PARAMS, PaginatedRequestParams
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
-from kbhub.documents.walk import Limits, open_contained, scan
-from kbhub.errors import BaseUnavailable, DocumentNotFound, KbhubError, PathNotContained
+from kbhub.documents.walk import open_contained, scan
+from kbhub.errors import BaseUnavailable, DocumentNotFound, PathNotContained, UsageError
 from kbhub.extensions.protocol.server import SkillParams
 from kbhub.hooks.sessions import speaking_bases
 from kbhub.hub import Hub
 from kbhub.types import Base
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from mcp.types import PaginatedRequestParams
 
 SCHEME = "skill://"
 
@@ -50,59 +47,13 @@ Skill = dict[str, Any]
 """The entry of a skill: `uri` of its `SKILL.md`, `frontmatter` as written, and `resources`: all its files, by path."""
 
 
-def skills_of(bases: Iterable[Base], limits: Limits) -> list[Skill]:
-    """Return the skills of bases with a folder, by base and path; folders with a faulty `SKILL.md` are left out."""
-    found = []
-    for base in _with_folder(bases):
-        try:
-            files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
-        except BaseUnavailable:
-            continue
-        folders = (str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == FILE)
-        found += [skill for folder in sorted(folders) if (skill := _skill(base, folder))]
-    return found
+def _bases(hub: Hub) -> list[Base]:
+    return [base for base in speaking_bases(hub) if base.kind == "document" and not base.engine]
 
 
-def skill_at(uri: str, bases: Iterable[Base]) -> Skill:
-    """Return the skill whose `SKILL.md` has an untrusted address; raise `DocumentNotFound` if there is none."""
-    base, path = _located(uri, bases)
-    folder, _, name = path.rpartition("/")
-    skill = _skill(base, folder) if name == FILE else None
-    if skill is None:
-        raise DocumentNotFound(uri, "no skill is available there")
-    return skill
-
-
-def read_skill_file(uri: str, bases: Iterable[Base]) -> bytes:
-    """Return the content of a skill's file; raise `DocumentNotFound` if there is none, or it belongs to no skill."""
-    base, path = _located(uri, bases)
-    if any(path in _paths(base, folder) for folder in _skill_folders(base, path)):
-        with suppress(OSError, PathNotContained):
-            return _content(base, path)
-    raise DocumentNotFound(uri, "no skill has this file")
-
-
-def children_of(uri: str, bases: Iterable[Base]) -> list[tuple[str, bool]]:
-    """Return (address, whether it is a folder) of all that a skill's folder holds, or raise `DocumentNotFound`."""
-    base, path = _located(uri.rstrip("/"), bases)
-    held: dict[str, bool] = {}
-    for folder in _skill_folders(base, f"{path}/{FILE}"):
-        for file in _paths(base, folder):
-            if file.startswith(f"{path}/"):
-                child, below, _ = file.removeprefix(f"{path}/").partition("/")
-                held[f"{path}/{child}"] = bool(below)
-    if not held:
-        raise DocumentNotFound(uri, "it is not a folder of a skill")
-    return [(_address(base, child), held[child]) for child in sorted(held)]
-
-
-def _with_folder(bases: Iterable[Base]) -> Iterator[Base]:
-    yield from (base for base in bases if base.kind == "document" and not base.engine)
-
-
-def _located(uri: str, bases: Iterable[Base]) -> tuple[Base, str]:
+def _located(uri: str, hub: Hub) -> tuple[Base, str]:
     match = _ADDRESS.fullmatch(uri)
-    base = next((base for base in _with_folder(bases) if match and base.id == unquote(match[1])), None)
+    base = next((base for base in _bases(hub) if match and base.id == unquote(match[1])), None)
     if match is None or base is None:
         raise DocumentNotFound(uri, "no skill is available there")
     return base, unquote(match[2])
@@ -181,51 +132,74 @@ CACHED: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
 DIRECTORY = "inode/directory"
 
 
-async def list_skills(hub: Hub, asked: PaginatedRequestParams) -> dict[str, Any]:
-    """Return a page of the skills."""
-    found = await run_sync(lambda: skills_of(speaking_bases(hub), hub.limits()))
-    page, more = _page_after(found, asked.cursor, itemgetter("uri"))
+def list_skills(hub: Hub, asked: PaginatedRequestParams) -> dict[str, Any]:
+    """Return a page of the skills, by base and path; folders with a faulty `SKILL.md` are left out."""
+    limits, found = hub.limits(), list[Skill]()
+    for base in _bases(hub):
+        try:
+            files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
+        except BaseUnavailable:
+            continue
+        folders = (str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == FILE)
+        found += [skill for folder in sorted(folders) if (skill := _skill(base, folder))]
+    page, more = _page_after(found, asked.cursor)
     return {"resultType": "complete", "skills": page, **more, **CACHED}
 
 
-async def get_skill(hub: Hub, asked: SkillParams) -> dict[str, Any]:
-    """Return the entry of one skill."""
-    return {"resultType": "complete", "skill": await _or_refuse(skill_at, hub, asked.uri), **CACHED}
+def get_skill(hub: Hub, asked: SkillParams) -> dict[str, Any]:
+    """Return the entry of the skill whose `SKILL.md` has an untrusted address."""
+    base, path = _located(asked.uri, hub)
+    folder, _, name = path.rpartition("/")
+    skill = _skill(base, folder) if name == FILE else None
+    if skill is None:
+        raise DocumentNotFound(asked.uri, "no skill is available there")
+    return {"resultType": "complete", "skill": skill, **CACHED}
 
 
-async def read_folder(hub: Hub, asked: SkillParams) -> dict[str, Any]:
-    """Return a page of the entries in a skill's folder."""
-    page, more = _page_after(await _or_refuse(children_of, hub, asked.uri), asked.cursor, itemgetter(0))
-    listed = [
-        {"uri": child, "name": PurePosixPath(child).name, "mimeType": DIRECTORY if is_folder else _media_type(child)}
-        for child, is_folder in page
+def read_folder(hub: Hub, asked: SkillParams) -> dict[str, Any]:
+    """Return a page of what a folder of a skill holds; raise `DocumentNotFound` if it is none."""
+    base, path = _located(asked.uri.rstrip("/"), hub)
+    held: dict[str, bool] = {}
+    """Path → whether it is a folder."""
+    for folder in _skill_folders(base, f"{path}/{FILE}"):
+        for file in _paths(base, folder):
+            if file.startswith(f"{path}/"):
+                child, below, _ = file.removeprefix(f"{path}/").partition("/")
+                held[f"{path}/{child}"] = bool(below)
+    if not held:
+        raise DocumentNotFound(asked.uri, "it is not a folder of a skill")
+    children = [
+        {
+            "uri": _address(base, child),
+            "name": PurePosixPath(child).name,
+            "mimeType": DIRECTORY if held[child] else _media_type(child),
+        }
+        for child in sorted(held)
     ]
-    return {"resultType": "complete", "resources": listed, **more}
+    page, more = _page_after(children, asked.cursor)
+    return {"resultType": "complete", "resources": page, **more}
 
 
-async def read_skill(hub: Hub, uri: str) -> ReadResourceContents:
-    """Return a file of a skill, as text if it is text."""
-    content = await _or_refuse(read_skill_file, hub, uri)
-    try:
-        return ReadResourceContents(content.decode("utf-8"), _media_type(uri))
-    except UnicodeDecodeError:
-        return ReadResourceContents(content, _media_type(uri))
+def read_skill(hub: Hub, uri: str) -> ReadResourceContents:
+    """Return a file of a skill, as text if it is text; raise `DocumentNotFound` if it belongs to none."""
+    base, path = _located(uri, hub)
+    if any(path in _paths(base, folder) for folder in _skill_folders(base, path)):
+        with suppress(OSError, PathNotContained):
+            content = _content(base, path)
+            try:
+                return ReadResourceContents(content.decode("utf-8"), _media_type(uri))
+            except UnicodeDecodeError:
+                return ReadResourceContents(content, _media_type(uri))
+    raise DocumentNotFound(uri, "no skill has this file")
 
 
-async def _or_refuse(look: Callable[[str, Iterable[Base]], T], hub: Hub, uri: str) -> T:
-    try:
-        return await run_sync(lambda: look(uri, speaking_bases(hub)))
-    except KbhubError as error:
-        raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
-
-
-def _page_after(found: Sequence[T], cursor: str | None, name: Callable[[T], str]) -> tuple[Sequence[T], dict[str, str]]:
+def _page_after(found: Sequence[dict[str, Any]], cursor: str | None) -> tuple[Sequence[dict[str, Any]], dict[str, str]]:
     """Return the page after a cursor, which is the last address of the page before, and the next cursor, if any."""
-    after = next((number for number, one in enumerate(found) if name(one) == cursor), -1) if cursor else -1
+    after = next((number for number, one in enumerate(found) if one["uri"] == cursor), -1) if cursor else -1
     if cursor and after < 0:
-        raise MCPError(code=INVALID_PARAMS, message="Unknown cursor; list again from the beginning.")
+        raise UsageError("Unknown cursor; list again from the beginning.")
     rest = found[after + 1 :]
-    return rest[:SKILLS_PAGE], {"nextCursor": name(rest[SKILLS_PAGE - 1])} if len(rest) > SKILLS_PAGE else {}
+    return rest[:SKILLS_PAGE], {"nextCursor": rest[SKILLS_PAGE - 1]["uri"]} if len(rest) > SKILLS_PAGE else {}
 
 
 def _media_type(uri: str) -> str:
