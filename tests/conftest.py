@@ -88,6 +88,12 @@ def environment(tmp_path) -> Environment:
 
 
 @pytest.fixture
+def hub(environment, clock) -> Hub:
+    """What the user has in the project, at a moment that is set by hand."""
+    return environment.hub(clock=clock)
+
+
+@pytest.fixture
 def there(environment, tmp_path) -> Hub:
     """What the user has in another project."""
     (tmp_path / "there").mkdir()

@@ -21,11 +21,6 @@ from repositories import add_remote, commit
 VPN = "Releases need the VPN; without it the upload hangs."
 
 
-@pytest.fixture
-def hub(environment, clock):
-    return environment.hub(clock=clock)
-
-
 def texts(found):
     return [memory.text for memory in found.memories]
 

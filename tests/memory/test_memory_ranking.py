@@ -1,15 +1,8 @@
 """Strength moves memories in the ranking, by a bounded amount."""
 
-import pytest
-
 from kbhub.memory.catalog import count_refs
 from kbhub.memory.changes import remember
 from kbhub.types import Query
-
-
-@pytest.fixture
-def hub(environment, clock):
-    return environment.hub(clock=clock)
 
 
 def search(hub, text):

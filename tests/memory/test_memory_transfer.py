@@ -39,11 +39,6 @@ GRAPH = [
 ]
 
 
-@pytest.fixture
-def hub(environment):
-    return environment.hub()
-
-
 def text_of(hub):
     return {memory.title: memory for memory in memories(hub, limit=100).memories}
 

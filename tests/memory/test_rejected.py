@@ -21,11 +21,6 @@ QUESTION = "run the tests in parallel with pytest-xdist"
 MARK = "tried, and not taken"
 
 
-@pytest.fixture
-def hub(environment, clock):
-    return environment.hub(clock=clock)
-
-
 def search(hub, text=QUESTION):
     hub.sync()
     return hub.search(Query(text=text)).hits

@@ -11,11 +11,6 @@ from kbhub.search.search import search
 from kbhub.ui.memories import alike
 
 
-@pytest.fixture
-def hub(environment, clock):
-    return environment.hub(clock=clock)
-
-
 @pytest.mark.parametrize("scope", ["project", "user"])
 def test_a_forgotten_memory_comes_back_as_it_was(hub, scope):
     made = remember(hub, "The xylophone is tuned on Fridays.", tags=["music"], scope=scope).memory

@@ -25,11 +25,6 @@ def page(*lines, type_="Metric", text="# Revenue\n\nRevenue sums the orders of a
     return "\n".join(["---", f"type: {type_}", *lines, "---", "", text])
 
 
-@pytest.fixture
-def hub(environment, clock):
-    return environment.hub(clock=clock)
-
-
 def hits(hub, text="revenue orders year"):
     hub.sync()
     return hub.search(Query(text=text)).hits

@@ -29,11 +29,6 @@ def bundle(environment):
     return environment
 
 
-@pytest.fixture
-def hub(bundle, clock):
-    return bundle.hub(clock=clock)
-
-
 def read(environment, path):
     return environment.project.joinpath("knowledge", path).read_bytes().decode()
 
