@@ -11,6 +11,7 @@ from email.message import EmailMessage
 import pytest
 from mcp import Client
 
+from conftest import synced
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import parse_document
 from kbhub.editing.audit import audit
@@ -81,9 +82,7 @@ def front(text):
 
 
 def findings(environment, *checks):
-    hub = environment.hub()
-    hub.sync()
-    report = audit(hub, checks=checks or ["okf", "links", "sources", "changed"])
+    report = audit(synced(environment), checks=checks or ["okf", "links", "sources", "changed"])
     return [(one.path, one.line, one.message) for one in report.findings]
 
 

@@ -86,8 +86,7 @@ class Repository:
         self.write(path, text)
 
     def report(self, checks=("changed",)):
-        hub = self.environment.hub()
-        hub.sync()
+        hub = synced(self.environment)
         return hub, audit(hub, checks=checks)
 
     def found(self):

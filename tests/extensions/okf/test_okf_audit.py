@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from conftest import synced
 from kbhub.editing.audit import audit
 from kbhub.extensions.okf.conformance import faults
 from kbhub.types import Query
@@ -52,8 +53,7 @@ def found(path, text):
 def test_a_conformant_bundle_has_no_findings(bundle):
     """A broken link, an unknown type and an unknown key are no faults."""
     bundle.write("knowledge/plain.md", "---\ntype: Anything at all\n---\n")
-    hub = bundle.hub()
-    hub.sync()
+    hub = synced(bundle)
     report = audit(hub, checks=["okf"])
     assert (report.documents, report.findings, report.notes) == (4, (), ())
 
@@ -117,8 +117,7 @@ def test_line_endings_are_no_matter():
 
 def test_only_bundles_are_checked_and_bases_that_are_named(environment):
     environment.write("knowledge/page.md", "# Page\n")
-    hub = environment.hub()
-    hub.sync()
+    hub = synced(environment)
     assert audit(hub).notes == ()
     (note,) = audit(hub, checks=["okf"]).notes
     assert note.startswith("project: not checked, because its index.md does not declare `okf_version`")
@@ -143,8 +142,7 @@ def test_the_log_of_a_bundle_is_behind_its_pages(bundle):
     bundle.write(
         "knowledge/metrics/revenue.md", "---\ntype: Metric\n---\n# Earnings\n\nThe revenue of a year is its sum.\n"
     )
-    hub = bundle.hub()
-    hub.sync()
+    hub = synced(bundle)
     query = Query(text="what revenue means in a year", explain=True)
     hits = hub.search(query).hits
     assert hits[0].path == "metrics/revenue.md"
