@@ -35,21 +35,8 @@ def test_a_document_is_written_and_changed(kbhub, environment):
 
 
 def test_keys_are_json_or_text(kbhub, environment):
-    kbhub(
-        "doc",
-        "write",
-        "a",
-        "--mode",
-        "update",
-        "--set",
-        'tags=["a"]',
-        "--set",
-        "n=3",
-        "--set",
-        "s=a: b",
-        "--unset",
-        "x",
-    )
+    given = ("--set", 'tags=["a"]', "--set", "n=3", "--set", "s=a: b", "--unset", "x")
+    kbhub("doc", "write", "a", "--mode", "update", *given)
     assert text_of(environment, "a.md").startswith("---\ntags: [a]\nn: 3\ns: 'a: b'\n---\n# A\n")
 
 
@@ -95,15 +82,12 @@ def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, mo
         assert [one["path"] for one in kbhub("ls", place, "--json").json["documents"]] == ["runbooks/rollback.md"]
     assert len(kbhub("ls", "./knowledge", "--json").json["documents"]) == 3
     assert kbhub("related", "./knowledge/a.md", "--json").json["ref"] == "a.md"
-    assert kbhub("doc", "write", "knowledge/a.md", "--mode", "append", "--text", "End.").out.startswith(
-        "Appended a.md "
-    )
-    assert kbhub("doc", "rename", "knowledge/a.md", "knowledge/runbooks/").out.startswith(
-        "Renamed a.md to runbooks/a.md"
-    )
-    assert kbhub("doc", "rename", "knowledge/runbooks/a.md", "knowledge/").out.startswith(
-        "Renamed runbooks/a.md to a.md"
-    )
+    for line, said in (
+        ("write knowledge/a.md --mode append --text End.", "Appended a.md "),
+        ("rename knowledge/a.md knowledge/runbooks/", "Renamed a.md to runbooks/a.md"),
+        ("rename knowledge/runbooks/a.md knowledge/", "Renamed runbooks/a.md to a.md"),
+    ):
+        assert kbhub("doc", *line.split()).out.startswith(said)
 
     monkeypatch.chdir(environment.project / "knowledge" / "runbooks")
     assert kbhub("read", "rollback.md").out == "# Rollback\n\nAgain.\n"
@@ -114,22 +98,28 @@ def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, mo
 
 def test_a_new_document_goes_where_a_path_from_the_working_directory_leads(kbhub, environment, monkeypatch):
     """It is not nested, unless the base has a folder of that name; in a base, paths begin at its top."""
-    assert kbhub("doc", "write", "knowledge/foo", "--text", "# Foo").out.startswith("Created foo.md ")
-    assert kbhub("doc", "write", "./knowledge/guides/foo.md", "--text", "# Foo").out.startswith(
-        "Created guides/foo.md "
-    )
-    assert kbhub("doc", "write", "knowledge", "--text", "# Foo").out.startswith("Created knowledge.md ")
-    assert kbhub("doc", "write", "elsewhere/foo", "--text", "# Foo").out.startswith("Created elsewhere/foo.md ")
+
+    def written(path, code=0):
+        return kbhub("doc", "write", path, "--text", "# Text", code=code)
+
+    def lead(paths):
+        assert {path: written(path).out.split("  ")[0] for path in paths} == paths
+
+    lead(
+        {
+            "knowledge/foo": "Created foo.md", "./knowledge/guides/foo.md": "Created guides/foo.md",
+            "knowledge": "Created knowledge.md", "elsewhere/foo": "Created elsewhere/foo.md",
+        }
+    )  # fmt: skip
     assert not (environment.project / "knowledge" / "knowledge").exists()
 
     monkeypatch.chdir(environment.project / "knowledge" / "guides")
-    assert kbhub("doc", "write", "bar", "--text", "# Bar").out.startswith("Created bar.md ")
-    assert kbhub("doc", "write", "../other/bar", "--text", "# Bar").out.startswith("Created other/bar.md ")
-    assert "outside" in kbhub("doc", "write", "../../bar", "--text", "# Bar", code=1).err
+    lead({"bar": "Created bar.md", "../other/bar": "Created other/bar.md"})
+    assert "outside" in written("../../bar", code=1).err
 
     monkeypatch.chdir(environment.project)
     (environment.project / "knowledge" / "knowledge").mkdir()
-    assert kbhub("doc", "write", "knowledge/bar", "--text", "# Bar").out.startswith("Created knowledge/bar.md ")
+    lead({"knowledge/bar": "Created knowledge/bar.md"})
 
 
 def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
