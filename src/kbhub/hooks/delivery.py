@@ -57,9 +57,9 @@ class Concerned:
     """The file or symbol that it names, as it names it."""
     symbol: bool
     """Whether it names a symbol that the tool works on."""
-    weight: float
+    weight: float = 0.0
     """Strength of a memory; 0 for a document."""
-    pitfall: bool
+    pitfall: bool = False
     memory: MemoryFile | None = None
 
 
@@ -94,18 +94,15 @@ def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
         for subject in memory.facts.about:
             path, symbol = _parts(subject)
             if path in names and (not symbol or _names_symbol(symbol, event.text)):
-                pitfall = _is_pitfall(memory.facts.tags)
-                one = Concerned(
-                    ref(hub, memory), memory.title, subject, bool(symbol), memory.strength(now), pitfall, memory
-                )
+                name, pitfall = ref(hub, memory), _is_pitfall(memory.facts.tags)
+                one = Concerned(name, memory.title, subject, bool(symbol), memory.strength(now), pitfall, memory)
                 found[one.ref] = max(one, found.get(one.ref, one), key=lambda one: one.symbol)
     for base in () if own_only else hub.discovery().bases:
         if root is not None and (base.id == PROJECT_ID or base.path.is_relative_to(root)):
             for one in _documents(hub, base, names, event.text):
                 found.setdefault(one.ref, one)
-    own = {_own_ref(hub, name) for name in names}
     return sorted(
-        (one for one in found.values() if one.ref not in own),
+        (one for one in found.values() if one.ref not in names),  # the file itself
         key=lambda one: (
             not one.pitfall,
             not (one.symbol and event.text),
@@ -133,19 +130,9 @@ def _file_names(hub: Hub, event: Event, root: Path | None) -> Iterator[str]:
                 yield ref_of(base, path.relative_to(base.path).as_posix(), hub.discovery().bases)
 
 
-def _own_ref(hub: Hub, name: str) -> str:
-    """Return the ref under which a file itself would be listed."""
-    base, root = hub.discovery().project, hub.discovery().workspace.root
-    if base and root and (file := root / name).is_relative_to(base.path):
-        return ref_of(base, file.relative_to(base.path).as_posix(), hub.discovery().bases)
-    return name
-
-
 def _documents(hub: Hub, base: Base, names: Iterable[str], text: str) -> list[Concerned]:
     """Return the documents of a base whose `refs` name one of the files, or that are filed under its path."""
-    found = []
-    index = hub.index(base)
-    bases = hub.discovery().bases
+    found, index, bases = list[Concerned](), hub.index(base), hub.discovery().bases
     with suppress(IndexUnavailable), index.snapshot():
         for path, front, _ in front_matter_of(index, "refs"):
             entries = front.get("refs")
@@ -158,9 +145,8 @@ def _documents(hub: Hub, base: Base, names: Iterable[str], text: str) -> list[Co
         for name in names:
             filed = f"/{name}.md"
             for path in paths_beginning(index, filed[1:], MOST_DOCUMENTS):
-                if not f"/{path}".endswith(filed):
-                    continue
-                found.append(Concerned(ref_of(base, path, bases), path, name, symbol=False, weight=0.0, pitfall=False))
+                if f"/{path}".endswith(filed):
+                    found.append(Concerned(ref_of(base, path, bases), path, name, symbol=False))
     return found
 
 
