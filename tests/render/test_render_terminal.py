@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbhub.documents.safe_text import compact
 from kbhub.index.query.parser import parse_query
 from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.bases import status_report, trust_report
@@ -105,6 +106,10 @@ def test_escaped_json_means_the_same(text):
 
     assert json.loads(document) == text
     assert not acts_on_terminals(document)
+
+
+def test_empty_lines_of_an_excerpt_are_one():
+    assert compact("> a\n>\n>\n>\n> b\n\n\n\n    c\n>\n> ") == "> a\n\n> b\n\n    c"
 
 
 def test_hits_are_compact_blocks(snapshot):

@@ -22,6 +22,7 @@ _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _MARKS = "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
 _INVISIBLE = re.compile(f"[{_MARKS}]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_EMPTY_LINES = re.compile(r"(?:\n[ \t>]*)+\Z|\n(?:[ \t>]*\n){2,}")
 _CONTROL = re.compile(
     r"<(?=[|｜])|(?<=[|｜])>"  # ChatML and others: <|im_start|>, <｜User｜>
     r"|<(?=/?(?:s|bos|eos|pad|unk|think|thinking|start_of_turn|end_of_turn|start_of_image|tool_call|tool_response)>)"
@@ -72,6 +73,11 @@ REJECTED = "tried, and not taken"
 def outdated_mark(why: str) -> str:
     """Return the mark of an outdated document, with the untrusted reason from its own text."""
     return f"outdated: {bare(why, TITLE_BYTES)}"
+
+
+def compact(text: str) -> str:
+    """Return a text with one empty line for several, also in quotes, and none at its ends."""
+    return _EMPTY_LINES.sub("\n\n", text).strip("\n")
 
 
 def cut(text: str, limit: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
 from typing import Any
 
-from kbhub.documents.safe_text import TITLE_BYTES, bare, cut, fenced, one_line, quoted, unmarked
+from kbhub.documents.safe_text import TITLE_BYTES, bare, compact, cut, fenced, one_line, quoted, unmarked
 from kbhub.index.query.excerpts import excerpt
 from kbhub.render.report import (
     ERROR_BYTES,
@@ -45,7 +45,6 @@ SLACK_BYTES = 16
 SEPARATOR = " · "
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?^---\s*", re.DOTALL | re.MULTILINE)
-_BLANK = re.compile(r"\n{3,}")
 
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
 _CLOSING = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*\n\s*")
@@ -167,7 +166,7 @@ def _quote_lines(quote: Quote) -> list[str]:
     if len(_FENCE.findall(text)) % 2 and (closing := _CLOSING.match(text)):  # of code that ends before
         first, text = first + closing[0].count("\n"), text[closing.end() :]
     shown, whole = text.count("\n") + 1, end - start + 1
-    text = _BLANK.sub("\n\n", text).rstrip("\n")
+    text = compact(text)
     part = shown < whole or "…" in text[:1] + text[-1:]
     return [fenced(text), *([f"   shown: {first}-{first + shown - 1}"] if part else [])]
 

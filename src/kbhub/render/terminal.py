@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from kbhub.documents.safe_text import compact
 from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
 from kbhub.values import DAY_SECONDS, counted, struct
 from kbhub.workspace.formats import remedy_of
@@ -142,7 +143,7 @@ def _quote_lines(quote: Quote, paint: Painter, draw: Callable[..., str] | None, 
         text, _ = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
     text = text.strip("\n")
     if quote.terms is not None:
-        text = re.sub(r"\n{3,}", "\n\n", text)
+        text = compact(text)
     if draw:
         return draw(text, terms=terms).split("\n")
     parts, at = [], 0

@@ -42,11 +42,12 @@ HERE = Path(__file__).parent
 STATIC = HERE / "static"
 
 _MARKS = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t].*|```.*|-{3,}[ \t]*|\|[ \t|:-]+)$|^[ \t]*(?:>[ \t>]*)?(?:[-*+][ \t]+)?|\*\*"
-    r"|__(?=[\[\]\w])|(?<=[\w\])])__|`|[ \t]*\|[ \t]*|!?\[(?P<text>[^\[\]\n]*)\](?:\([^()\s]*\)|\[[\w -]*\])",
+    r"^[ \t>]*(?:#{1,6}[ \t].*|```.*|-{3,}[ \t]*|\|[ \t|:-]+)$|^[ \t]*(?:>[ \t>]*)?(?:[-*+][ \t]+)?"
+    r"|(?P<mark>\*\*|__(?=[\[\]\w])|(?<=[\w\])])__|`|(?<![\w:]):[a-z]+(?:[:-][a-z]+)*:(?=`))"
+    r"|[ \t]*\|[ \t]*|!?\[(?P<text>[^\[\]\n]*)\](?:\([^()\s]*\)|\[[\w -]*\])",
     re.MULTILINE,
 )
-"""Headings, and what is written only to be rendered."""
+"""Headings, and what is written only to be rendered, such as roles of reStructuredText."""
 
 PASSAGE = 180
 """Characters of a hit's passage in a list: two lines."""
@@ -100,7 +101,7 @@ def _with_marks(text: str, terms: tuple[Term, ...]) -> Markup:
 
 def _passage(text: str, terms: Sequence[str]) -> Markup:
     """Return the densest part of Markdown as text that runs on, without its marks, the words of a query marked."""
-    plain = _MARKS.sub(lambda match: match["text"] or ("" if match[0] in ("**", "__", "`") else " "), text)
+    plain = _MARKS.sub(lambda match: match["text"] or ("" if match["mark"] else " "), text)
     return _marked(
         excerpt(" ".join(entities.unescape(plain.strip() or text).split()), terms_of(tuple(terms)), PASSAGE)[0], terms
     )
