@@ -187,11 +187,7 @@ def test_one_folder_has_one_index_and_two_folders_two(tmp_path):
     assert index_path(base, tmp_path) == index_path(same, tmp_path)
     assert len({index_path(one, tmp_path) for one in (base, part, other)}) == 3
     assert index_path(base, tmp_path).name.startswith("shop-knowledge-")
-
-
-def test_a_long_name_of_a_folder_makes_no_longer_one_of_a_file(tmp_path):
-    """File systems take 255 bytes, and journals and the lock have endings of their own."""
+    # File systems take 255 bytes, and journals and the lock have endings of their own.
     path = index_path(Base(id="ja", path=tmp_path / ("\u732b" * 80), origin="config"), tmp_path)
-
     assert len(f"{path.name}.lock".encode()) <= 255
     assert len(f"{path.with_suffix('.aside.db').name}-wal".encode()) <= 255

@@ -5,6 +5,7 @@ import random
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -219,18 +220,6 @@ def test_a_path_of_nothing_changes_nothing(twice):
         assert (difference.paths, len(difference)) == ({path}, 0)
 
 
-def test_a_link_makes_every_look_a_whole_one(twice):
-    """What lies under two names changes under both."""
-    (twice.base.path / "link.md").symlink_to("0.md")
-    assert not partly(twice, "link.md")
-    twice.follow({twice.base.path / "link.md"})
-    (twice.base.path / "0.md").write_text("# Zebra\n")
-    twice.follow({twice.base.path / "0.md"})
-
-    assert twice.partial == 0
-    twice.same()
-
-
 def test_a_file_below_a_link_that_leads_out_is_not_taken(twice, tmp_path):
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key.md").write_text("# Zebra\n")
@@ -242,37 +231,46 @@ def test_a_file_below_a_link_that_leads_out_is_not_taken(twice, tmp_path):
     twice.same()
 
 
-def test_rules_above_the_base_that_changed_make_a_look_a_whole_one(twice):
+def link(root: Path) -> Iterator[set[str]]:
+    """What lies under two names changes under both."""
+    (root / "link.md").symlink_to("0.md")
+    yield {"link.md"}
+    (root / "0.md").write_text("# Zebra\n")
+    yield {"0.md"}
+
+
+def rules_above(root: Path) -> Iterator[set[str]]:
     """They are not watched."""
-    (twice.base.path.parent / ".gitignore").write_text("1.md\n")
-    (twice.base.path / "0.md").write_text("# Zebra\n")
-    twice.follow({twice.base.path / "0.md"})
-
-    assert twice.partial == 0
-    twice.same()
+    (root.parent / ".gitignore").write_text("1.md\n")
+    (root / "0.md").write_text("# Zebra\n")
+    yield {"0.md"}
 
 
-def test_a_folder_that_is_gone_makes_a_look_a_whole_one(twice):
+def folder_gone(root: Path) -> Iterator[set[str]]:
     """Of a folder that was removed or renamed, the system may name nothing else."""
-    (twice.base.path / "sub").mkdir()
-    (twice.base.path / "sub" / "a.md").write_text("# A\n")
-    twice.follow({twice.base.path / "sub"})
-    shutil.rmtree(twice.base.path / "sub")
-    twice.follow({twice.base.path / "sub"})
-
-    assert twice.partial == 0
-    twice.same()
+    (root / "sub").mkdir()
+    (root / "sub" / "a.md").write_text("# A\n")
+    yield {"sub"}
+    shutil.rmtree(root / "sub")
+    yield {"sub"}
 
 
-def test_the_limit_of_files_holds_for_what_is_told(twice):
+def too_many(root: Path) -> Iterator[set[str]]:
+    """The limit of files holds for what is told, too."""
     for number in range(4, LIMITS.files):
-        (twice.base.path / f"{number}.md").write_text("# Many\n")
-    twice.follow(set())
-    (twice.base.path / "more.md").write_text("# More\n")
-    twice.follow({twice.base.path / "more.md"})
+        (root / f"{number}.md").write_text("# Many\n")
+    yield set()
+    (root / "more.md").write_text("# More\n")
+    yield {"more.md"}
+
+
+@pytest.mark.parametrize("changes", [link, rules_above, folder_gone, too_many])
+def test_some_changes_make_every_look_a_whole_one(twice, changes):
+    for told in changes(twice.base.path):
+        twice.follow({twice.base.path / name for name in told})
 
     assert twice.partial == 0
-    assert len(problems(twice.told)) == 1
+    assert len(problems(twice.told)) == (changes is too_many)
     twice.same()
 
 

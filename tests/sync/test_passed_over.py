@@ -61,14 +61,10 @@ def test_of_the_docs_of_a_repository_what_is_beside_them_does_not_count(environm
 def test_of_session_logs_nothing_else_is_counted(environment):
     """A folder of them is full of other files."""
     environment.write("../logs/a.txt", "text\n")
-    environment.write(
-        f"{environment.home}/.kbhub.json",
-        '{"bases": {"logs": {"knowledge": "%s", "kind": "session"}}, "repos": {"*": ["logs"]}}'
-        % (environment.project.parent / "logs"),
-    )
-    hub = environment.hub()
+    logs = {"knowledge": str(environment.project.parent / "logs"), "kind": "session"}
+    environment.configure(bases={"logs": logs}, repos={"*": "logs"})
 
-    assert [report.passed_over for report in hub.sync()] == [{}]
+    assert [report.passed_over for report in environment.hub().sync()] == [{}]
 
 
 @pytest.mark.parametrize("files", [3, 100])
@@ -76,7 +72,7 @@ def test_a_base_that_is_full_counts_a_file_once(mixed, files):
     """A folder with more files than may be is listed twice."""
     for number in range(6):
         mixed.write(f"knowledge/n{number}.md", "# N\n")
-    mixed.write(f"{mixed.home}/.kbhub.json", f'{{"limits": {{"files": {files}}}}}')
+    mixed.configure(limits={"files": files})
 
     (report,) = mixed.hub().sync()
 

@@ -72,7 +72,7 @@ def test_a_server_that_is_not_there_is_skipped_with_the_reason(published):
     assert levels == {("engine", "error")}
 
 
-def test_a_server_that_is_gone_is_not_waited_for_each_time(published):
+def test_a_server_that_is_gone_is_not_waited_for_each_time():
     server = Server("postgresql://127.0.0.1:1/team", 1, {})
     errors = []
     for _ in range(2):

@@ -58,10 +58,14 @@ def url(database, port: int, options: str = "", host: str = NAME) -> str:
     return f"postgresql://postgres@{host}:{port}/{database.name}?hostaddr=127.0.0.1{options}"
 
 
-def test_a_certificate_that_no_root_vouches_for_is_refused(database, port):
+def test_a_certificate_of_no_known_root_or_another_name_is_refused(database, port, authority, tmp_path):
     """Without a word of the URL about TLS: nothing is sent to whoever it is."""
     with pytest.raises(EngineUnavailable, match=r"certificate cannot be verified\. Set its root certificate"):
         shared_bases(Server(url(database, port), 20, {}))
+    authority.cert_pem.write_to_path(tmp_path / "root.pem")
+    other = url(database, port, f"&sslrootcert={tmp_path}/root.pem", host="other.example")
+    with pytest.raises(EngineUnavailable, match="certificate"):
+        shared_bases(Server(other, 20, {}))
 
 
 def test_a_company_root_is_named_in_the_url(twin, port, authority, tmp_path):
@@ -75,10 +79,3 @@ def test_a_company_root_is_named_in_the_url(twin, port, authority, tmp_path):
 
     assert [one.name for one in shared_bases(server)] == ["notes"]
     server.close()
-
-
-def test_a_certificate_of_another_name_is_refused(database, port, authority, tmp_path):
-    authority.cert_pem.write_to_path(tmp_path / "root.pem")
-    other = url(database, port, f"&sslrootcert={tmp_path}/root.pem", host="other.example")
-    with pytest.raises(EngineUnavailable, match="certificate"):
-        shared_bases(Server(other, 20, {}))
