@@ -124,8 +124,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 262,
-    "lines": 65585,
-    "code lines": 45318,
+    "lines": 65576,
+    "code lines": 45315,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

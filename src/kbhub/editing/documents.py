@@ -215,8 +215,10 @@ def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | N
         raise WriteRefused(place.ref, "it is plain text, which has no front matter or sections")
     ref, new = place.ref, edit.text
     if new is not None and edit.mode == "update" and edit.section is None:
-        whole = not markdown or brings_front_matter(new)
-        change = replace_all(text, new) if whole else replace_body(ref, text, new)
+        if markdown and not brings_front_matter(new):
+            change = replace_body(ref, text, new)
+        else:
+            change = _replaced(text, 0, len(text.lines), _trimmed(new, text.newline))
     elif new is not None and edit.section is not None and edit.mode == "update":
         change = replace_section(ref, text, new, edit.section)
     elif new is not None:
@@ -326,11 +328,6 @@ def replace_body(ref: str, text: Text, new: str) -> TextChange:
         )
         raise WriteRefused(ref, reason)
     return _replaced(text, front.body, len(text.lines), _trimmed(new, text.newline))
-
-
-def replace_all(text: Text, new: str) -> TextChange:
-    """Replace a whole document, front matter included; line endings and encoding stay."""
-    return _replaced(text, 0, len(text.lines), _trimmed(new, text.newline))
 
 
 def brings_front_matter(text: str) -> bool:

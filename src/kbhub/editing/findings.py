@@ -143,8 +143,7 @@ class AuditReport(Model):
     def reaches(self, severity: Severity) -> bool:
         """Return whether there is a finding of this severity or a higher one."""
         severities = SEVERITIES[: SEVERITIES.index(severity) + 1]
-        fields = {"error": "errors", "warning": "warnings", "info": "infos"}
-        return any(getattr(count, fields[level]) for count in self.counts for level in severities)
+        return any(getattr(count, f"{level}s") for count in self.counts for level in severities)
 
     def cut(self, limit: int | None) -> AuditReport:
         """Return the report with a limited number of findings; the counts stay."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
+from pathlib import PurePosixPath
 from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.markdown import LINK_DEFINITION, heading_end, scan_blocks
 from kbhub.editing.findings import AuditRun, Found, Material, Severity, check, front_matter_fault
-from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES_KEY, VERSION_KEY, is_bundle, sources_of
+from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES_KEY, VERSION_KEY, is_bundle, is_reserved, sources_of
 from kbhub.index.catalogue import front_matter_of, texts
 from kbhub.values import struct
 
@@ -214,13 +215,7 @@ def CHECK(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 -
                 run.notes.append(f"{material.base.id}: not checked, because {why}")
             return
         paths = [path for path in material.documents if path.endswith(".md")]
-        folders = {path[:at] for path in paths if path.rpartition("/")[2] not in (INDEX, LOG) for at in _slashes(path)}
+        folders = {folder for path in paths if not is_reserved(path) for folder in PurePosixPath(path).parents}
         for path, text in texts(index, paths):
-            lists = path[: path.rfind("/") + 1] in folders
-            for fault in faults(path, text, lists=lists):
+            for fault in faults(path, text, lists=PurePosixPath(path).parent in folders):
                 yield Found(material, path, fault.message, fault.remedy, fault.line, severity=fault.severity)
-
-
-def _slashes(path: str) -> list[int]:
-    """Return the lengths of the folders above a path, with the slash at their end."""
-    return [0, *(match.end() for match in re.finditer("/", path))]
