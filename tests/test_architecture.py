@@ -124,7 +124,7 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 262,
-    "lines": 65576,
+    "lines": 65553,
     "code lines": 45315,
     "files under 60 lines": 4,
     "class names in two files": 0,

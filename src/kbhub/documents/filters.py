@@ -268,25 +268,23 @@ class Filters:
 
     def file_reason(self, path: str, name: str, layers: Sequence[Layer]) -> str | None:
         """Return why a file is skipped, judged by its path alone, or None if it belongs to the base."""
+        sessions = self.base.kind == "session"
         if name.startswith("."):
             if not included(self.include_hidden, path):
                 return "it is hidden"
         elif is_lock(name):
             return "it is the lock of a document that is open"
-        elif (other := self._other_reason(name.lower())) is not None and not included(self.include, path):
-            return other
-        if self.base.kind == "session":
+        elif not included(self.include, path):
+            if sessions and not is_session(name.lower()):
+                return "it is not a session log (.jsonl), and `include` does not match it"
+            if not sessions and (other := why_not_taken(name.lower())) is not None:
+                return other
+        if sessions:
             from kbhub.documents.sources.sessions import why_not_ours  # noqa: PLC0415 - few have sessions
 
             if other := why_not_ours(self.root / path, self.base.sessions_of):
                 return other
         return self.rule_reason(path, layers, directory=False)
-
-    def _other_reason(self, name: str) -> str | None:
-        """Return why a file needs `include` to belong to a base of this kind."""
-        if self.base.kind == "session":
-            return None if is_session(name) else "it is not a session log (.jsonl), and `include` does not match it"
-        return why_not_taken(name)
 
     def reason(self, path: str) -> str | None:
         """Return why a file or a folder above it is skipped, or None; reads the ignore files on the way."""

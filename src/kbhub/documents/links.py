@@ -254,8 +254,7 @@ def inline_tags(text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int
     """Yield the tags of a document in order, with repetitions, `MAX_TAGS` at most.
 
     `lines` are those of `text`, which has line feeds as line endings; `hidden` are line spans (1-based, inclusive)
-    without
-    tags: code, comments, front matter.
+    without tags: code, comments, front matter.
     """
     if not _TAG_CANDIDATE.search(text):
         return

@@ -121,10 +121,7 @@ class Outline:
 
 
 def scan_blocks(lines: Sequence[str], start: int, closing: int) -> Outline:
-    """Find headings, fences, tables and raw HTML from the line with index `start` on.
-
-    `closing` is the index of the line that closes a broken front matter, which underlines no heading; 0 if none.
-    """
+    """Find headings, fences, tables and raw HTML from a line on; line `closing`, if not 0, underlines no heading."""
     scanner = _Scanner(lines, start, closing)
     index, total, after_blank = start, len(lines), True
     while index < total:

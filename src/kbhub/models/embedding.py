@@ -138,8 +138,7 @@ def open_embedder(
 
     None is the packaged model, `"none"` no embedder, `ollama/…` or `openai/…` a model on a server, `"minilm"`
     all-MiniLM-L6-v2; anything else is a folder with a model2vec model, or a model's id on the model hub (the only case
-    in
-    which kbhub downloads a model).
+    in which kbhub downloads a model).
 
     Raises `EmbedderError` if the folder contains no model, the settings are incomplete, or the model's extra is not
     installed.
@@ -177,8 +176,7 @@ def own_model(model: str | None) -> str | None:
     """Return a key for a model chosen by the user, which identifies it without reading it.
 
     None for the packaged model, for no embedder, and for a missing folder: then search is by keyword, in the index that
-    all
-    of these share.
+    all of these share.
     """
     if model is None or model == NO_EMBEDDER:
         return None

@@ -104,7 +104,12 @@ class Lexicon:
         # A word with digits is a name; it has no other forms.
         forms = {unit: _forms(unit) for unit in every if unit not in rows and unit.isalpha() and unit not in runs}
         rows |= self._find(chain.from_iterable(forms.values()))
-        compounds = {unit: _beginnings(unit) for unit, others in forms.items() if rows.keys().isdisjoint(others)}
+        # The first halves of a compound, for each place where it may be joined, the longest first.
+        compounds = {
+            unit: [unit[:at] for at in range(len(unit) - SHORTEST, SHORTEST - 1, -1)]
+            for unit, others in forms.items()
+            if rows.keys().isdisjoint(others)
+        }
         rows |= self._find(chain.from_iterable(compounds.values()))
         halves = {
             unit: [(left, [unit[len(left) :], *_forms(unit[len(left) :])]) for left in some]
@@ -203,11 +208,6 @@ def _forms(word: str) -> list[str]:
 def stems(word: str) -> list[str]:
     """Return the key that stands for all words with the beginning of a word; none if its script has English pieces."""
     return [f"{word[:size]}*" for first, last, size in _STEMS if first <= word[:1] <= last]
-
-
-def _beginnings(word: str) -> list[str]:
-    """Return the first halves of a compound, for each place where it may be joined, the longest first."""
-    return [word[:at] for at in range(len(word) - SHORTEST, SHORTEST - 1, -1)]
 
 
 def _two(halves: Iterable[tuple[str, Iterable[str]]], rows: Mapping[str, int]) -> list[int]:
@@ -349,8 +349,7 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]] | None:
     """Return name → array of a safetensors file, memory-mapped where that is safe.
 
     The format is a length in 8 bytes, a JSON header of that length, and the data. None if the file is damaged or has
-    others
-    than model2vec or kbhub writes.
+    others than model2vec or kbhub writes.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -383,10 +382,8 @@ def lexicon_of(tensors: dict[str, NDArray[Any]]) -> Lexicon | None:
 def speaks_of_something(known: NDArray[np.bool_], meaning: NDArray[np.bool_], words: int = 0) -> bool:
     """Return whether a model knows enough of a text's tokens.
 
-    Args:
-        known: for each token of the tokenizer, whether the model knows its meaning.
-        meaning: for each of these, whether it has any meaning.
-        words: number of tokens of the lexicon, which are all known.
+    `known` and `meaning` say of each token of the tokenizer whether the model knows its meaning, and whether it has
+    any; `words` is the number of tokens of the lexicon, which are all known.
     """
     count = int(np.count_nonzero(known)) + words
     return count > 0 and count >= KNOWN_SHARE * (int(np.count_nonzero(meaning)) + words)

@@ -110,16 +110,13 @@ class Faults:
             return "outside", "it leads out of all bases"
         if edge.link.target.startswith("/") and (file := _existing(home, f"{ASSETS}{edge.link.target}")):
             return "file", file
-        if (site := self._site(home)) and (found := _of_site(site, home, edge.link)):
+        if home.id not in self._sites:
+            self._sites[home.id] = site_settings(home)
+        if (site := self._sites[home.id]) and (found := _of_site(site, home, edge.link)):
             return found
         if edge.link.kind not in PATH_KINDS and (attached := self._attachment(home, edge.link.target)):
             return "file", attached
         return "broken", "no such document or file"
-
-    def _site(self, base: Base) -> SiteSettings | None:
-        if base.id not in self._sites:
-            self._sites[base.id] = site_settings(base)
-        return self._sites[base.id]
 
     def _attachment(self, base: Base, target: str) -> str | None:
         """Find a file by the end of its path."""

@@ -140,10 +140,7 @@ def document_of_parts(
 
 
 def chunk_parts(document: Document) -> list[Chunk]:
-    """Cut a document from `document_of_parts` into its parts, and parts that are too long into several chunks.
-
-    The header of a part is not part of its prose.
-    """
+    """Cut a document from `document_of_parts` into its parts, whose headers are no prose, and long ones further."""
     return [
         chunk
         for heading, names, end in sections_of(document.headings, len(document.lines))

@@ -44,10 +44,7 @@ _SECTION = re.compile(r"([\w./-]*[\w-]):(\S.*)", re.DOTALL)
 
 
 def scan_rst(lines: Sequence[str], start: int, suffix: str = ".rst") -> Outline:
-    """Find the structure of reStructuredText from the line with index `start`.
-
-    `:doc:` and `toctree` name documents without `suffix`.
-    """
+    """Find the structure of reStructuredText from a line on; `:doc:` and `toctree` name documents without `suffix`."""
     scan = _Scan(lines, suffix)
     index = start
     while index < len(lines):
@@ -345,10 +342,7 @@ def _following(numbers: tuple[int, ...]) -> set[tuple[int, ...]]:
 
 
 def parse_text(path: str, data: bytes, *, inline: bool = False) -> Document:
-    """Parse a text file of a base, or the text that an index has of a converted file, which is Markdown.
-
-    `inline` is `Base.inline_tags`.
-    """
+    """Parse a text file of a base, or an index's text of a converted file, Markdown; `inline` is `Base.inline_tags`."""
     if is_markdown(path):
         return parse_document(path, data, inline=inline)
     found = format_of(path)
