@@ -136,7 +136,7 @@ def test_what_is_no_title_of_restructuredtext_stays_text(text):
     ("text", "found"),
     [
         (":ref:`doc/setup:First steps`", [("/doc/setup.rst", "First steps", "doc/setup:First steps", 1)]),
-        (":ref:`label` :ref:`x <label>`", []),
+        (":ref:`label` :ref:`x <label>` :doc:`pip <pip:index>`", []),
         (".. _the name: other.rst#part\n\nsee `the name`_", [("other.rst", "part", "the name", 1)]),
         (".. include:: parts/a.rst", [("parts/a.rst", "", "parts/a.rst", 1)]),
         (":download:`it <a.zip>` :doc:`a.md`", [("a.zip", "", "it", 1), ("a.md", "", "a.md", 1)]),

@@ -31,7 +31,8 @@ def test_a_path_is_one_from_the_documents_folder():
         "../b/only one.md": "b/only one.md", "../b/ONLY One.md": "b/only one.md", "../b/Cafe\u0301.md": "b/Café.md",
         "../c": "c/index.md", "../c/": "c/index.md", "../d": "d/README.md", "..": "README.md", "/": "README.md",
         "../c/page": "c/page.markdown", "../e/plan.txt": "e/plan.txt", "only one.md": "b/only one.md", "": "a/x.md",
-        "v1.2": "dotted/v1.2.md", "../../note.md": None, "/b/../../note.md": None, "./only one.md": None,
+        "v1.2": "dotted/v1.2.md", "note.html": "a/note.md", "../c/page.html": "c/page.markdown",
+        "../../note.md": None, "/b/../../note.md": None, "./only one.md": None,
         "The Only One": None, "../e/plan": None, "gone.md": None,
     }.items():  # fmt: skip
         assert path == led("a/x.md", target, "markdown"), target

@@ -6,6 +6,7 @@ Nothing is opened; files are only looked for in active bases and the project's o
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -13,13 +14,16 @@ from kbhub.documents.walk import inside_of
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.reading.graph import Edge, Graph, Node, WrittenLink, graph_of, places_on_disk, repository_of
-from kbhub.reading.links import PATH_KINDS, SiteSettings, files_below, folded, places, site_settings
+from kbhub.reading.links import PAGE, PATH_KINDS, SiteSettings, files_below, folded, places, site_settings
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import is_markdown
 
 ASSETS = "static"
 """Folder of a site's files other than pages, whose addresses are without it."""
+
+RST, _LABEL = ".rst", re.compile(r"/[\w.-]+\.rst")
+"""A target as of a label with the name of another project in front of it."""
 
 MOST_SAME = 1000
 """Most files with the same name that are considered."""
@@ -114,6 +118,8 @@ class Faults:
             self._sites[home.id] = site_settings(home)
         if (site := self._sites[home.id]) and (found := _of_site(site, home, edge.link)):
             return found
+        if _LABEL.fullmatch(edge.link.target) and edge.link.fragment and edge.link.path.endswith(RST):
+            return "outside", "it may be a label of another project"
         if edge.link.kind not in PATH_KINDS and (attached := self._attachment(home, edge.link.target)):
             return "file", attached
         return "broken", "no such document or file"
@@ -143,6 +149,8 @@ def _of_site(site: SiteSettings, home: Base, link: WrittenLink) -> tuple[Status,
     """Return the verdict on a file beside the pages of a site, and on a page that only its build writes."""
     if link.target.startswith("/") and exists_below(site.folder, f"{site.folder}/{ASSETS}{link.target}"):
         return "file", f"{os.path.relpath(site.folder, home.path)}/{ASSETS}{link.target}".replace(os.sep, "/")
+    if link.target.endswith(PAGE) and not any(places(link.path, link.target, link.kind)):
+        return "outside", "it leads out of the pages of the site"
     starts = ("", *(f"{root}/" for root in ("docs", *site.roots)))
     for place in places(link.path, link.target, link.kind):
         if any(place.removeprefix(start) in site.pages for start in starts):

@@ -150,7 +150,7 @@ class PathTable:
         """
         folder = place.endswith("/") or not place
         place = place.rstrip("/")
-        forms = () if folder else markdown_paths(place)
+        forms = () if folder else (*markdown_paths(place), *_pages(place))
         for form in forms:
             if form in self.paths:
                 return form
@@ -184,6 +184,11 @@ class PathTable:
         return tuple(sorted(dict.fromkeys(islice(paths, MOST_NAMED)), key=distance)[: MOST_OTHERS + 1])
 
 
+def _pages(place: str) -> tuple[str, ...]:
+    """Return the Markdown files of which a site makes a page."""
+    return markdown_paths(place.removesuffix(PAGE))[1:] if place.endswith(PAGE) else ()
+
+
 def places(source: str, target: str, kind: LinkKind) -> Iterator[str]:
     """Yield the paths in the base that a target can mean, likeliest first; arguments as for `PathTable.resolve`."""
     folder = posixpath.dirname(source)
@@ -199,7 +204,10 @@ def places(source: str, target: str, kind: LinkKind) -> Iterator[str]:
             yield f"{inside}/" if inside and target.endswith("/") else inside
 
 
-SITE_SETTINGS = ("docusaurus.config.js", "docusaurus.config.ts", "mkdocs.yml", "zensical.toml")
+PAGE = ".html"
+"""Ends the address of a page that a site makes of a document."""
+
+SITE_SETTINGS = ("book.toml", "docusaurus.config.js", "docusaurus.config.ts", "mkdocs.yml", "zensical.toml")
 """Files with the settings of a documentation site."""
 
 SETTINGS_BYTES = 200_000

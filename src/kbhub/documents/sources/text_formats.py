@@ -214,11 +214,11 @@ class _Scan:
         if "`" in visible.text:
             for match, line in visible.matches(_ROLE):
                 role, text, target = match[1], match[2] or match[4], (match[3] or match[4]).strip()
-                if role == "doc":
+                if role == "doc" and ":" not in target:  # else of another project
                     outline.add_link(self._named(target), "", text, line)
                 elif role == "download":
                     outline.add_link(target, "", text, line)
-                elif section := _SECTION.fullmatch(target):
+                elif role != "doc" and (section := _SECTION.fullmatch(target)):
                     # With `autosectionlabel_prefix_document`, a label is a document and a heading of it.
                     outline.add_link(f"/{self._named(section[1])}", section[2], text, line)
             for match, line in visible.matches(_REFERENCE):
