@@ -50,7 +50,7 @@ def noted(tmp_path_factory):
             window = begin()
             answers = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
             window.end()
-            return answers if any("initialize" in note.read_text() for note in folder_of(place).notes.glob("*")) else 0
+            return answers if any("initialize" in note.read_text() for note in folder_of(place).notes.glob("*.json")) else 0
 
         yield place, begin, until(told)
 
