@@ -20,7 +20,7 @@ from kbhub.search.evidence import QueryTerms, same_text
 from kbhub.search.plan import Evidence, OpenBase, standings_of
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
-from kbhub.workspace.formats import NATIVE_SUFFIXES, suffix_of
+from kbhub.workspace.formats import is_on_site
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -88,7 +88,7 @@ def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
     if start > end:
         return None
     text = "\n".join(document.lines[start - 1 : end])
-    if suffix_of(document.path) in NATIVE_SUFFIXES:
+    if is_on_site(document.path):
         text = readable(text)
     return PassageSpan(start, end, text, _within(document, start), _header_above(document, start))
 

@@ -21,7 +21,7 @@ from kbhub.search.plan import Candidate, OpenBases, Plan, SignalPart, by_base, s
 from kbhub.search.retrieval import Matches, places_in
 from kbhub.types import Hit, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
-from kbhub.workspace.formats import NATIVE_SUFFIXES, suffix_of
+from kbhub.workspace.formats import is_on_site
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -176,7 +176,7 @@ def described(
         home, chunk, document = bases.open[best.key[0]].base, chunks[best.key], documents[best.document_key]
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
         near = [chunks[other.key] for other in best.more[:also] if best is page[0] and other.score >= NEAR * best.score]
-        if suffix_of(document.path) in NATIVE_SUFFIXES:
+        if is_on_site(document.path):
             chunk, near = _shown(chunk), [*map(_shown, near)]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         text, offset = _excerpt(chunk, words, EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0), weights)

@@ -18,7 +18,7 @@ from kbhub.hub import Hub
 from kbhub.types import Base, Discovery
 from kbhub.values import counted, struct
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.formats import IGNORE_NAMES, NATIVE_SUFFIXES, is_markdown, suffix_of
+from kbhub.workspace.formats import IGNORE_NAMES, is_markdown, is_native
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, VAULT_FOLDER, has_documents, owned_by_user
 
 MOST_ENTRIES = 5_000
@@ -183,7 +183,7 @@ def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> N
                     if (folder in steps and name in LIKELY_NAMES) or (name in DECISIONS and above in ABOVE_DECISIONS):
                         likely.add(path)
             elif (
-                suffix_of(path) in NATIVE_SUFFIXES
+                is_native(entry.name)
                 and entry.is_file(follow_symlinks=False)
                 and filters.file_reason(path, entry.name, layers) is None
             ):

@@ -190,6 +190,11 @@ def is_markdown(path: str) -> bool:
     return path.lower().endswith(MARKDOWN_SUFFIXES)
 
 
+def is_on_site(path: str) -> bool:
+    """Return whether a file is of a format that documentation sites are made of, by its name."""
+    return path.lower().endswith((*MARKDOWN_SUFFIXES, ".rst"))
+
+
 def markdown_paths(path: str) -> tuple[str, ...]:
     """Return the paths that a path may stand for: itself, and with each ending of a Markdown file."""
     return (path, *(path + suffix for suffix in MARKDOWN_SUFFIXES))
