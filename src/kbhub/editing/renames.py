@@ -38,7 +38,7 @@ from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of, short_hash
 from kbhub.reading.graph import RELATED, written_links
-from kbhub.reading.links import PATH_KINDS, LinkKind, PathTable, folded, places, stem
+from kbhub.reading.links import PAGE, PATH_KINDS, LinkKind, PathTable, folded, places, stem
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
 from kbhub.types import Base, Problem
@@ -138,7 +138,7 @@ def spelling(target: str, kind: LinkKind, source: str, path: str) -> list[str]:
     """Return the ways to write a link from a source to a path, the most similar to its present target first."""
     bare = path
     if not is_markdown(target) and is_markdown(path):
-        bare = path.rpartition(".")[0]
+        bare = f"{path.rpartition('.')[0]}{PAGE if target.endswith(PAGE) else ''}"
     relative = posixpath.relpath(bare, posixpath.dirname(source) or ".")
     if target.startswith("./") and not relative.startswith("../"):
         relative = f"./{relative}"
