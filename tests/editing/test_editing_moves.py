@@ -357,6 +357,5 @@ def test_a_link_gets_the_ending_that_tells_two_documents_apart(hub, shop):
 def test_a_link_to_a_page_of_a_site_stays_one(environment):
     environment.write("knowledge/a.md", "# A\n\n[b](b.html#b) [b](./b.html) [b](b)\n")
     environment.write("knowledge/b.md", "# B\n")
-
     rename(synced(environment), "b.md", "guide/c.md", update_links=True)
     assert text_of(environment, "a.md") == "# A\n\n[b](guide/c.html#b) [b](./guide/c.html) [b](guide/c)\n"

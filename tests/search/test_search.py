@@ -46,11 +46,9 @@ def refs(result):
 def test_what_a_site_hides_is_in_no_excerpt_and_other_text_is_as_written(environment):
     environment.write("knowledge/a.rst", "Pumps\n=====\n\n.. _manual: https://a.example\n\nSee the manual_.\n")
     environment.write("knowledge/b.org", "* Pumps\n\nSee [[https://b.example][the pump manual]] of pumps.\n")
-    excerpts = {hit.path: hit.excerpt for hit in search(environment, "pump manual").hits}
-
-    assert "See the manual_." in excerpts["a.rst"]
-    assert "https://a.example" not in excerpts["a.rst"]
-    assert "[[https://b.example][the pump manual]]" in excerpts["b.org"]
+    excerpts = {hit.path: " ".join(hit.excerpt.split()) for hit in search(environment, "pump manual").hits}
+    assert excerpts["a.rst"] == "Pumps See the manual_."
+    assert "See [[https://b.example][the pump manual]] of" in excerpts["b.org"]
 
 
 def test_a_second_passage_of_the_first_document_is_shown_where_it_may_answer_as_well(environment):

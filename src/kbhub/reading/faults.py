@@ -22,9 +22,7 @@ from kbhub.workspace.formats import is_markdown
 ASSETS = "static"
 """Folder of a site's files other than pages, whose addresses are without it."""
 
-RST, _LABEL = ".rst", re.compile(r"/[\w.-]+\.rst")
-"""A target as of a label with the name of another project in front of it."""
-
+_LABEL = re.compile(r"/[\w.-]+\.rst")
 MOST_SAME = 1000
 """Most files with the same name that are considered."""
 
@@ -118,7 +116,7 @@ class Faults:
             self._sites[home.id] = site_settings(home)
         if (site := self._sites[home.id]) and (found := _of_site(site, home, edge.link)):
             return found
-        if _LABEL.fullmatch(edge.link.target) and edge.link.fragment and edge.link.path.endswith(RST):
+        if edge.link.path.endswith(".rst") and edge.link.fragment and _LABEL.fullmatch(edge.link.target):
             return "outside", "it may be a label of another project"
         if edge.link.kind not in PATH_KINDS and (attached := self._attachment(home, edge.link.target)):
             return "file", attached

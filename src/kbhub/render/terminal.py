@@ -141,9 +141,7 @@ def _quote_lines(quote: Quote, paint: Painter, draw: Callable[..., str] | None, 
     terms, text = quote.terms or (), quote.text
     if not whole and not quote.fenced and quote.terms is not None:
         text, _ = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
-    text = text.strip("\n")
-    if quote.terms is not None:
-        text = compact(text)
+    text = text.strip("\n") if quote.terms is None else compact(text)
     if draw:
         return draw(text, terms=terms).split("\n")
     parts, at = [], 0

@@ -202,11 +202,10 @@ CODE_CLASS = "hl-"
 _WIKI_LINK = re.compile(r"(!?)\[\[([^\[\]\n|]{1,500})(?:\|([^\[\]\n]{1,500}))?\]\]")
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)")
 _CITATION = re.compile(r"\[(\d{1,3}(?:, ?\d{1,3})*)\](?!\()")
-_FOOTNOTE = re.compile(r"fn(?:ref)?\d+(?::\d+)?")
-"""Anchors of footnotes and their marks, as `footnote_plugin` names them."""
-
 _HTML_TAG = re.compile(r"(<(?:\"[^\"]*\"|[^\">])*>)")
 _SLUG = re.compile(r"[^\w\- ]")
+_FOOTNOTE = re.compile(r"fn(?:ref)?\d+(?::\d+)?")
+"""Anchors of footnotes and their marks, as `footnote_plugin` names them."""
 
 _BOXES = {"[ ] ": "☐", "[x] ": "☑"}
 
