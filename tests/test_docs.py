@@ -15,7 +15,7 @@ from kbhub.search.judge import STRONG, WEAK
 from kbhub.search.memory_boost import HALF_LIFE_DAYS
 from kbhub.search.plan import EXAMINED
 from kbhub.search.retrieval import SEMANTIC_SHARE
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.config import parse_jsonc
 from test_architecture import TREES
 
 ROOT = Path(__file__).parent.parent

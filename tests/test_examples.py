@@ -17,8 +17,7 @@ from kbhub.api import Hub
 from kbhub.cli.app import app
 from kbhub.editing.audit import audit
 from kbhub.reading.neighbours import related
-from kbhub.workspace.config import load_config, read_pointer
-from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.config import load_config, read_jsonc, read_pointer
 
 TESTS = Path(__file__).parent
 EXAMPLES = TESTS.parent / "examples"

@@ -15,7 +15,7 @@ from kbhub.index.query.parser import MAX_CHARACTERS, parse_query
 from kbhub.index.references import LONGEST_REF
 from kbhub.reading.neighbours import LONGEST_NAME, MOST_NAMES, tags
 from kbhub.server.frames import FRAME_BYTES
-from kbhub.server.tools.write import MOST_FRONT_MATTER_BYTES, MOST_TEXT_BYTES
+from kbhub.server.tools.documents import MOST_FRONT_MATTER_BYTES, MOST_TEXT_BYTES
 from test_daemon import furnish
 
 MOST_MIB = 150

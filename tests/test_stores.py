@@ -29,7 +29,7 @@ from kbhub.setup.clients import Machine, client_named
 from kbhub.setup.instructions import SKILL
 from kbhub.setup.plan import carry_out
 from kbhub.setup.registration import user_tasks
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.config import parse_jsonc
 from kbhub.workspace.tool_names import ALL
 from test_workflows import fit_schema
 

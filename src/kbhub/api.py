@@ -16,7 +16,7 @@ from kbhub.search.search import search
 from kbhub.sync.comparison import SyncReport
 from kbhub.sync.freshness import StaleBase, freshen, sync
 from kbhub.types import Query, SearchResult
-from kbhub.workspace.discovery import parse_base_arguments
+from kbhub.workspace.config import parse_base_arguments
 
 if TYPE_CHECKING:
     from kbhub.sync.sync import Progress

@@ -22,10 +22,9 @@ from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, p
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config, shown_url
-from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
+from kbhub.workspace.discovery import Files, discover, find_workspace, missing, with_own, workspace_from_roots
 from kbhub.workspace.extensions import embedder_for, engine_for, load
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
-from kbhub.workspace.memory_folders import Files, with_own
 from kbhub.workspace.project import TrustStore
 from kbhub.workspace.settings import EmbedderSettings
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kbhub import __version__ as kbhub_version
-from kbhub.cli import INTERRUPTED, console
+from kbhub.cli import INTERRUPTED
 from kbhub.cli.app import app
 from kbhub.cli.main import PIPE_CLOSED
 from kbhub.editing.findings import CHECKS
@@ -136,7 +136,7 @@ def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, streams):
 
 
 def test_a_long_audit_shows_its_progress_in_a_terminal_only(shop, streams, monkeypatch):
-    monkeypatch.setattr(console, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("kbhub.cli.app.PATIENCE_SECONDS", 0)
     assert "checking documents" in streams("audit", "--check", "secrets")
     assert shop("audit", "--check", "secrets").err == ""
     assert shop("admin", "index").err == ""

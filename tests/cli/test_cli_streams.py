@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.api import Hub
-from kbhub.cli.console import MESSAGE_CHARACTERS, shortened
+from kbhub.cli.app import MESSAGE_CHARACTERS, shortened
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE
 
 ROOT = Path(__file__).parents[2]

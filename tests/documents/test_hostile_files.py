@@ -15,7 +15,7 @@ from kbhub.errors import ConfigError
 from kbhub.render import model
 from kbhub.render.bases import status_report
 from kbhub.workspace import git
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.config import parse_jsonc
 from kbhub.workspace.settings import MAX_RULES
 
 LONG = "x" * 300

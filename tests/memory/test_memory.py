@@ -15,7 +15,7 @@ from kbhub.memory.lists import memories, restore
 from kbhub.memory.transfer import import_, move, refile
 from kbhub.search.memory_boost import SUPERSEDED_FACTOR
 from kbhub.types import Query
-from kbhub.workspace.memory_folders import memory_bases, project_folders
+from kbhub.workspace.discovery import memory_bases, project_folders
 from repositories import add_remote, commit
 
 VPN = "Releases need the VPN; without it the upload hangs."

@@ -27,7 +27,7 @@ from kbhub.memory.files import (
 from kbhub.memory.repeats import _forms, repeats, wording
 from kbhub.models.embedding import packaged_embedder
 from kbhub.types import Base
-from kbhub.workspace.memory_folders import MemoryFolder
+from kbhub.workspace.discovery import MemoryFolder
 
 HAND = """---
 # what I know

@@ -20,7 +20,7 @@ from mcp.types import (
 
 import kbhub
 import kbhub.answers.question
-import kbhub.server.tools.ask
+import kbhub.server.tools.search
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
 from kbhub.server.server import KbhubServer
@@ -133,7 +133,7 @@ async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer
 
 
 async def test_a_slow_model_is_given_up(hub, monkeypatch):
-    monkeypatch.setattr(kbhub.server.tools.ask, "SAMPLING_SECONDS", 0.05)
+    monkeypatch.setattr(kbhub.server.tools.search, "SAMPLING_SECONDS", 0.05)
     never = anyio.Event()
 
     async def wait(context, params):
@@ -148,7 +148,7 @@ async def test_a_slow_model_is_given_up(hub, monkeypatch):
 async def test_the_retry_neither_searches_again_nor_changes_the_prompt(hub, monkeypatch):
     prepared = []
     prepare = kbhub.answers.question.prepare
-    monkeypatch.setattr("kbhub.server.tools.ask.prepare", lambda *a, **k: prepared.append(1) or prepare(*a, **k))
+    monkeypatch.setattr("kbhub.server.tools.search.prepare", lambda *a, **k: prepared.append(1) or prepare(*a, **k))
     rollback = next(base.path for base in hub.discovery().bases) / "runbooks/rollback.md"
 
     class Changing(Model):

@@ -154,5 +154,5 @@ def test_a_first_search_finds_every_library_loaded_but_numpy(environment):
     )
     before, during = json.loads(done.stdout)
 
-    assert {"apsw", "kbhub.search.search", "kbhub.server.tools.search", "kbhub.server.tools.read"} <= set(before)
+    assert {"apsw", "kbhub.search.search", "kbhub.server.tools.search", "kbhub.server.tools.documents"} <= set(before)
     assert {name.partition(".")[0] for name in during} - sys.stdlib_module_names == {"kbhub", "numpy"}

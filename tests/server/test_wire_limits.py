@@ -19,8 +19,8 @@ import pytest
 from conftest import make_environment
 from daemons import CONNECT, INITIALIZE, PATIENCE, folder_of, furnish, settings, until, windows
 from kbhub.server.daemon import http
-from kbhub.server.daemon.connections import MOST_GREETING
 from kbhub.server.daemon.http import BURST, Workspaces
+from kbhub.server.daemon.process import MOST_GREETING
 from kbhub.server.daemon.protocol import GREETING_SECONDS, read_record
 from kbhub.server.frames import FRAME_BYTES
 from kbhub.ui import loopback

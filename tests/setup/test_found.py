@@ -11,7 +11,7 @@ from conftest import synced
 from kbhub.errors import UsageError
 from kbhub.setup.found import add_found
 from kbhub.types import Query
-from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.config import read_jsonc
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"

@@ -10,8 +10,7 @@ from conftest import synced
 from kbhub.errors import ConfigError, UsageError
 from kbhub.setup.init import STARTER, STARTER_NAME, create_file, make_knowledge, point_to
 from kbhub.types import Query
-from kbhub.workspace.config import read_pointer
-from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.config import read_jsonc, read_pointer
 
 
 def make(environment, **options):

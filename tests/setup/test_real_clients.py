@@ -17,7 +17,7 @@ from daemons import until, windows
 from kbhub.hooks.inbox import waiting
 from kbhub.memory.changes import remember
 from kbhub.setup.clients import client_named
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.config import parse_jsonc
 from model_apis import ModelServer
 from node_packages import PROGRAMS, PYTHON_BIN, node_program
 from setup_machine import CODEX, OPENCODE

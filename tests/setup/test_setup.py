@@ -12,7 +12,7 @@ import yaml
 
 from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.setup.registration import registrations
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.config import parse_jsonc
 from setup_machine import CURSOR, FILES, UPDATED, ZED, in_common, without_blanks
 
 posix = pytest.mark.skipif(os.name == "nt", reason="its client commands are shell scripts")

@@ -8,7 +8,7 @@ import pytest
 from kbhub.hooks.events import CLIENT_EVENTS
 from kbhub.setup.clients import Machine
 from kbhub.setup.instructions import HOOKED, hooked_clients
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.config import parse_jsonc
 from setup_machine import CLAUDE, CODEX, without_blanks
 
 CLIENTS = [hooked.client for hooked in HOOKED]

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError
-from kbhub.workspace import jsonc
-from kbhub.workspace.jsonc import add_item, alone, edit_file, parse_jsonc, remove_value, rename_key, set_value
+from kbhub.workspace import config_edits
+from kbhub.workspace.config import parse_jsonc
+from kbhub.workspace.config_edits import add_item, alone, edit_file, remove_value, rename_key, set_value
 
 CONFIG = """\
 {
@@ -206,7 +207,7 @@ def test_a_change_by_somebody_else_is_never_lost(tmp_path):
 
 
 def test_only_one_process_edits_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(jsonc, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(config_edits, "LOCK_SECONDS", 0.1)
     with alone(tmp_path), pytest.raises(ConfigError, match="another process has held it"), alone(tmp_path):
         pass
     with alone(tmp_path):

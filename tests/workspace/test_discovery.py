@@ -9,16 +9,9 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import pytest
 
 from kbhub.errors import ConfigError, UsageError
-from kbhub.workspace.config import load_config
-from kbhub.workspace.discovery import (
-    discover,
-    find_workspace,
-    parse_base_arguments,
-    path_of_uri,
-    trust_pointer,
-    workspace_from_roots,
-)
-from kbhub.workspace.project import TrustStore, owned_by_user
+from kbhub.workspace.config import load_config, parse_base_arguments
+from kbhub.workspace.discovery import discover, find_workspace, path_of_uri, workspace_from_roots
+from kbhub.workspace.project import TrustStore, owned_by_user, trust_pointer
 from repositories import commit
 
 

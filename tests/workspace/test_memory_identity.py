@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import make_repository
-from kbhub.workspace.git import git_root, main_worktree
-from kbhub.workspace.memory_folders import identify_directory, normal_origin, origin_address
+from kbhub.workspace.git import git_root, identify_directory, main_worktree, normal_origin, origin_address
 from repositories import add_remote, commit
 
 

@@ -1,4 +1,4 @@
-"""The command line: `app` names the commands, `commands` has them with their help, `console` prints.
+"""The command line: `app` names the commands and prints, `commands` has them with their help.
 
 Here a command line is brought into one order, before the libraries that parse it are loaded.
 """

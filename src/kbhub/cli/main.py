@@ -102,7 +102,7 @@ def _served(given: list[str]) -> int | None:
     try:
         serve_plainly()
     except KbhubError as error:
-        from kbhub.cli.console import complain  # noqa: PLC0415 - only where it fails
+        from kbhub.cli.app import complain  # noqa: PLC0415 - only where it fails
 
         complain(str(error))
         return error.exit_code

@@ -19,16 +19,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from kbhub import __version__
-from kbhub.cli.console import (
-    complain,
-    page,
-    progress_bars,
-    show,
-    show_json,
-    terminal_width,
-    wants_colour,
-    write_verbatim,
-)
+from kbhub.cli.app import complain, page, progress_bars, show, show_json, terminal_width, wants_colour, write_verbatim
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
@@ -41,7 +32,7 @@ from kbhub.sync import base_suggestions
 from kbhub.sync.freshness import Patience, StaleBase, first_indexes, freshen, sync
 from kbhub.types import BOUNDS, Problem
 from kbhub.values import Value, counted, struct
-from kbhub.workspace.discovery import parse_base_arguments
+from kbhub.workspace.config import parse_base_arguments
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import PROJECT_ID
 

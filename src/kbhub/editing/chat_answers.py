@@ -19,8 +19,8 @@ from kbhub.models.embedding import MINILM
 from kbhub.search.search import search
 from kbhub.sync.freshness import freshen
 from kbhub.types import Base, Hit, Query
+from kbhub.workspace.discovery import COMPLETIONS_ID, completions_folder
 from kbhub.workspace.files import private_directory
-from kbhub.workspace.memory_folders import COMPLETIONS_ID, completions_folder
 
 FOLDER = "llm-completions"
 """Folder for the answers in a base, with one subfolder per model."""

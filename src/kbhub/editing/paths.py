@@ -39,10 +39,10 @@ from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import Content, Folder, open_folder
+from kbhub.workspace.discovery import MEMORY_ID, USER_ID
 from kbhub.workspace.extensions import extensions, imported
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
-from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
 from kbhub.workspace.project import PROJECT_ID
 from kbhub.workspace.settings import nearest
 

@@ -40,7 +40,7 @@ from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query
 from kbhub.values import counted, struct
 from kbhub.workspace.files import user_home
-from kbhub.workspace.memory_folders import project_text
+from kbhub.workspace.git import project_text
 from kbhub.workspace.project import PROJECT_ID
 
 MOST_DOCUMENTS = 5

@@ -28,8 +28,8 @@ from kbhub.memory.results import Remembered
 from kbhub.search.memory_boost import timestamp
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.config_edits import alone
 from kbhub.workspace.files import private_directory
-from kbhub.workspace.jsonc import alone
 
 Why = Literal["asked", "decided", "corrected"]
 

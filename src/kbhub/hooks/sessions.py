@@ -18,7 +18,7 @@ from kbhub.hub import Hub
 from kbhub.types import Base
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.files import private_directory
-from kbhub.workspace.memory_folders import identify, project_text
+from kbhub.workspace.git import identify, project_text
 from kbhub.workspace.project import PROJECT_ID, Grant, required
 
 

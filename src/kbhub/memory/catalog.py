@@ -33,7 +33,8 @@ from kbhub.search.conversations import Statement, likeness
 from kbhub.search.memory_boost import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
-from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, Scope, project_text, shelf_for_writing, shelves
+from kbhub.workspace.discovery import NO_TEAM, MemoryFolder, Scope, shelf_for_writing, shelves
+from kbhub.workspace.git import project_text
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

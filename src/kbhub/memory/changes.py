@@ -38,8 +38,8 @@ from kbhub.search.conversations import SAME_SUBJECT
 from kbhub.search.memory_boost import MOST_MISLED, Facts, Source, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
-from kbhub.workspace.git import head_commit
-from kbhub.workspace.memory_folders import MemoryFolder, Scope, project_text
+from kbhub.workspace.discovery import MemoryFolder, Scope
+from kbhub.workspace.git import head_commit, project_text
 from kbhub.workspace.trash import Trash
 
 if TYPE_CHECKING:

@@ -40,9 +40,9 @@ from kbhub.search.memory_boost import uses_of
 from kbhub.types import Problem
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.discovery import SYNCED_NAME, MemoryFolder
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.memory_folders import SYNCED_NAME, MemoryFolder
 from kbhub.workspace.trash import Trash, former_stem
 
 if TYPE_CHECKING:

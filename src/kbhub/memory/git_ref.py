@@ -23,7 +23,7 @@ from kbhub.hub import Hub
 from kbhub.memory.files import MAX_FILE_BYTES
 from kbhub.memory.transfer import MOST_USES
 from kbhub.values import struct
-from kbhub.workspace.memory_folders import common_directory, normal_origin
+from kbhub.workspace.git import common_directory, normal_origin
 
 REFS = {"project": "refs/kbhub/memories", "user": "refs/kbhub/user-memories"}
 INDEX = "index.json"

@@ -16,18 +16,11 @@ from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.search.search import every_hit
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base, Hit, Query
+from kbhub.workspace.discovery import USER_ID, MemoryFolder, Scope, project_folder, project_folders
+from kbhub.workspace.discovery import described as described_folder
 from kbhub.workspace.files import numbered
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.memory_folders import (
-    USER_ID,
-    MemoryFolder,
-    Scope,
-    identify,
-    path_identity,
-    project_folder,
-    project_folders,
-)
-from kbhub.workspace.memory_folders import described as described_folder
+from kbhub.workspace.git import identify, path_identity
 from kbhub.workspace.trash import Trash, former_stem
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pydantic import Field
 from kbhub.frozen import Model
 from kbhub.search.memory_boost import Source
 from kbhub.types import Problem
-from kbhub.workspace.memory_folders import Scope
+from kbhub.workspace.discovery import Scope
 
 Did = Literal["stored", "strengthened", "updated", "confirmed", "doubted"]
 

@@ -43,20 +43,18 @@ from kbhub.memory.files import (
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem
-from kbhub.workspace.files import expand
-from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.git import git_root
-from kbhub.workspace.memory_folders import (
+from kbhub.workspace.discovery import (
     ABOUT_NAME,
     SYNCED_NAME,
     MemoryFolder,
     Scope,
     described,
-    identify_directory,
-    path_identity,
     project_folder,
     project_folders,
 )
+from kbhub.workspace.files import expand
+from kbhub.workspace.formats import MARKDOWN_SUFFIX
+from kbhub.workspace.git import git_root, identify_directory, path_identity
 from kbhub.workspace.settings import first_error
 
 if TYPE_CHECKING:

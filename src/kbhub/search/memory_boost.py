@@ -15,7 +15,7 @@ from kbhub.index.side_files import Use, UseCounts
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, by_base
 from kbhub.types import Query
 from kbhub.values import DAY_SECONDS, struct
-from kbhub.workspace.memory_folders import memories_folder, place_of
+from kbhub.workspace.discovery import memories_folder, place_of
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -15,7 +15,7 @@ from kbhub.index.references import REJECTED, outdated, trust, with_status
 from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.types import Base, Query, Skipped
 from kbhub.values import DAY_SECONDS, struct
-from kbhub.workspace.memory_folders import is_memory
+from kbhub.workspace.discovery import is_memory
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -32,7 +32,7 @@ from kbhub.server.daemon.protocol import PROTOCOLS
 from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, Frames
 from kbhub.server.server import KbhubServer, log_level
 from kbhub.workspace.child_processes import serve_frugally
-from kbhub.workspace.discovery import parse_base_arguments
+from kbhub.workspace.config import parse_base_arguments
 
 gc.freeze()  # all of it is permanent, and the first collection would scan it (90 ms)
 if _COLLECTING:

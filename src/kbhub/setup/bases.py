@@ -31,9 +31,9 @@ from kbhub.workspace.config import (
     shown_url,
     split_engine_url,
 )
+from kbhub.workspace.config_edits import add_item, alone, edit_file, remove_value, rename_key, set_value
 from kbhub.workspace.discovery import EVERYWHERE
 from kbhub.workspace.files import PACKAGES, expand, is_directory, why_no_directory
-from kbhub.workspace.jsonc import add_item, alone, edit_file, remove_value, rename_key, set_value
 from kbhub.workspace.settings import BaseEntry, GlobalConfig, nearest
 from kbhub.workspace.validation import adapter
 

@@ -16,9 +16,9 @@ from kbhub.setup.bases import config_file, edit_config, folder_in, unknown_base
 from kbhub.setup.init import create_file
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.config import POINTER_NAMES, checked
+from kbhub.workspace.config import POINTER_NAMES, checked, read_jsonc
+from kbhub.workspace.config_edits import alone, edit_file, remove_value, set_value
 from kbhub.workspace.discovery import covers, plain
-from kbhub.workspace.jsonc import alone, edit_file, read_jsonc, remove_value, set_value
 from kbhub.workspace.project import PROJECT_ID, clean, find_pointer
 from kbhub.workspace.settings import Pointer
 

@@ -26,8 +26,8 @@ from kbhub.setup.bases import activated, config_file, edit_config, folder_in, po
 from kbhub.setup.clients import Machine
 from kbhub.sync.packages import Package, copy_documentation
 from kbhub.workspace.config import directory_identity
+from kbhub.workspace.config_edits import set_value
 from kbhub.workspace.files import SESSIONS, expand, private_directory, real_path
-from kbhub.workspace.jsonc import set_value
 from kbhub.workspace.project import required
 from kbhub.workspace.settings import GlobalConfig
 

@@ -22,7 +22,7 @@ from kbhub.setup.clients import SERVER, Client, Machine, client_named
 from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, failed, planned
 from kbhub.setup.registration import data_of, decode, parse, without_bom
 from kbhub.values import struct
-from kbhub.workspace import jsonc
+from kbhub.workspace import config_edits
 from kbhub.workspace.atomic_writes import content_of
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -292,16 +292,16 @@ def _with_hooks(content: bytes | None, file: Path, wanted: dict[str, Any], *, ow
         return content
     mark, text = without_bom(decode(_without_hooks(content, file), file))
     if not text.strip():
-        text = jsonc.NEW_FILE
+        text = config_edits.NEW_FILE
     data = parse(text, "json", file)
     if own and "version" not in data:
-        text = jsonc.set_value(text, ["version"], 1, file)
+        text = config_edits.set_value(text, ["version"], 1, file)
     for event, entry in wanted.items():
         held = parse(text, "json", file).get(HOOKS)
         if isinstance(held, dict) and event in held:
-            text = jsonc.add_item(text, [HOOKS, event], entry, file)
+            text = config_edits.add_item(text, [HOOKS, event], entry, file)
         else:
-            text = jsonc.set_value(text, [HOOKS, event], [entry], file)
+            text = config_edits.set_value(text, [HOOKS, event], [entry], file)
     return f"{mark}{text}".encode()
 
 
@@ -312,11 +312,11 @@ def _without_hooks(content: bytes | None, file: Path) -> bytes | None:
         return content
     mark, text = without_bom(decode(content, file))
     for event, number, _ in reversed(places):
-        text = jsonc.remove_value(text, [HOOKS, event, number], file)
+        text = config_edits.remove_value(text, [HOOKS, event, number], file)
         if not parse(text, "json", file)[HOOKS][event]:
-            text = jsonc.remove_value(text, [HOOKS, event], file)
+            text = config_edits.remove_value(text, [HOOKS, event], file)
     if not parse(text, "json", file)[HOOKS]:
-        text = jsonc.remove_value(text, [HOOKS], file)
+        text = config_edits.remove_value(text, [HOOKS], file)
     return f"{mark}{text}".encode() if parse(text, "json", file).keys() - {"version"} or file.name != OWN_NAME else None
 
 

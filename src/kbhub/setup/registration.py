@@ -20,9 +20,9 @@ from kbhub.errors import ConfigError
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Shape, client_named
 from kbhub.setup.plan import MAX_BYTES, MODE, AnyName, PlannedStep, Registration, Step, failed, major_version, planned
 from kbhub.values import struct
-from kbhub.workspace import jsonc
+from kbhub.workspace import config_edits
 from kbhub.workspace.atomic_writes import content_of
-from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.config import parse_jsonc
 
 _UNUSUAL = "has an unusual layout; make the change by hand"
 
@@ -340,21 +340,21 @@ def without_bom(text: str) -> tuple[str, str]:
 
 
 def _json_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:
-    return jsonc.set_value(text if text.strip() else jsonc.NEW_FILE, [*keys, SERVER], entry, path)
+    return config_edits.set_value(text if text.strip() else config_edits.NEW_FILE, [*keys, SERVER], entry, path)
 
 
 def _json_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: Path) -> str:
     for key, value in fields.items():
-        text = jsonc.set_value(text, [*keys, SERVER, key], value, path)
+        text = config_edits.set_value(text, [*keys, SERVER, key], value, path)
     return text
 
 
 def _json_removed(text: str, keys: Sequence[str], path: Path) -> str:
     """Return the text without a server; servers without any are `{}`, as before, unless there is a comment in them."""
-    text = jsonc.remove_value(text, [*keys, SERVER], path)
+    text = config_edits.remove_value(text, [*keys, SERVER], path)
     if servers(parse(text, "json", path), keys, path):
         return text
-    empty = jsonc.set_value(text, keys, {}, path)
+    empty = config_edits.set_value(text, keys, {}, path)
     return empty if "".join(empty.split()) == "".join(text.split()) else text
 
 

@@ -20,7 +20,7 @@ from kbhub.setup.bases import config_file, edit_config
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
 from kbhub.ui.site import Form, Site, posted, site_of
-from kbhub.workspace.jsonc import set_value
+from kbhub.workspace.config_edits import set_value
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -35,7 +35,7 @@ from kbhub.ui.documents import read_address
 from kbhub.ui.site import Form, number_of, posted, site_of
 from kbhub.usage.gaps import close_gap, gaps_and_unanswered
 from kbhub.usage.reports import show_log
-from kbhub.workspace.memory_folders import Scope
+from kbhub.workspace.discovery import Scope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ from kbhub.index.query.parser import normalise, parse_query
 from kbhub.index.references import parse_reference
 from kbhub.index.side_files import Asked, Opening, QueryLog
 from kbhub.types import Discovery, Query, SearchResult
-from kbhub.workspace.memory_folders import identify
+from kbhub.workspace.git import identify
 
 FOLDER = "queries"
 """Folder of the logs in the data directory, with one file per project."""

@@ -1,24 +1,27 @@
-"""Read the global config `~/.kbhub.json` and the pointers of projects."""
+"""Read configuration: the global config `~/.kbhub.json`, pointers of projects, a client's arguments.
+
+Files are JSON that may have comments and trailing commas; `config_edits` changes them.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
 from urllib.parse import unquote, urlsplit
 
-from kbhub.errors import ConfigError
+from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Mode, Problem
 from kbhub.values import struct
 from kbhub.workspace.extensions import engine_for
-from kbhub.workspace.files import data_dir, expand, probe
-from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.files import data_dir, expand, probe, read_regular, user_home
 from kbhub.workspace.settings import (
     ENV_PREFIX,
     MAX_RULES,
@@ -45,6 +48,121 @@ from kbhub.workspace.settings import (
 
 if TYPE_CHECKING:
     from kbhub.workspace.settings import Converter
+
+MAX_CONFIG_BYTES = 1024 * 1024
+"""Largest configuration file in bytes: a thousand times the usual size."""
+
+BOM = "\ufeff"
+
+STRING = r'"(?:[^"\\\n]|\\.)*"'
+# Atomic, so that the lookahead for trailing commas cannot end inside a comment, nor stretch one comment over two.
+COMMENT = r"(?>//[^\n]*|/\*.*?(?:\*/|\Z))"
+# An unclosed string extends to the end of the file: retrying from each of its quotes would take quadratic time.
+_OPEN = r'"(?>(?:[^"\\]|\\.)*)"?'
+_EXTRAS = re.compile(rf"{_OPEN}|{COMMENT}|,(?=(?:\s|{COMMENT})*[\]}}])", re.DOTALL)
+_TOKENS = re.compile(rf"{STRING}|[{{}}\[\],:]|-?\b(?:NaN|Infinity)\b", re.DOTALL)
+
+
+class _Refused(ValueError):
+    """Something that the standard parser accepts and a configuration must not contain."""
+
+
+def read_jsonc(path: Path) -> Any:
+    """Read a JSON file that may have comments and trailing commas.
+
+    Raises `ConfigError`, with line and column, if it cannot be read, is not UTF-8 or JSON, or repeats a key in an
+    object.
+    """
+    try:
+        data = read_regular(path, MAX_CONFIG_BYTES)
+    except OSError as error:
+        raise ConfigError(path, f"cannot be read: {error.strerror or error}") from error
+    return parse_jsonc(decoded(data, path).removeprefix(BOM), path)
+
+
+def decoded(data: bytes, path: Path) -> str:
+    """Return the text of a file, or raise `ConfigError` if it is not UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(path, f"line {line}: not UTF-8 text; save the file as UTF-8") from error
+
+
+def parse_jsonc(text: str, where: Path | str) -> Any:
+    """Parse JSON with comments; `where` names it in errors, which are those of `read_jsonc`."""
+    return parse_both(text, where)[0]
+
+
+def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
+    """Parse JSON with comments, and also return it as plain JSON of the same length.
+
+    Comments and trailing commas are replaced by blanks. Raises like `read_jsonc`; `where` names the text in errors.
+    """
+    try:
+        return _parse(text), text
+    except (ValueError, RecursionError):
+        plain = _EXTRAS.sub(_blank, text)
+    try:
+        return _parse(plain), plain
+    except json.JSONDecodeError as error:
+        raise _at(where, plain, error.pos, f"malformed JSON: {error.msg}") from error
+    except _Refused as error:
+        raise _at(where, plain, _find_refused(plain), str(error)) from error
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or deep nesting
+        raise ConfigError(where, f"malformed JSON: {error}") from error
+
+
+def _parse(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _Refused(f"the key {twice!r} occurs twice in one object; keep one of them")
+    return members
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _Refused(f"{name} is not a JSON value")
+
+
+def _blank(match: re.Match[str]) -> str:
+    text = match.group()
+    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
+
+
+def _at(where: Path | str, text: str, position: int, message: str) -> ConfigError:
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
+    return ConfigError(where, f"line {line}, column {column}: {message}")
+
+
+def _find_refused(text: str) -> int:
+    """Offset of the first repeated key, or of the first constant that is not JSON."""
+    objects: list[set[str] | None] = []
+    before = ""
+    for match in _TOKENS.finditer(text):
+        piece = match.group()
+        if piece in ("{", "["):
+            objects.append(set() if piece == "{" else None)
+        elif piece in ("}", "]"):
+            objects.pop()
+        elif piece[0] == '"':
+            keys = objects[-1] if objects else None
+            if keys is not None and before in ("{", ","):
+                key = json.loads(piece)
+                if key in keys:
+                    return match.start()
+                keys.add(key)
+        elif piece not in (",", ":"):
+            return match.start()
+        before = piece
+    return 0
+
 
 HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGPASSWORD"  # noqa: S105
 
@@ -361,3 +479,38 @@ _PLAIN = {
     "Bases": lambda value: plain_object(value, _plain_base),
     "Repos": lambda value: plain_object(value, _plain_ids),
 }
+
+
+def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:
+    """Parse the bases named by a client's server entry, as id → absolute path, which need not exist.
+
+    `--base ID=PATH` overrides `KBHUB_BASES`, a list of `ID=PATH` with the separator of `PATH`. If one is malformed, has
+    an invalid id or repeats one, raises `UsageError` for an option, and `ConfigError` for the variable.
+    """
+    listed = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
+    home = user_home(env)
+    try:
+        bases = _parse_bases(listed, home)
+    except ValueError as error:
+        raise ConfigError("KBHUB_BASES", str(error)) from error
+    try:
+        return bases | _parse_bases(values, home)
+    except ValueError as error:
+        raise UsageError(f"--base {error}.") from error
+
+
+def _parse_bases(values: Sequence[str], home: Path) -> dict[str, Path]:
+    bases: dict[str, Path] = {}
+    for value in values:
+        name, separator, path = value.partition("=")
+        if not separator or not path.strip() or "\0" in path:
+            folder = Path(name).name
+            plain = not separator and id_fault(folder) is None and name.isprintable() and " " not in name
+            meant = f"{folder}={name}" if plain else "notes=~/notes"
+            raise ValueError(f"{value!r}: expected ID=PATH, such as {meant}")
+        if fault := id_fault(name):
+            raise ValueError(f"{value!r}: {fault}")
+        if name in bases:
+            raise ValueError(f"{value!r}: the id {name!r} is given twice; keep one of them")
+        bases[name] = expand(path, home, Path()).absolute()
+    return bases

@@ -1,29 +1,39 @@
-"""Find the workspace of a directory, its active bases (the project's and the user's own) and the contexts of a path."""
+"""Find the workspace of a directory, its active bases and the contexts of a path.
+
+The bases are the project's, the user's own, and those of memories and saved chat answers, whose folders are here, too.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Discovery, Problem, Workspace
-from kbhub.workspace.config import LoadedConfig, directory_identity, folder_of, id_fault, split_engine_url
+from kbhub.values import struct
+from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.config import LoadedConfig, directory_identity, folder_of, split_engine_url
 from kbhub.workspace.extensions import engine_for, load
 from kbhub.workspace.files import (
     expand,
     is_directory,
     private_directory,
+    probe,
     probe_in_vain,
+    read_regular,
     real_path,
-    user_home,
     why_no_directory,
 )
-from kbhub.workspace.git import git_root
+from kbhub.workspace.git import Identity, git_root, identify
 from kbhub.workspace.project import (
     PROJECT_ID,
     Project,
@@ -32,15 +42,12 @@ from kbhub.workspace.project import (
     docs_base,
     find_project,
     has_inline_tags,
-    trust_pointer,
 )
-from kbhub.workspace.settings import BaseEntry
+from kbhub.workspace.settings import BaseEntry, GlobalConfig, Settings
 
 FROM_ROOTS = "the client's root"
 
 log = logging.getLogger(__name__)
-
-__all__ = ["discover", "find_workspace", "missing", "parse_base_arguments", "trust_pointer", "workspace_from_roots"]
 
 CASE_INSENSITIVE = sys.platform in ("win32", "darwin")
 """Whether this system's file systems usually ignore case."""
@@ -153,41 +160,6 @@ def plain(prefix: str) -> str:
 def covers(prefix: str, path: str) -> bool:
     """Return whether a normalised prefix is a path or a folder above it; the empty one covers everything."""
     return not prefix or path == prefix or path.startswith(f"{prefix}/")
-
-
-def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:
-    """Parse the bases named by a client's server entry, as id → absolute path, which need not exist.
-
-    `--base ID=PATH` overrides `KBHUB_BASES`, a list of `ID=PATH` with the separator of `PATH`. If one is malformed, has
-    an invalid id or repeats one, raises `UsageError` for an option, and `ConfigError` for the variable.
-    """
-    listed = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
-    home = user_home(env)
-    try:
-        bases = _parse_bases(listed, home)
-    except ValueError as error:
-        raise ConfigError("KBHUB_BASES", str(error)) from error
-    try:
-        return bases | _parse_bases(values, home)
-    except ValueError as error:
-        raise UsageError(f"--base {error}.") from error
-
-
-def _parse_bases(values: Sequence[str], home: Path) -> dict[str, Path]:
-    bases: dict[str, Path] = {}
-    for value in values:
-        name, separator, path = value.partition("=")
-        if not separator or not path.strip() or "\0" in path:
-            folder = Path(name).name
-            plain = not separator and id_fault(folder) is None and name.isprintable() and " " not in name
-            meant = f"{folder}={name}" if plain else "notes=~/notes"
-            raise ValueError(f"{value!r}: expected ID=PATH, such as {meant}")
-        if fault := id_fault(name):
-            raise ValueError(f"{value!r}: {fault}")
-        if name in bases:
-            raise ValueError(f"{value!r}: the id {name!r} is given twice; keep one of them")
-        bases[name] = expand(path, home, Path()).absolute()
-    return bases
 
 
 def discover(
@@ -388,3 +360,225 @@ def _joined(project: Base, own: Base, said: Set[str]) -> Base:
             "sessions_of": own.sessions_of,
         }
     )
+
+
+Scope = Literal["project", "user", "shared", "team"]
+"""Scope of a memory: this project, all of the user's projects, this project for everyone who has a copy, or a shared
+base for everyone who may read it."""
+
+MEMORY_ID, USER_ID = "memory", "user"
+"""Ids of the bases with memories of the scopes `project` and `user`; those of `shared` are in the project base."""
+
+SHARED_FOLDER = "memories"
+"""Folder of shared memories in the project base."""
+
+NO_TEAM = (
+    'No shared base here accepts memories. Set `"memories": true` for one in ~/.kbhub.json; its admin allows it '
+    "with `kbhub team publish --to URL --memories`."
+)
+
+ABOUT_NAME = ".project.json"
+"""File that identifies a folder's project, for people and `kbhub memories move`; hidden, so that it is not indexed."""
+
+SYNCED_NAME = ".synced"
+"""File of a memory folder: commits that it was synced with, latest first, each with the ids that were held. They are of
+several remotes, or from several clones of a project, which share the folder."""
+
+MAX_ABOUT_BYTES = 16_384
+NAME_CHARACTERS = 40
+"""Characters of a project's name in its folder's name; file names may have 255 bytes."""
+
+_UNSAFE = re.compile(r"[^\w.]+")
+
+COMPLETIONS_ID = "completions"
+"""Id of the base; a base of the user's with this id takes precedence."""
+
+
+class Files(Protocol):
+    """The files of a shelf, by path in the base: in a folder (`memory.files`), or in a database (by an engine)."""
+
+    def names(self) -> list[str]: ...  # noqa: D102
+    def read(self, path: str, limit: int) -> tuple[bytes, float] | None: ...  # noqa: D102
+    def author(self) -> str: ...  # noqa: D102
+    def create(self, path: str, data: bytes) -> None: ...  # noqa: D102
+    def replace(self, path: str, data: bytes) -> None: ...  # noqa: D102
+    def remove(self, path: str) -> None: ...  # noqa: D102
+
+
+@struct
+class MemoryFolder:
+    """A folder of memories."""
+
+    scope: Scope
+    base: Base
+    prefix: str = ""
+    """Path prefix in the base: `memories/` for shared ones, else empty."""
+    files: Files | None = None
+    """Its files, if they are in no folder."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder itself."""
+        return self.base.path / self.prefix if self.prefix else self.base.path
+
+    @property
+    def place(self) -> str:
+        """Key under which uses of its memories are counted."""
+        return place_of(self.base)
+
+
+def place_of(base: Base) -> str:
+    """Return the key for counting uses of a base's memories; it stays valid if the data directory moves."""
+    return base.path.name if base.origin == "memory" else f"shared:{base.path}"
+
+
+def memories_folder(data: Path) -> Path:
+    """Return the folder of all memories in the data directory, links resolved."""
+    return real_path(data) / "memories"
+
+
+def memory_bases(discovery: Discovery, data: Path) -> tuple[Base, ...]:
+    """Return the bases `memory` (of the workspace's project) and `user`, without empty ones."""
+    bases, top = [], memories_folder(data)
+    if _folders(top) - {USER_ID}:  # skip `identify` if no project has memories
+        identity = identify(discovery.workspace)
+        folder = project_folder(data, identity) if identity else None
+        bases += [_memory_base(MEMORY_ID, folder)] if folder and _visible(folder) else []
+    return (*bases, _memory_base(USER_ID, top / USER_ID)) if _visible(top / USER_ID) else tuple(bases)
+
+
+def project_folder(data: Path, identity: Identity) -> Path | None:
+    """Return the folder of a project's memories, or None if it has none yet."""
+    top = memories_folder(data)
+    ending = f"-{identity.digest}"
+    names = sorted([name for name in _folders(top) if name.endswith(ending)])
+    return top / names[0] if names else None
+
+
+def described(folder: Path) -> Identity | None:
+    """Return the identity recorded in a project's folder, or None if there is no valid one."""
+    try:
+        about = json.loads(read_regular(folder / ABOUT_NAME, MAX_ABOUT_BYTES))
+        identity = Identity(about["by"], about["project"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return identity if isinstance(identity.text, str) and folder.name.endswith(identity.digest) else None
+
+
+def project_folders(data: Path) -> list[Path]:
+    """Return the folders of all projects, sorted by name."""
+    top = memories_folder(data)
+    return [top / name for name in sorted(_folders(top)) if name != USER_ID]
+
+
+def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:
+    """Return the folder for new memories of a scope, created if necessary except for shared ones; under a lock."""
+    if scope == "shared":
+        return _shared_shelf(discovery, settings)
+    if scope == "user":
+        return MemoryFolder("user", _memory_base(USER_ID, private_directory(memories_folder(data) / USER_ID)))
+    identity = identify(discovery.workspace)
+    if identity is None:
+        raise UsageError("No project here to remember for. Use the scope `user`, or name a project with --root.")
+    folder = project_folder(data, identity)
+    if folder is None:
+        folder = private_directory(memories_folder(data) / f"{_readable(identity)}-{identity.digest}")
+        about = {"project": identity.text, "by": identity.kind}
+        write_atomically(folder / ABOUT_NAME, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+    return MemoryFolder("project", _memory_base(MEMORY_ID, folder))
+
+
+def shelves(discovery: Discovery, settings: Settings) -> list[MemoryFolder]:
+    """Return the active folders of memories, the project's first."""
+    scopes: dict[str, Scope] = {MEMORY_ID: "project", USER_ID: "user"}
+    active = [MemoryFolder(scopes[base.id], base) for base in discovery.bases if base.origin == "memory"]
+    project = discovery.project
+    if settings.memory.shared and project and (project.path / SHARED_FOLDER).is_dir():
+        active.insert(min(1, len(active)), MemoryFolder("shared", project, f"{SHARED_FOLDER}/"))
+    return active
+
+
+def is_memory(settings: Settings, base: Base, path: str) -> bool:
+    """Return whether a document is a memory."""
+    shared = settings.memory.shared and base.id == PROJECT_ID and path.startswith(f"{SHARED_FOLDER}/")
+    return shared or base.kind == "memory"
+
+
+def _shared_shelf(discovery: Discovery, settings: Settings) -> MemoryFolder:
+    if not settings.memory.shared:
+        raise UsageError(
+            'Shared memories are off, because they are written into the project. To allow them, set `"memory": '
+            '{"shared": true}` in ~/.kbhub.json.'
+        )
+    project = discovery.project
+    if project is None:
+        raise UsageError("No project base to share memories in. Create one with `kbhub init`.")
+    if not project.writable:
+        raise UsageError(f"The project base {project.path} is read-only, but shared memories need a writable one.")
+    folder = project.path / SHARED_FOLDER
+    if os.path.realpath(folder) != str(folder):
+        raise UsageError(f"{folder} is a link. Shared memories are only written to a real folder of the project base.")
+    return MemoryFolder("shared", project, f"{SHARED_FOLDER}/")
+
+
+def _memory_base(id_: str, folder: Path) -> Base:
+    whose, where = ("this project", "for this project") if id_ == MEMORY_ID else ("the user", "for every project")
+    return Base(
+        id=id_,
+        path=folder,
+        origin="memory",
+        name=f"memories of {whose}",
+        description=f"What agents remembered {where}.",
+        kind="memory",
+        writable=True,
+    )
+
+
+def _folders(folder: Path) -> set[str]:
+    """Names of the visible subfolders of a folder."""
+    return {entry.name for entry in _visible(folder) if entry.is_dir(follow_symlinks=False)}
+
+
+def _visible(folder: Path) -> list[os.DirEntry[str]]:
+    """Visible entries of a folder; none if it does not exist."""
+    probe(folder, entries=True)
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if entry.name[0] != "."]
+    except OSError:
+        return []
+
+
+def _readable(identity: Identity) -> str:
+    """Readable part of a folder's name: that of the repository or directory."""
+    name = (
+        "repository" if identity.kind == "root" else identity.text.replace(os.sep, "/").rstrip("/").rpartition("/")[2]
+    )
+    plain = unicodedata.normalize("NFKC", name)
+    return _UNSAFE.sub("-", plain)[:NAME_CHARACTERS].strip("-.") or "project"
+
+
+def completions_folder(data: Path) -> Path:
+    """Return the folder of saved chat answers in kbhub's data directory, links resolved."""
+    return real_path(data) / COMPLETIONS_ID
+
+
+def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discovery:
+    """Add kbhub's own bases, of memories and of saved chat answers, to those found by discovery."""
+    if discovery.off:
+        return discovery
+    bases = (*discovery.bases, *(memory_bases(discovery, data) if settings.memory.enabled else ()))
+    discovery = discovery.model_copy(update={"bases": bases})
+    folder = completions_folder(data)
+    taken = {*settings.bases, *[name for base in bases for name in (base.id, *base.names)]}
+    if COMPLETIONS_ID in taken or not is_directory(folder) or folder in [base.path for base in bases]:
+        return discovery
+    base = Base(
+        id=COMPLETIONS_ID,
+        path=folder,
+        origin="config",
+        name="Chat answers",
+        description="Answers of language models, saved by `kbhub doc distil`; not reviewed.",
+        writable=True,
+    )
+    return discovery.model_copy(update={"bases": (*bases, base)})

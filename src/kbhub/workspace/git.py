@@ -1,4 +1,4 @@
-"""Git roots and commit times, read from git's files or its history."""
+"""Git roots, commit times and what identifies a project, read from git's files or its history."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from shutil import which
+from typing import Literal
+from urllib.parse import unquote, urlsplit
 
-from kbhub.types import Base
+from kbhub.types import Base, Workspace
 from kbhub.values import struct
-from kbhub.workspace.files import probe, read_regular
+from kbhub.workspace.files import probe, probe_in_vain, read_regular
 from kbhub.workspace.formats import is_text
 
 _MAX_LINE_BYTES = 8192
@@ -67,10 +69,10 @@ def main_worktree(root: Path) -> Path | None:
     The repository must list this worktree too: a `.git` file could come from an archive and name any of the user's
     repositories. Submodules have no main worktree. `root` must be absolute, with links resolved.
     """
-    admin = path_in(root / ".git", "gitdir: ")
+    admin = _path_in(root / ".git", "gitdir: ")
     if admin is None:
         return None
-    back, common = path_in(admin / "gitdir"), path_in(admin / "commondir")
+    back, common = _path_in(admin / "gitdir"), _path_in(admin / "commondir")
     if back is None or common is None or back.name != ".git" or back.parent.resolve() != root:
         return None
     common = common.resolve()
@@ -80,7 +82,7 @@ def main_worktree(root: Path) -> Path | None:
     return main if common.name == ".git" and main != root else None
 
 
-def path_in(file: Path, prefix: str = "") -> Path | None:
+def _path_in(file: Path, prefix: str = "") -> Path | None:
     """Return the path in one of git's single-line files, resolved against the file's folder."""
     try:
         text = os.fsdecode(read_regular(file, _MAX_LINE_BYTES)).rstrip("\r\n")
@@ -267,11 +269,6 @@ def head_commit(folder: Path) -> str | None:
     return _hash(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))
 
 
-def root_commit(folder: Path) -> str | None:
-    """Return the hash of the first commit of a folder's repository, following first parents, or None."""
-    return _hash(_git(folder, "rev-list", "--max-parents=0", "--first-parent", "HEAD"))
-
-
 def _hash(text: str | None) -> str | None:
     """The hash that git printed, if it is one."""
     return text.strip() if text and _HASH.fullmatch(text.strip()) else None
@@ -302,3 +299,217 @@ def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return result.stdout
+
+
+_MAX_CONFIG_BYTES = 1 << 20
+"""Largest git configuration in bytes; with a thousand branches it has 100 kB."""
+
+MAX_ADDRESS_CHARACTERS = 2048
+"""Longest address of an origin; servers accept no longer paths."""
+
+MAX_HOPS = 4
+"""Local clones of clones that are followed to a remote origin."""
+
+DIGEST_DIGITS = 12
+"""Hex digits of an identity's hash in its folder's name: 48 bits are enough for the projects of a machine."""
+
+DEFAULT_PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
+"""Scheme → default port (IANA)."""
+
+CASELESS_HOSTS = frozenset({"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"})
+"""Hosts where `Acme/Shop` and `acme/shop` are the same repository, according to their documentation."""
+
+_SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_ENTRY = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
+_SCP = re.compile(r"(?:[^@/\\]+@)?(\[[^\]]+\]|[^:/\\\[\]@]{2,}):(.+)", re.DOTALL)  # one letter is a Windows drive
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
+
+Kind = Literal["origin", "root", "path"]
+
+
+@struct
+class Identity:
+    """Identifies a project wherever it is checked out."""
+
+    kind: Kind
+    """By the address of its origin, its first commit, or its path."""
+    text: str
+    """`github.com/acme/shop`, a commit's hash, or a path."""
+
+    @property
+    def digest(self) -> str:
+        """A short hash for the name of a folder."""
+        whole = f"{self.kind}\0{self.text}".encode("utf-8", "surrogateescape")
+        return hashlib.sha256(whole).hexdigest()[:DIGEST_DIGITS]
+
+
+def identify(workspace: Workspace) -> Identity | None:
+    """Return the identity of a workspace's project, or None if the workspace has no directory."""
+    if workspace.directory is None:
+        return None
+    return identify_directory(workspace.directory, workspace.git_root)
+
+
+def project_text(workspace: Workspace) -> str:
+    """Return the identity of a workspace's project as memories have it; empty without a directory."""
+    identity = identify(workspace)
+    return identity.text if identity else ""
+
+
+def identify_directory(directory: Path, root: Path | None) -> Identity:
+    """Return the identity of a directory's project; both paths are absolute, with links resolved."""
+    common = common_directory(root) if root else None
+    if root and common:
+        if address := _origin(common, root):
+            return Identity("origin", address)
+        # A shallow clone lacks the first commit, and the oldest one it has changes with the next fetch.
+        probe(common / "shallow")
+        if not (common / "shallow").exists() and not _is_new(common) and (commit := _first_commit(root)):
+            return Identity("root", commit)
+    return path_identity(root or directory)
+
+
+def path_identity(directory: Path) -> Identity:
+    """Return the identity of a directory by its path."""
+    return Identity("path", os.path.realpath(directory))
+
+
+def common_directory(root: Path) -> Path | None:
+    """Return the folder with a repository's configuration, or None if a `.git` file and its target do not match."""
+    git = root / ".git"
+    if git.is_dir():
+        return git.resolve()
+    if main := main_worktree(root):
+        return (main / ".git").resolve()
+    return _submodule_directory(root)
+
+
+def normal_origin(address: str) -> str | None:
+    """Normalise a remote's address to `host[:port]/path`; None for local paths and invalid addresses."""
+    address = address.strip()
+    if not address or len(address) > MAX_ADDRESS_CHARACTERS or any(ord(character) < 0x20 for character in address):
+        return None
+    port = None
+    if _SCHEME.match(address):
+        try:
+            parts = urlsplit(address)
+            host, path, port = parts.hostname or "", unquote(parts.path), parts.port
+        except ValueError:
+            return None
+        scheme = parts.scheme.lower().removeprefix("git+").removesuffix("+git")
+        if scheme == "file" or not host:
+            return None
+        port = None if port == DEFAULT_PORTS.get(scheme) else port
+    elif match := _SCP.fullmatch(address):
+        host, path = match[1].strip("[]").lower(), match[2]
+    else:
+        return None
+    path = "/".join(part for part in path.split("/") if part).removesuffix(".git").rstrip("/")
+    if not path:
+        return None
+    path = path.casefold() if host in CASELESS_HOSTS else path
+    return f"{host}{f':{port}' if port else ''}/{path}"
+
+
+def origin_address(config: str) -> str | None:
+    """Return the first URL of the remote `origin` in the text of a git configuration, or None."""
+    in_origin = False
+    for line in re.sub(r"\\\r?\n", "", config).split("\n"):
+        rest = line
+        if section := _SECTION.match(line):
+            name, sub = section[1].lower(), re.sub(r"\\(.)", r"\1", section[2] or "")
+            in_origin = (name, sub) == ("remote", "origin")
+            rest = line[section.end() :]
+        entry = _ENTRY.match(rest)
+        if in_origin and entry and entry[1].lower() == "url":
+            return _value(entry[2])
+    return None
+
+
+def _value(text: str) -> str:
+    """Parse a value with quotes, escapes and comments."""
+    value, quoted = "", False
+    characters = iter(text)
+    for character in characters:
+        if character == '"':
+            quoted = not quoted
+        elif character == "\\":
+            following = next(characters, "")
+            value += _ESCAPES.get(following, following)
+        elif character in "#;" and not quoted:
+            break
+        else:
+            value += character
+    return value.strip()
+
+
+def _origin(common: Path, root: Path) -> str | None:
+    """Normalised address of the origin, following local clones to a remote one."""
+    for _ in range(MAX_HOPS):
+        try:
+            address = origin_address(read_regular(common / "config", _MAX_CONFIG_BYTES).decode("utf-8", "replace"))
+        except OSError:
+            return None
+        if address is None:
+            return None
+        if remote := normal_origin(address):
+            return remote
+        local = Path(os.path.realpath(root / address.removeprefix("file://")))
+        for git in (local / ".git", local):
+            probe(git / "config")
+        following = next((git for git in (local / ".git", local) if os.path.isfile(git / "config")), None)  # noqa: PTH113
+        if following is None or following == common:
+            return None
+        common, root = following, local
+    return None
+
+
+def _submodule_directory(root: Path) -> Path | None:
+    """A submodule's folder in the outer repository's `.git`, if its configuration names this worktree."""
+    named = _path_in(root / ".git", "gitdir: ")
+    folder = Path(os.path.realpath(named or root))
+    try:
+        config = read_regular(folder / "config", _MAX_CONFIG_BYTES).decode("utf-8", "replace") if named else ""
+    except OSError:
+        return None
+    entries = (entry for line in config.split("\n") if (entry := _ENTRY.match(line)))
+    worktree = next((_value(entry[2]) for entry in entries if entry[1].lower() == "worktree"), None)
+    return folder if worktree and Path(os.path.realpath(folder / worktree)) == root else None
+
+
+def _is_new(common: Path) -> bool:
+    """Whether a repository certainly has no commits, judging by its files, to save running git."""
+    for name in ("HEAD", *_OTHER_REFS):
+        probe(common / name)
+    probe(common / "refs" / "heads", entries=True)
+    if not os.path.lexists(common / "HEAD"):
+        return True  # not a valid repository
+    try:
+        if not read_regular(common / "HEAD", MAX_ADDRESS_CHARACTERS).startswith(b"ref:"):
+            return False
+        with os.scandir(common / "refs" / "heads") as branches:
+            return next(branches, None) is None and not any((common / name).exists() for name in _OTHER_REFS)
+    except OSError:
+        return False
+
+
+_OTHER_REFS = ("packed-refs", "reftable")
+"""Other places where git stores branches."""
+
+_FIRST_COMMITS: dict[tuple[str, int], str] = {}
+"""Cache: git root and inode of its `.git` → first commit, which never changes."""
+
+
+def _first_commit(root: Path) -> str | None:
+    try:
+        key = str(root), (root / ".git").stat().st_ino
+    except OSError:
+        return None
+    if key not in _FIRST_COMMITS:
+        commit = _hash(_git(root, "rev-list", "--max-parents=0", "--first-parent", "HEAD"))
+        if commit is None:
+            probe_in_vain()
+            return None
+        _FIRST_COMMITS[key] = commit
+    return _FIRST_COMMITS[key]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kbhub.cli.console import confirmed, show_text, terminal_width
+from kbhub.cli.app import confirmed, show_text, terminal_width
 from kbhub.cli.options import Common, Formats, Reply, command, problem_lines
 from kbhub.errors import UsageError
 from kbhub.hub import Hub

@@ -20,7 +20,7 @@ from pydantic import Field
 from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
 from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS, Answer
-from kbhub.cli.console import confirmed
+from kbhub.cli.app import confirmed
 from kbhub.cli.options import Common, Exact, Formats, Reply, bring_in_step, command, decoded, hub_options, without_bases
 from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model

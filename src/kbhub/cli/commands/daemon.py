@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from kbhub import __version__
-from kbhub.cli.console import complain
+from kbhub.cli.app import complain
 from kbhub.cli.options import Places, Reply, command, hub_options
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.reading.reports import Finding

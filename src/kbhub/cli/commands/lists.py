@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from kbhub.cli.app import terminal_width, wants_colour
 from kbhub.cli.commands.search import cut_reading, hides_title, numbered, readings_listing
-from kbhub.cli.console import terminal_width, wants_colour
 from kbhub.cli.options import Exact, Formats, Lines, Reply, bring_in_step, command, decoded, drawn, without_bases
 from kbhub.errors import UsageError
 from kbhub.hooks.sessions import mark_read

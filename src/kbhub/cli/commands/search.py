@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.console import terminal_width
+from kbhub.cli.app import terminal_width
 from kbhub.cli.options import (
     RARE,
     Formats,

@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from pydantic import Field
 
-from kbhub.cli.app import app
-from kbhub.cli.console import confirmed, show_text, wants_colour
+from kbhub.cli.app import app, confirmed, show_text, wants_colour
 from kbhub.cli.options import RARE, Common, Exact, Reply, command, hub_options
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model

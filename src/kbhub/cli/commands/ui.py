@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from kbhub.cli.app import complain, show_text
 from kbhub.cli.commands.daemon import MOST_PORT, connect_options
-from kbhub.cli.console import complain, show_text
 from kbhub.cli.options import Places, hub_options
 from kbhub.errors import UsageError
 from kbhub.hub import Hub

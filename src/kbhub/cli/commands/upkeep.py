@@ -10,8 +10,8 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli import INTERRUPTED
+from kbhub.cli.app import complain, progress_bars
 from kbhub.cli.commands.daemon import daemon_finding
-from kbhub.cli.console import complain, progress_bars
 from kbhub.cli.options import (
     Common,
     Exact,

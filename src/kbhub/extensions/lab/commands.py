@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
-from kbhub.cli.console import progress_bars
+from kbhub.cli.app import progress_bars
 from kbhub.cli.options import RARE, Common, Exact, Reply, command, decoded, standard_input
 from kbhub.errors import UsageError
 from kbhub.extensions.lab.corpus import EvalMode, Setup, logged_dataset

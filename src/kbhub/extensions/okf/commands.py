@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from pydantic import Field
 
-from kbhub.cli.console import progress_bars
+from kbhub.cli.app import progress_bars
 from kbhub.cli.options import AllowSecret, Reply, bring_in_step, command
 from kbhub.documents.edits import front_matter_of, text_of, with_values
 from kbhub.documents.filters import Filters

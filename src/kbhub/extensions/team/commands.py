@@ -13,7 +13,7 @@ from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli import INTERRUPTED
-from kbhub.cli.console import complain, progress_bars, terminal_width
+from kbhub.cli.app import complain, progress_bars, terminal_width
 from kbhub.cli.options import AllowSecret, Common, Reply, command, hub_options, show_reply
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.extensions.team.engine import team_engine

@@ -12,8 +12,8 @@ from kbhub.index.engine import Index
 from kbhub.reading.reports import Finding
 from kbhub.types import Base
 from kbhub.values import counted
+from kbhub.workspace.discovery import Files
 from kbhub.workspace.extensions import load
-from kbhub.workspace.memory_folders import Files
 
 if TYPE_CHECKING:
     from kbhub.extensions.team.reader import PostgresIndex
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INDEX = "kbhub.extensions.team.reader:PostgresIndex"
 SERVER = "kbhub.extensions.team.server:Server"
-FILES = "kbhub.extensions.team.memories:TeamFiles"
+FILES = "kbhub.extensions.team.writer:TeamFiles"
 """What needs the driver, which takes 80 ms to load."""
 
 MOST_SKEW_SECONDS = 60

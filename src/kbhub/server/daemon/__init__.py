@@ -8,7 +8,6 @@ proxy        `serve --connect`: relays messages between a client's standard stre
 
 The daemon itself:
 
-process      the process: its lock, log, endpoints, idle times, end
-connections  one client on the wire, with its own hub
+process      the process: its log, endpoints, idle times, end, and its clients on the wire, each with its own hub
 http         the HTTP endpoint: access control, one server per workspace
 """

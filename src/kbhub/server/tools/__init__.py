@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbhub.server.tools import ask, memories, read, search, write
+from kbhub.server.tools import documents, memories, search
 from kbhub.workspace.tool_names import ALL
 
-MODULES = (search, read, ask, memories, write)
+MODULES = (search, documents, memories)
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: function

@@ -21,7 +21,7 @@ from kbhub.server.calls import Calls
 from kbhub.server.client import client_name, confirm, view_for
 from kbhub.server.definitions import Names, as_list, brief
 from kbhub.usage.log import LogSession
-from kbhub.workspace.memory_folders import Scope
+from kbhub.workspace.discovery import Scope
 
 
 class RememberOptions(Model):

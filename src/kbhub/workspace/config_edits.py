@@ -1,4 +1,4 @@
-"""Parse JSON with comments and trailing commas, and edit single values without changing any other byte."""
+"""Edit single values of JSON with comments and trailing commas, without changing any other byte."""
 
 from __future__ import annotations
 
@@ -8,126 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import filelock
 
 from kbhub.errors import ConfigError
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import content_of, edit_content
-from kbhub.workspace.files import private_directory, read_regular
-
-MAX_CONFIG_BYTES = 1024 * 1024
-"""Largest configuration file in bytes: a thousand times the usual size."""
-
-STRING = r'"(?:[^"\\\n]|\\.)*"'
-# Atomic, so that the lookahead for trailing commas cannot end inside a comment, nor stretch one comment over two.
-COMMENT = r"(?>//[^\n]*|/\*.*?(?:\*/|\Z))"
-# An unclosed string extends to the end of the file: retrying from each of its quotes would take quadratic time.
-_OPEN = r'"(?>(?:[^"\\]|\\.)*)"?'
-_EXTRAS = re.compile(rf"{_OPEN}|{COMMENT}|,(?=(?:\s|{COMMENT})*[\]}}])", re.DOTALL)
-_TOKENS = re.compile(rf"{STRING}|[{{}}\[\],:]|-?\b(?:NaN|Infinity)\b", re.DOTALL)
-
-
-class _Refused(ValueError):
-    """Something that the standard parser accepts and a configuration must not contain."""
-
-
-def read_jsonc(path: Path) -> Any:
-    """Read a JSON file that may have comments and trailing commas.
-
-    Raises `ConfigError`, with line and column, if it cannot be read, is not UTF-8 or JSON, or repeats a key in an
-    object.
-    """
-    try:
-        data = read_regular(path, MAX_CONFIG_BYTES)
-    except OSError as error:
-        raise ConfigError(path, f"cannot be read: {error.strerror or error}") from error
-    return parse_jsonc(_decoded(data, path).removeprefix(_BOM), path)
-
-
-def _decoded(data: bytes, path: Path) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(path, f"line {line}: not UTF-8 text; save the file as UTF-8") from error
-
-
-def parse_jsonc(text: str, where: Path | str) -> Any:
-    """Parse JSON with comments; `where` names it in errors, which are those of `read_jsonc`."""
-    return parse_both(text, where)[0]
-
-
-def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
-    """Parse JSON with comments, and also return it as plain JSON of the same length.
-
-    Comments and trailing commas are replaced by blanks. Raises like `read_jsonc`; `where` names the text in errors.
-    """
-    try:
-        return _parse(text), text
-    except (ValueError, RecursionError):
-        plain = _EXTRAS.sub(_blank, text)
-    try:
-        return _parse(plain), plain
-    except json.JSONDecodeError as error:
-        raise _at(where, plain, error.pos, f"malformed JSON: {error.msg}") from error
-    except _Refused as error:
-        raise _at(where, plain, _find_refused(plain), str(error)) from error
-    except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or deep nesting
-        raise ConfigError(where, f"malformed JSON: {error}") from error
-
-
-def _parse(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _Refused(f"the key {twice!r} occurs twice in one object; keep one of them")
-    return members
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise _Refused(f"{name} is not a JSON value")
-
-
-def _blank(match: re.Match[str]) -> str:
-    text = match.group()
-    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
-
-
-def _at(where: Path | str, text: str, position: int, message: str) -> ConfigError:
-    line = text.count("\n", 0, position) + 1
-    column = position - text.rfind("\n", 0, position)
-    return ConfigError(where, f"line {line}, column {column}: {message}")
-
-
-def _find_refused(text: str) -> int:
-    """Offset of the first repeated key, or of the first constant that is not JSON."""
-    objects: list[set[str] | None] = []
-    before = ""
-    for match in _TOKENS.finditer(text):
-        piece = match.group()
-        if piece in ("{", "["):
-            objects.append(set() if piece == "{" else None)
-        elif piece in ("}", "]"):
-            objects.pop()
-        elif piece[0] == '"':
-            keys = objects[-1] if objects else None
-            if keys is not None and before in ("{", ","):
-                key = json.loads(piece)
-                if key in keys:
-                    return match.start()
-                keys.add(key)
-        elif piece not in (",", ":"):
-            return match.start()
-        before = piece
-    return 0
-
+from kbhub.workspace.config import BOM, COMMENT, MAX_CONFIG_BYTES, decoded, parse_both, parse_jsonc
+from kbhub.workspace.files import private_directory
 
 Key = str | int
 """Key of an object's member, or index of a list's item."""
@@ -141,7 +30,6 @@ LOCK_SECONDS = 10.0
 """Seconds to wait for another process that edits a configuration, which normally takes milliseconds."""
 
 _DEFAULT_UNIT = "  "
-_BOM = "\ufeff"
 _MARK = re.compile(rf"(?P<comment>{COMMENT})|\S", re.DOTALL)
 """A comment, a punctuation mark, or the start of a key or value."""
 
@@ -256,14 +144,14 @@ def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], obj
     """
 
     def change(data: bytes | None) -> bytes:
-        before = NEW_FILE if data is None else _decoded(data, path)
-        text = before.removeprefix(_BOM)
+        before = NEW_FILE if data is None else decoded(data, path)
+        text = before.removeprefix(BOM)
         parse_jsonc(text, path)
         edited = edit(text)
         if data is not None and edited == text:
             return data
         check(parse_jsonc(edited, path))
-        return (_BOM * before.startswith(_BOM) + edited).encode()
+        return (BOM * before.startswith(BOM) + edited).encode()
 
     before = edit_content(path, MAX_CONFIG_BYTES, change)
     return before != content_of(path, MAX_CONFIG_BYTES)
