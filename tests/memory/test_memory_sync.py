@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 from collections import defaultdict
+from types import MappingProxyType
 
 import pytest
 
@@ -13,7 +14,7 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange
 from kbhub.memory.files import FolderFiles, new_file, parse_memory
-from kbhub.memory.git_ref import Done, MemoryIndex, RemoteRef, Tree, git_in, remote_ref
+from kbhub.memory.git_ref import Done, Git, MemoryIndex, RemoteRef, Tree, git_in
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.versions import Gone, merged, same
 from repositories import add_remote, commit, write_object
@@ -407,40 +408,26 @@ def test_what_kbhub_did_not_write_is_left_out(two, shelf, theirs, remote):
     assert (one.sync().there.added, other.sync().here.added) == (1, 2)
 
 
-@pytest.mark.parametrize("entry", [("a-k7f3a9c2.md", "x"), ("index.json", '{"version": 2}')])
-def test_a_ref_of_something_else_is_not_touched(two, shelf, theirs, remote, entry):
-    one, _ = two
-    one.remember("Mine.")
-    shelf.head = made = tree_of(remote, [("100644", *entry)])
-    shelf.tree = theirs.tree
-
-    with pytest.raises(KbhubError, match="Update kbhub"):
-        one.sync()
-
-    assert (shelf.head, len(one.files())) == (made, 1)
-
-
-def test_git_pushes_only_after_what_it_fetched(tmp_path, remote):
-    """And brings back what was pushed; a ref that is gone from the remote is none, whatever the repository has."""
+def test_git_pushes_only_after_what_it_fetched(tmp_path, theirs, remote):
+    """And brings back what was pushed."""
     make_repository(tmp_path / "clone")
     add_remote(tmp_path / "clone", remote)
     ref = RemoteRef(git_in(tmp_path / "clone"), "origin", REF, ())
-    index, empty = MemoryIndex(version=1, gone={"x": 1}), ref.tree(None)
-    first = ref.committed({"a.md": b"A"}, index, None, empty)
-    assert ref.pushed(first, None).ok
-    assert not ref.pushed(ref.committed({"b.md": b"B"}, index, None, empty), None).ok
+    index = MemoryIndex(version=1, gone={"x": 1})
+    first = tree_of(remote, [("100644", "a.md", "A"), ("100644", "index.json", index.model_dump_json())])
+    (remote / "refs/kbhub").mkdir()
+    (remote / REF).write_text(first + "\n")
 
     fetched = ref.fetched()
     tree = ref.tree(fetched)
     second = ref.committed({**tree.files, "b.md": b"B"}, index, fetched, tree)
+    assert not ref.pushed(second, None).ok
     assert ref.pushed(second, fetched).ok
-    assert not ref.pushed(first, first).ok
 
     assert (fetched, tree.files, tree.index) == (first, {"a.md": b"A"}, index)
-    assert ref.tree(ref.fetched()).files == {"a.md": b"A", "b.md": b"B"}
-    assert [ref.has(second, first), ref.has(first, second), ref.has(second, "--help")] == [True, False, False]
-    (remote / REF).unlink()
-    assert ref.fetched() is None
+    assert refs(remote)[REF].strip() == second
+    assert theirs.tree(second).files == {"a.md": b"A", "b.md": b"B"}
+    assert [ref.has(second, first), ref.has(second, "--help")] == [True, False]
 
 
 def race(monkeypatch, one, other, races):
@@ -538,25 +525,46 @@ def test_no_hook_runs_and_nothing_else_is_pushed(over_git, remote, tmp_path):
     assert list(refs(remote)) == [REF]
 
 
-def test_what_is_missing_is_said_in_a_sentence(over_git, remote, tmp_path, monkeypatch):
+def test_no_command_of_a_remote_or_a_setting_is_run(over_git):
     one, project = over_git, over_git.environment.project
-    one.remember("Something.")
+    add_remote(project, "ext::touch ran", "ext")
+    with pytest.raises(KbhubError, match=r"Cannot fetch from 'ext', .* 'ext' not allowed"):
+        RemoteRef(git_in(project), "ext", REF, ()).fetched()
+    with (project / ".git/config").open("a") as config:
+        config.write("[core]\n\tsshCommand = touch ran\n")
+    with pytest.raises(UsageError, match=r"core\.sshcommand"):
+        one.sync()
+    assert not (project / "ran").exists()
+
+
+class Told(Git):
+    """Git that says what it is told to, by command."""
+
+    says = MappingProxyType({"config": "", "remote": "origin\n"})
+
+    def run(self, *arguments, data=b"", seconds=0):  # noqa: ARG002 - as git
+        said = self.says.get(arguments[0])
+        return Done(said is not None, said or "", "no such repository")
+
+
+def test_what_is_missing_is_said_in_a_sentence(over_git, remote, monkeypatch):
+    one, project = over_git, over_git.environment.project
+    monkeypatch.setattr("kbhub.memory.git_ref.git_in", lambda folder: Told("git", folder))
     for name in ("--upload-pack=touch ran", str(remote)):
         with pytest.raises(UsageError, match=r"has no remote .* It has: origin"):
             one.sync(to=name)
-    for name, address, said in (("gone", tmp_path / "gone.git", "Cannot fetch"), ("ext", "ext::touch ran", "ext")):
-        add_remote(project, address, name)
-        with pytest.raises(KbhubError, match=said):
-            one.sync(to=name)
-    settings = (project / ".git/config").read_text()
-    for text, said in (
-        (f"{settings}[core]\n\tsshCommand = touch ran\n", r"core\.sshcommand"),
-        ("", "origin'. Add one"),
-    ):
-        (project / ".git/config").write_text(text)
-        with pytest.raises(UsageError, match=said):
+    with pytest.raises(KbhubError, match="Cannot fetch from 'origin', refs/kbhub/user-memories: no such repository"):
+        one.sync(scope="user")
+    oid = "a" * 40
+    files = (("", ""), (f"100644 blob {oid} 14\tindex.json\0", f'{oid} blob 14\n{{"version": 2}}\n'))
+    for listed, content in files:
+        of_others = {"ls-remote": f"{oid}\t{REF}\n", "fetch": "", "ls-tree": listed, "cat-file": content}
+        monkeypatch.setattr(Told, "says", {"config": "", "remote": "origin\n", **of_others})
+        with pytest.raises(KbhubError, match=r"has no index\.json that this kbhub understands\. Update kbhub"):
             one.sync()
-    assert not (project / "ran").exists()
+    monkeypatch.setattr(Told, "says", {"config": "", "remote": ""})
+    with pytest.raises(UsageError, match=r"origin'\. Add one"):
+        one.sync()
     monkeypatch.setattr("kbhub.memory.git_ref.git_in", lambda folder: None)
     with pytest.raises(UsageError, match="Install git"):
         one.sync()
@@ -564,10 +572,6 @@ def test_what_is_missing_is_said_in_a_sentence(over_git, remote, tmp_path, monke
     one.hub.rediscover()
     with pytest.raises(UsageError, match="in no git repository"):
         one.sync()
-
-
-def test_memories_of_the_user_have_a_ref_of_their_own(over_git):
-    assert remote_ref(over_git.hub, "origin", "user").ref == "refs/kbhub/user-memories"
 
 
 def test_the_command_says_what_it_did(kbhub, shelves):

@@ -1,7 +1,6 @@
 """An index is brought in step with its files, and nothing is lost on the way."""
 
 import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ import kbhub.index.catalogue
 import kbhub.sync.sync
 import kbhub.workspace.git
 import repositories
-from conftest import HOUR_NS, held_elsewhere
+from conftest import HOUR_NS, held_elsewhere, make_repository
 from kbhub.documents.walk import FileListing, Limits, Scan, digest_of, listing_of
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite import SqliteIndex, index_path
@@ -74,10 +73,12 @@ class Folder:
 
 @pytest.fixture
 def folder(tmp_path):
+    """What a folder's repository names runs never, see `commit`."""
     made = Folder(tmp_path)
     for number in range(5):
         made.write(f"{number}.md", f"# Note {number}\n\nAbout topic {number} and deployment.\n")
-    return made
+    yield made
+    assert not (tmp_path / "ran").exists()
 
 
 def counts(report):
@@ -363,8 +364,17 @@ def test_who_asks_whether_an_index_is_written_is_not_taken_for_its_writer(folder
 
 
 def commit(folder, when=1_700_000_000):
-    """Commit the base; its repository is made where there is none."""
-    return repositories.commit(folder.base.path.parent, when, "notes")
+    """Commit the base; its repository is made where there is none, with a configuration that names programs."""
+    root = folder.base.path.parent
+    if not (root / ".git").exists():
+        make_repository(root)
+        evil = root / "evil"
+        evil.write_text(f"#!/bin/sh\ntouch {root}/ran\n")
+        evil.chmod(0o755)
+        with (root / ".git/config").open("a") as config:
+            config.write(f"[core]\n fsmonitor = {evil}\n pager = {evil}\n sshCommand = {evil}\n hooksPath = {evil}\n")
+            config.write(f"[gpg]\n program = {evil}\n[diff]\n external = {evil}\n[log]\n showSignature = true\n")
+    return repositories.commit(root, when, "notes")
 
 
 def committed(folder):
@@ -375,29 +385,22 @@ def committed(folder):
     return found
 
 
-def test_a_repository_cannot_run_programs_by_being_indexed(folder, tmp_path):
-    """Neither those that its configuration names nor one that `.` in PATH would find in a searched folder."""
-    evil = folder.base.path / "git"
-    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    evil.chmod(0o755)
+def test_a_git_in_a_searched_folder_is_not_run(folder, monkeypatch):
+    """Which `.` in PATH would find there."""
     commit(folder)
-    with (tmp_path / ".git/config").open("a") as config:
-        config.write(f"[core]\n fsmonitor = {evil}\n pager = {evil}\n sshCommand = {evil}\n hooksPath = {evil}\n")
-        config.write(f"[gpg]\n program = {evil}\n[diff]\n external = {evil}\n[log]\n showSignature = true\n")
+    (folder.base.path.parent / "evil").rename(folder.base.path / "git")
+    monkeypatch.chdir(folder.base.path)
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
     folder.sync()
-    assert {1_700_000_000} == set(committed(folder).values())
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder.base.path)
-        patch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
-        folder.sync(full=True)
-    assert not (tmp_path / "ran").exists()
+    assert {None} == set(committed(folder).values())
 
 
-def test_documents_know_their_last_commit(folder):
-    """Age comes from history, is followed to later commits and survives a rebuild; names and times are only data.
+def test_documents_know_their_last_commit(folder, tmp_path):
+    """Age comes from history, is followed to later commits, to another history, and through links.
 
-    Names may have the marks of git's own output or be no text, also when the file is gone, and times be impossible.
+    Names and times are only data: names may have the marks of git's own output or be no text, also when the file is
+    gone, and times be impossible.
     """
     odd = os.fsencode(folder.base.path) + b"/caf\xe9.md"
     for name in ("x\x01y.md", "\n7\n.md", "\u00fc 'x'.md"):
@@ -405,7 +408,7 @@ def test_documents_know_their_last_commit(folder):
     if LINUX:  # other file systems take no such name
         with open(odd, "w") as file:  # noqa: PTH123 - a path of bytes
             file.write("# Odd\n")
-    commit(folder)
+    start = commit(folder)
     failed = [len(folder.sync().failed)]
     first = committed(folder)
 
@@ -416,9 +419,20 @@ def test_documents_know_their_last_commit(folder):
     if LINUX:
         os.unlink(odd)  # noqa: PTH108
     failed += [len(folder.sync(full=full).failed) for full in (False, True)]
+    later = committed(folder)
+    (folder.base.path.parent / ".git/refs/heads/main").write_text(start)
+    folder.write("1.md", "# Note 1\n\nAbout topic 1 and deployment.\n")
+    commit(folder, when=1_720_000_000)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("notes", ".git"):
+        (tmp_path / name).rename(elsewhere / name)
+    folder.base.path.symlink_to(elsewhere / "notes")
+    folder.sync()
 
     assert set(first.values()) == {1_700_000_000}
-    assert committed(folder) == first | {"1.md": 1_710_000_000, "late.md": None}
+    assert later == first | {"1.md": 1_710_000_000, "late.md": None}
+    assert committed(folder) == first | {"late.md": 1_720_000_000}
     assert failed == [LINUX, 0, 0]
 
 
@@ -436,23 +450,12 @@ def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_git_is_asked_where_a_repository_is_and_nowhere_else(folder, tmp_path, monkeypatch):
-    """Which is seen without it, through links, too: each question takes 5 ms of a save."""
-    asked, run = [], subprocess.run
-    monkeypatch.setattr(
-        kbhub.workspace.git.subprocess, "run", lambda *given, **more: asked.append(1) or run(*given, **more)
-    )
+def test_git_is_not_asked_where_no_repository_is(folder, monkeypatch):
+    """Which is seen without it: each question takes 5 ms of a save."""
+    asked = []
+    monkeypatch.setattr(kbhub.workspace.git.subprocess, "run", lambda *_, **__: asked.append(1))
     folder.sync()
     assert asked == []
-
-    commit(folder)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    for name in ("notes", ".git"):
-        (tmp_path / name).rename(elsewhere / name)
-    folder.base.path.symlink_to(elsewhere / "notes")
-    folder.sync()
-    assert {1_700_000_000} == set(committed(folder).values())
 
 
 names = st.sampled_from(["a.md", "b.md", "sub/c.md", "sub/d.md"])

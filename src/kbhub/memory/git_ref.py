@@ -177,7 +177,7 @@ class RemoteRef:
     """Options of a push to a folder: its hooks do not run."""
 
     def fetched(self) -> str | None:
-        """Fetch the ref; return its commit, or None if the remote has none."""
+        """Fetch the ref; return its commit in the remote, or None if that has none."""
         listed = self._done(
             "fetch from", self.git.run("ls-remote", "--end-of-options", self.remote, self.ref, seconds=FETCH_SECONDS)
         )
@@ -189,8 +189,7 @@ class RemoteRef:
         self._done(
             "fetch from", self.git.run("fetch", *options, "--end-of-options", self.remote, spec, seconds=FETCH_SECONDS)
         )
-        # The local ref may be another run's by now.
-        return self._done("read", self.git.run("rev-parse", "--verify", f"{commits[0]}^{{commit}}")).strip()
+        return commits[0]
 
     def has(self, commit: str, ancestor: str) -> bool:
         """Return whether a commit comes after another, which need not exist."""

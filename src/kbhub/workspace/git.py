@@ -7,8 +7,8 @@ import os
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import Literal
@@ -42,10 +42,13 @@ _QUIET = {
     "GIT_CONFIG_NOSYSTEM": "1",
 }
 
-_COMMIT = re.compile(r"//(\d{1,11})(?: (\w+))?")
-"""A commit's time in the log (seconds since the epoch), maybe with its hash; no file name can look like it."""
+_COMMIT = re.compile(r"//([<>])(\d{1,11}) (\w+) ?(\w*).*")
+"""A commit's side, time (seconds since the epoch), hash and first parent in the log; no file name can look like it."""
+
+_LOG = ("log", "--format=//%m%ct %H %P", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_BRANCH = re.compile(r"ref: (refs/heads/(?!.*\.\.)[\w./-]+)\n?")
 
 
 def git_root(directory: Path, home: Path | None) -> Path | None:
@@ -112,15 +115,16 @@ def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> Co
     head = head_commit(base.path)
     if head is None:
         return None
-    later = since is not None and (
-        head == since or _git(base.path, "merge-base", "--is-ancestor", since, head) is not None
-    )
-    new = f"{since}..{head}" if later else head
-    times: Mapping[str, int] | None = {} if head == since else _log(base, new, base.only or (".",))
+    paths = base.only or (".",)
+    times: Mapping[str, int] | None = {} if head == since else None
+    if times is None and since is not None:
+        times = _log(base, f"{since}...{head}", paths)
+    if times is None:  # it is the first time, or the history is another one
+        times = _log(base, head, paths)
+    elif older := _tracked(base, [path for path in fresh if path not in times]):
+        times = {**(_log(base, head, older) or {}), **times}
     if times is None:
         return None
-    if later and (older := _tracked(base, [path for path in fresh if path not in times])):
-        times = {**(_log(base, head, older) or {}), **times}
     return Commits(head, times)
 
 
@@ -135,15 +139,16 @@ def _tracked(base: Base, paths: Sequence[str]) -> list[str]:
 
 
 def _log(base: Base, commits: str, paths: Sequence[str]) -> dict[str, int] | None:
-    """Time of the last of some commits for each path, or None if git fails."""
-    options = ("--format=//%ct", "--name-only", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv")
-    log = _git(base.path, "log", *options, "--diff-merges=first-parent", commits, "--", *paths)
+    """Time of the last of some commits for each path, or None if git fails, or some are on the left side of `A...B`."""
+    log = _git(base.path, *_LOG, "--relative", "--left-right", "--diff-merges=first-parent", commits, "--", *paths)
     if log is None:
         return None
     times: dict[str, int] = {}
     for commit, name in _changes(log):
+        if commit[1] == "<":
+            return None
         if is_text(name):
-            times.setdefault(name, int(commit[1]))
+            times.setdefault(name, int(commit[2]))
     return times
 
 
@@ -192,22 +197,22 @@ def versions(root: Path, paths: Sequence[str]) -> dict[str, list[str]] | None:
     counts only if it has a version of its own: otherwise, the branch says with what else the file was written.
     """
     found: dict[str, list[str]] = {path: [] for path in paths}
-    names, moves = {path: path for path in paths}, set[str]()
+    names, moves, first = {path: path for path in paths}, set[str](), set[str]()
     for _ in range(MOST_MOVES):
         touched: dict[str, list[str]] = defaultdict(list)
         wanted = sorted(set(names.values()))
         for start in range(0, len(wanted), FRESH_PATHS):
             specs = [f":(literal){path}" for path in wanted[start : start + FRESH_PATHS]]
-            options = ("--format=//%ct %H", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
-            log = _git(root, "log", *options, "--diff-merges=combined", "HEAD", "--", *specs)
+            log = _git(root, *_LOG, "--diff-merges=combined", "HEAD", "--", *specs)
             if log is None:
                 return None
             for commit, name in _changes(log):
-                touched[name] += [commit[2]] if commit[2] not in moves else []
-        before = {}
+                touched[name] += [commit[3]] if commit[3] not in moves else []
+                first |= set() if commit[4] else {commit[3]}
+        before, moved = {}, _moved(root, {touched[name][-1] for name in wanted if touched[name]} - first)
         for path, name in names.items():
             found[path] += [f"{commit}:{name}" for commit in touched[name]]
-            if touched[name] and (old := _moved(root, touched[name][-1]).get(name)):
+            if touched[name] and (old := moved[touched[name][-1]].get(name)):
                 found[path].pop()
                 before[path] = old
         moves |= {touched[names[path]][-1] for path in before}
@@ -228,17 +233,31 @@ def hashed(data: bytes, files: Iterable[str]) -> str:
     return hashlib.new(kind, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-@lru_cache(maxsize=512)
-def _moved(root: Path, commit: str) -> Mapping[str, str]:
-    """Return new → old path of the files that a commit moved without a change."""
-    options = ("-r", "-z", "--name-status", "--diff-filter=R", "--no-commit-id", "--no-ext-diff", "--no-textconv")
-    fields = (_git(root, "diff-tree", "-M100%", *options, commit) or "").split("\0")
-    return dict(zip(fields[2::3], fields[1::3], strict=False))
+def _moved(root: Path, commits: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+    """Return commit → new → old path of the files that commits moved without a change."""
+    options = ("-r", "-z", "--name-status", "--diff-filter=R", "--no-ext-diff", "--no-textconv")
+    given = "".join(f"{commit}\n" for commit in commits)
+    output = _git(root, "diff-tree", "--stdin", "-M100%", *options, given=given) if commits else ""
+    moved: dict[str, dict[str, str]] = defaultdict(dict)
+    commit, fields = "", iter((output or "").split("\0"))
+    for field in fields:
+        if field.startswith("R"):
+            old, new = next(fields, ""), next(fields, "")
+            moved[commit][new] = old
+        else:
+            commit = field
+    return moved
 
 
 def is_shallow(root: Path) -> bool:
     """Return whether the history of a repository was cut off when it was cloned."""
-    return (_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+    return (_own_folders(root)[1] / "shallow").exists()
+
+
+def _own_folders(root: Path) -> tuple[Path, Path]:
+    """Return git's folder for a worktree, and the one for its repository."""
+    own = _path_in(root / ".git", "gitdir: ") or root / ".git"
+    return own, _path_in(own / "commondir") or own
 
 
 def stored(root: Path, names: Iterable[str], most: int, budget: int) -> dict[str, bytes] | None:
@@ -265,8 +284,17 @@ def stored(root: Path, names: Iterable[str], most: int, budget: int) -> dict[str
 
 
 def head_commit(folder: Path) -> str | None:
-    """Return the hash of the commit checked out at a folder, or None."""
-    return _hash(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))
+    """Return the hash of the commit checked out at a folder, or None; git itself is asked if no file says it."""
+    root = git_root(Path(os.path.realpath(folder)), None)
+    if root is None:
+        return None
+    own, common = _own_folders(root)
+    text = ""
+    with suppress(OSError, ValueError):
+        text = read_regular(own / "HEAD", _MAX_LINE_BYTES).decode()
+        if branch := _BRANCH.fullmatch(text):
+            text = read_regular(common / branch[1], _MAX_LINE_BYTES).decode()
+    return _hash(text) or _hash(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))
 
 
 def _hash(text: str | None) -> str | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache, partial
-from itertools import combinations, groupby, islice
+from functools import cache, lru_cache, partial
+from itertools import chain, combinations, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,7 @@ _DIGITS = re.compile(r"\d+")
 FEWEST_WORDS, MOST_ALIKE = 2, 4
 """Words with a meaning in a claim, one less in a whole sentence; and the most that say the same: more are a phrase."""
 
+_NOT_COMPARED = "{}: {} entries without a hash not compared, because {}."
 _CHECK = "Check whether the page still holds, and change it, or say so: `verified: { by: human:NAME, at: TIME }`."
 _OTHERWISE = "Change what is no longer true; if both are, link one page to the other."
 _GONE = "Name what took its place, and check whether the page still holds."
@@ -169,9 +170,7 @@ def CHANGED(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802
     project = git if git and material.base.path.is_relative_to(git) else None
     root = project or git_root(material.base.path, None)
     claims = list(islice(_claims(run, material, project), MOST_CLAIMS))
-    for claim in claims:
-        if claim.hash:
-            yield from _by_hash(material, root, claim)
+    yield from _by_hash(material, root, [claim for claim in claims if claim.hash])
     # By file, so that each is looked at once.
     if root and (others := sorted((claim for claim in claims if not claim.hash), key=lambda one: one.path)):
         yield from _by_history(run, material, root, others)
@@ -214,32 +213,37 @@ def _verified(text: bytes) -> str:
     return max((moment for moment in moments if isinstance(moment, str)), default="")
 
 
-def _by_hash(material: Material, root: Path | None, claim: Claim) -> Iterator[Found]:
-    there = ((base, path, digest) for base, path in claim.places if (digest := hash_of(base, path)))
-    base, path, digest = next(there, (None, "", ""))
-    if base is None:
-        with material.hub.index(material.base).snapshot() as index:
-            same = [one for one, digest in content_hashes(index).items() if digest.hex().startswith(claim.hash)]
-        if len(same) == 1:
-            yield _moved(material, claim, f"/{same[0]}" if claim.path.startswith("/") else material.ref(same[0]))
+def _by_hash(material: Material, root: Path | None, claims: Iterable[Claim]) -> Iterator[Found]:
+    """Compare what pages rest on with the hash that they have of it."""
+    changed = list[tuple[Claim, Base, str, str]]()
+    for claim in claims:
+        there = ((base, path, digest) for base, path in claim.places if (digest := hash_of(base, path)))
+        base, path, digest = next(there, (None, "", ""))
+        if base is None:
+            with material.hub.index(material.base).snapshot() as index:
+                same = [one for one, digest in content_hashes(index).items() if digest.hex().startswith(claim.hash)]
+            if len(same) == 1:
+                yield _moved(material, claim, f"/{same[0]}" if claim.path.startswith("/") else material.ref(same[0]))
+            else:
+                yield claim.found(material, "is gone", _GONE, severity="error")
+        elif (new := digest[: len(claim.hash)]) != claim.hash:
+            changed.append((claim, base, path, new))
+    places = [place for _, base, path, _ in changed if root and (place := _path_of(root, base, path))]
+    history = (versions(root, sorted({*places})) if root and places else None) or {}
+    names = {place: found[:MOST_VERSIONS] for place, found in history.items()}
+    texts = (stored(root, chain(*names.values()), SYMBOL_BYTES, BUDGET_BYTES) if root else None) or {}
+    digests = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+    for claim, base, path, new in changed:
+        own = names.get(_path_of(root, base, path) or "", ()) if root else ()
+        old = next((texts[name] for name in own if digests.get(name, "").startswith(claim.hash)), None)
+        both = [meaning(path, data, claim.symbols) for data in (old, _now(base, path)) if data is not None]
+        if len(both) == 2 and both[0] == both[1]:
+            fix = Fix(what="value", kind=claim.key, before=claim.hash, after=new)
+            what = "says the same as before, but has another hash"
+            yield claim.found(material, what, f"Write {new!r} as its hash.", severity="info", fix=fix)
         else:
-            yield claim.found(material, "is gone", _GONE, severity="error")
-        return
-    new = digest[: len(claim.hash)]
-    if new == claim.hash:
-        return
-    place = _path_of(root, base, path) if root else None
-    names = (versions(root, [place]) or {}).get(place, [])[:MOST_VERSIONS] if root and place else []
-    texts = stored(root, names, SYMBOL_BYTES, BUDGET_BYTES) if root else None
-    by_hash = {hashlib.sha256(text).hexdigest()[: len(claim.hash)]: text for text in (texts or {}).values()}
-    old, data = by_hash.get(claim.hash), _now(base, path)
-    if old is not None and data is not None and meaning(path, old, claim.symbols) == meaning(path, data, claim.symbols):
-        fix = Fix(what="value", kind=claim.key, before=claim.hash, after=new)
-        what = "says the same as before, but has another hash"
-        yield claim.found(material, what, f"Write {new!r} as its hash.", severity="info", fix=fix)
-    else:
-        remedy = f"Check whether the page still holds, and write {new!r} as its hash."
-        yield claim.found(material, "changed since its hash was written", remedy)
+            remedy = f"Check whether the page still holds, and write {new!r} as its hash."
+            yield claim.found(material, "changed since its hash was written", remedy)
 
 
 def _moved(material: Material, claim: Claim, place: str, *, changed: bool = False) -> Found:
@@ -254,6 +258,9 @@ def _moved(material: Material, claim: Claim, place: str, *, changed: bool = Fals
 
 def _by_history(run: AuditRun, material: Material, root: Path, claims: Sequence[Claim]) -> Iterator[Found]:
     """Compare what pages rest on with what it was when they were verified, or last changed."""
+    if is_shallow(root):
+        run.notes.append(_NOT_COMPARED.format(material.base.id, len(claims), "the clone has no whole history"))
+        return
     known = _baselines(material, root, {claim.page for claim in claims})
     named = [
         (claim, f"{known[claim.page][0]}:{place}")
@@ -262,16 +269,15 @@ def _by_history(run: AuditRun, material: Material, root: Path, claims: Sequence[
         if known and claim.page in known and (place := _path_of(root, base, path)) is not None
     ]
     then = stored(root, [name for _, name in named], SYMBOL_BYTES, BUDGET_BYTES)
-    if known is None or then is None or is_shallow(root):
-        why = "the clone has no whole history" if then else "git gave no history"
-        run.notes.append(f"{material.base.id}: {len(claims)} entries without a hash not compared, because {why}.")
+    if known is None or then is None:
+        run.notes.append(_NOT_COMPARED.format(material.base.id, len(claims), "git gave no history"))
         return
-    sources, files = Sources(root), listed(root)
+    sources, committed = Sources(root), cache(partial(listed, root))
     for _, options in groupby(named, key=lambda one: id(one[0])):
         for claim, name in options:
             if name in then:
                 since = f"since the page was {known[claim.page][1]}"
-                yield from _compared(material, sources, files, claim, (name.partition(":")[2], then[name], since))
+                yield from _compared(material, sources, committed, claim, (name.partition(":")[2], then[name], since))
                 break
 
 
@@ -301,9 +307,13 @@ def _baselines(material: Material, root: Path, pages: Collection[str]) -> dict[s
 
 
 def _compared(
-    material: Material, sources: Sources, files: Mapping[str, str], claim: Claim, then: tuple[str, bytes, str]
+    material: Material,
+    sources: Sources,
+    committed: Callable[[], Mapping[str, str]],
+    claim: Claim,
+    then: tuple[str, bytes, str],
 ) -> Iterator[Found]:
-    """Compare a file with what it was; `files` are the committed ones, by the hash of their content."""
+    """Compare a file with what it was; `committed` returns the committed ones, by the hash of their content."""
     place, old, since = then
     data, was = _now(_files(sources.root), place), meaning(place, old, claim.symbols)
     if data == old or was is None:  # it did not have the symbol
@@ -311,6 +321,7 @@ def _compared(
     fault = sources.fault("::".join((place, *claim.symbols)))
     near = fault.near if fault else ""
     if data is None:
+        files = committed()
         for new in filter(None, (files.get(hashed(old, files)), near.partition("::")[0])):
             moved = _now(_files(sources.root), new)
             if moved is not None and (found := meaning(new, moved, claim.symbols)) is not None:
