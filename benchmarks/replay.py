@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbhub.api import Hub
-from kbhub.documents.sources.sessions import Transcript, read_transcript
+from kbhub.documents.sessions import Transcript, read_transcript
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hooks.delivery import SESSION_TOKENS, Delivery, considered
 from kbhub.hooks.events import Event, HookClient, event_of, words_like_files

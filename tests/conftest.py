@@ -20,9 +20,7 @@ from jsonschema import Draft202012Validator
 import faults
 from kbhub.__main__ import main
 from kbhub.api import Hub
-from kbhub.documents.plain_data import unpacked
-from kbhub.documents.sources import parser_process
-from kbhub.documents.sources.source import IsolatedParser
+from kbhub.documents import source
 from kbhub.hub import HubOptions
 from kbhub.models import embedding
 from kbhub.models.embedding import PACKAGED_MODEL
@@ -283,9 +281,9 @@ def parsed_here(monkeypatch):
     """Files that must be converted are so in this process, where it is not the point that they are in another."""
 
     def parse(_, path: str, kind: str, data: bytes):
-        return unpacked(path, kind, json.loads(parser_process._encoded(parser_process.parsed(path, data))))
+        return source.unpacked(path, kind, json.loads(source._encoded(source.parsed(path, data))))
 
-    monkeypatch.setattr(IsolatedParser, "_tried", parse)
+    monkeypatch.setattr(source.IsolatedParser, "_tried", parse)
 
 
 class Clock:

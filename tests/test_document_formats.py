@@ -9,7 +9,7 @@ import pytest
 
 import kbhub.workspace.formats
 from conftest import make_environment, synced
-from kbhub.documents.sources import source
+from kbhub.documents import source
 from kbhub.editing.audit import audit
 from kbhub.editing.documents import write_document
 from kbhub.editing.renames import rename

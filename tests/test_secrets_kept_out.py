@@ -7,7 +7,7 @@ import re
 import pytest
 
 from documents.secret_corpus import secrets
-from kbhub.documents.sources.source import read_source
+from kbhub.documents.source import read_source
 from kbhub.editing.audit import audit
 from kbhub.editing.chat_answers import distil
 from kbhub.errors import SecretFound

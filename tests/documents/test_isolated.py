@@ -9,9 +9,8 @@ import sys
 
 import pytest
 
-from kbhub.documents.plain_data import MOST_BYTES, packed, unpacked
-from kbhub.documents.sources import source as limits
-from kbhub.documents.sources.source import GREETING, IsolatedParser
+from kbhub.documents import source as limits
+from kbhub.documents.source import GREETING, MOST_BYTES, IsolatedParser, packed, unpacked
 from kbhub.extensions.formats.packages import XML_BYTES
 from kbhub.types import Document
 from office_files import WORD, a_docx, a_pptx, a_zip, an_epub, an_odt, an_xlsx, paragraph
@@ -281,9 +280,7 @@ def test_a_parser_may_not_leave_its_process(tmp_path):
     """No other file, no connection and no program, whatever a library would do."""
     place = tmp_path / "there.txt"
     place.write_text("secret")
-    script = (
-        "import os, socket, subprocess, sys\nfrom kbhub.documents.sources.parser_process import _confine\n_confine()\n"
-    )
+    script = "import os, socket, subprocess, sys\nfrom kbhub.documents.source import _confine\n_confine()\n"
     for statement in FORBIDDEN:
         script += f"try:\n    {statement}\nexcept PermissionError as error:\n    print('may not' in str(error))\n"
     done = subprocess.run([sys.executable, "-c", script, str(place)], capture_output=True, text=True, timeout=60)

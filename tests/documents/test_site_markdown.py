@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbhub.documents.site_markdown import TAB, readable, renderable
+from kbhub.documents.shown_text import TAB, readable, renderable
 
 UNSEEN = [
     ('import Table from "@site/src/Table";', ""),

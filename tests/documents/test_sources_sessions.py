@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kbhub.documents.sources.sessions
+import kbhub.documents.sessions
 from conftest import synced
-from kbhub.documents.sources.sessions import read_transcript
-from kbhub.documents.sources.source import chunks_of, read_source
+from kbhub.documents.sessions import read_transcript
+from kbhub.documents.source import chunks_of, read_source
 from kbhub.reading.read import ReadOptions
 from kbhub.types import Base, Query
 
@@ -200,7 +200,7 @@ def test_a_session_is_called_what_its_log_calls_it():
 
 
 def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):
-    monkeypatch.setattr(kbhub.documents.sources.sessions, "LINE_BYTES", 20_000)
+    monkeypatch.setattr(kbhub.documents.sessions, "LINE_BYTES", 20_000)
     broken = [b"{oops", b"\xff\xfe", b'{"type": "user"', b"[" * 15_000, b'{"type":"user","x":"' + b"y" * 70_000 + b'"}']
     odd = [b"[1,2]", b"null", b"7", b'"text"', b'{"type": 5}', b'{"type":"user","message":7}', b"", b"{}"]
     being_written = b'{"type": "user", "mess'

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from documents.soundness import check_soundness
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import MAX_HEADING_CHARS, MAX_VALUES, decode, section
-from kbhub.documents.sources.markup import scan_org
-from kbhub.documents.sources.text_formats import read_text
+from kbhub.documents.markup import scan_org
+from kbhub.documents.source import parse_text
 
 RST = """\
 :orphan:
@@ -82,7 +82,7 @@ Second
 
 
 def read(name: str, text: str):
-    return read_text(name, text.encode())
+    return parse_text(name, text.encode())
 
 
 def headings(document) -> list[tuple[int, str, int]]:
@@ -337,7 +337,7 @@ texts = st.one_of(
     st.one_of(texts.map(str.encode), st.binary(max_size=200), texts.map(lambda text: text.encode("utf-16"))),
 )
 def test_any_bytes_parse_and_keep_all_their_text(name, data):
-    document = read_text(name, data)
+    document = parse_text(name, data)
     lines = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
     assert document.lines == tuple(lines if lines[-1] else lines[:-1])
@@ -371,4 +371,4 @@ def test_megabytes_of_anything_take_seconds(piece, characters):
     repeated = piece * (characters // len(piece))
     data = (repeated + "x\n== a" + repeated.replace("\n", " ") + "b").encode()
     for name in ("a.rst", "a.org", "a.adoc", "a.txt"):
-        assert len(read_text(name, data).lines) == data.count(b"\n") + 1
+        assert len(parse_text(name, data).lines) == data.count(b"\n") + 1

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import synced
 from hook_events import event
-from kbhub.documents.sources.sessions import Transcript
+from kbhub.documents.sessions import Transcript
 from kbhub.hooks.inbox import propose
 from kbhub.index.foreign_sessions import LATEST, events, last_change, opened, stored_sessions
 from kbhub.setup.found import add_found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.documents.safe_text import fenced, one_line
+from kbhub.documents.shown_text import fenced, one_line
 from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unread
 from kbhub.render import model, search
 from kbhub.render.bases import nothing_here, status_report

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.documents.safe_text import compact
+from kbhub.documents.shown_text import compact
 from kbhub.index.query.parser import parse_query
 from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.bases import status_report, trust_report

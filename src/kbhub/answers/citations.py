@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kbhub.answers.answer import Passage, Prepared, Support, WritingRequest, estimated_tokens
 from kbhub.answers.sentences import Unit, units
-from kbhub.documents.safe_text import REJECTED, one_line, outdated_mark, quoted, seen, sendable, without_thinking
+from kbhub.documents.shown_text import REJECTED, one_line, outdated_mark, quoted, seen, sendable, without_thinking
 from kbhub.index.query.parser import STOP_WORDS, plain_words, searchable, stems
 from kbhub.values import struct
 

@@ -13,7 +13,7 @@ from kbhub.answers.answer import Passage, Prepared, Support, estimated_tokens
 from kbhub.answers.citations import Checked, composed
 from kbhub.answers.sentences import Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
-from kbhub.documents.safe_text import REJECTED
+from kbhub.documents.shown_text import REJECTED
 from kbhub.errors import EmbedderError
 from kbhub.index.query.parser import searchable, stems
 from kbhub.models.embedding import Embedder

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.answers.answer import AskOptions, Passage, Tier, estimated_tokens
 from kbhub.documents.markdown import section
-from kbhub.documents.site_markdown import readable
-from kbhub.documents.sources.text_formats import parse_text
+from kbhub.documents.shown_text import readable
+from kbhub.documents.source import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read

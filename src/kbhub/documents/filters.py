@@ -280,7 +280,7 @@ class Filters:
             if not sessions and (other := why_not_taken(name.lower())) is not None:
                 return other
         if sessions:
-            from kbhub.documents.sources.sessions import why_not_ours  # noqa: PLC0415 - few have sessions
+            from kbhub.documents.sessions import why_not_ours  # noqa: PLC0415 - few have sessions
 
             if other := why_not_ours(self.root / path, self.base.sessions_of):
                 return other

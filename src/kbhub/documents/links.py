@@ -14,6 +14,7 @@ from itertools import accumulate, takewhile
 from typing import Literal
 from urllib.parse import unquote
 
+from kbhub.documents.shown_text import without_code
 from kbhub.types import Link
 from kbhub.values import struct
 
@@ -41,8 +42,6 @@ _DEFINITION = re.compile(
     rf"[ \t>]*+\[(?!\^)((?:[^\[\]\\\n]|\\.){{1,999}})\]:[ \t]*+{_LOCAL}"
     r"(?:<([^<>\n]{1,2000}+)>|(\S{1,2000}+))"
 )
-_TICKS = re.compile(r"`+")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
@@ -111,32 +110,6 @@ def paragraphs(text: str, begin: int, end: int, candidate: re.Pattern[str]) -> I
 
 def _label(text: str) -> str:
     return " ".join(text.split()).casefold()
-
-
-def without_code(text: str, mask: str = "x") -> str:
-    """Replace the characters of code spans."""
-    if "`" not in text:
-        return text
-    runs = [match.span() for match in _TICKS.finditer(text)]
-    escaped = {match.start(1) for match in _ESCAPE.finditer(text)} if "\\" in text else ()
-    closing = [-1] * len(runs)  # for each run, the next one of the same length
-    latest: dict[int, int] = {}
-    for number in range(len(runs) - 1, -1, -1):
-        length = runs[number][1] - runs[number][0]
-        closing[number] = latest.get(length, -1)
-        latest[length] = number
-    parts: list[str] = []
-    position = number = 0
-    while number < len(runs):
-        start, partner = runs[number][0], closing[number]
-        if partner < 0 or start in escaped:
-            number += 1
-            continue
-        end = runs[partner][1]
-        parts += (text[position:start], mask * (end - start))
-        position, number = end, partner + 1
-    parts.append(text[position:])
-    return "".join(parts)
 
 
 class _Paragraph:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT, InlineTag, extract_links, inline_tags, joined_tags
-from kbhub.documents.safe_text import unmarked
+from kbhub.documents.shown_text import unmarked
 from kbhub.types import Document, Heading, Link
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title, is_markdown

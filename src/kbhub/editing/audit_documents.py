@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.site_markdown import GENERATING
-from kbhub.documents.sources.text_formats import parse_text
+from kbhub.documents.shown_text import GENERATING
+from kbhub.documents.source import parse_text
 from kbhub.editing.checks import by_form
 from kbhub.editing.findings import (
     AuditRun,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from kbhub.documents.markdown import images_of, parse_document
-from kbhub.documents.site_markdown import GENERATING
+from kbhub.documents.shown_text import GENERATING
 from kbhub.editing.checks import plain_entry
 from kbhub.editing.findings import AuditRun, Fix, Found, Material, Severity, check
 from kbhub.editing.renames import spelling

@@ -14,7 +14,7 @@ from pydantic import Field
 from kbhub.documents.edits import Text, front_matter_of, text_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
-from kbhub.documents.sources.text_formats import parse_text
+from kbhub.documents.source import parse_text
 from kbhub.editing.checks import leads_to, plain_entry, related_of
 from kbhub.editing.documents import front_end
 from kbhub.editing.paths import (

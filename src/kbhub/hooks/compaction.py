@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.sources.sessions import ToolCall
+from kbhub.documents.sessions import ToolCall
 from kbhub.hooks.events import Event, as_data
 from kbhub.hooks.inbox import log_of, put, suggested
 from kbhub.hooks.sessions import COMPACT, session_log

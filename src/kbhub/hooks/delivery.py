@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from kbhub.documents.safe_text import REJECTED
+from kbhub.documents.shown_text import REJECTED
 from kbhub.errors import IndexUnavailable
 from kbhub.hooks.compaction import keep
 from kbhub.hooks.events import (

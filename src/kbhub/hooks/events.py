@@ -16,7 +16,7 @@ import json
 import re
 from typing import Any, Literal, get_args
 
-from kbhub.documents.safe_text import bare, one_line
+from kbhub.documents.shown_text import bare, one_line
 from kbhub.values import struct
 
 EventName = Literal["session-start", "subagent-start", "prompt", "tool", "compact", "session-end"]

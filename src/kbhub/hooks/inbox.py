@@ -13,7 +13,7 @@ import apsw
 from pydantic import Field, ValidationError
 
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.sources.sessions import Transcript, Turn, read_transcript
+from kbhub.documents.sessions import Transcript, Turn, read_transcript
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.events import Event, inert

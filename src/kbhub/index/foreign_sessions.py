@@ -21,7 +21,7 @@ from typing import Any
 
 import apsw
 
-from kbhub.documents.sources.sessions import LINE_BYTES, TOOL_CHARACTERS
+from kbhub.documents.sessions import LINE_BYTES, TOOL_CHARACTERS
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically

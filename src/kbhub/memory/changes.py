@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.documents.secrets import refuse_secrets
+from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import IndexUnavailable, KbhubError, MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.index.catalogue import successors
 from kbhub.memory import catalog

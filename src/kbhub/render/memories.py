@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import REJECTED, TITLE_BYTES, one_line
+from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, one_line
 from kbhub.memory.results import Imported, Moved
 from kbhub.render.report import (
     LINE_BYTES,

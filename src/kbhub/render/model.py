@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
 from typing import Any
 
-from kbhub.documents.safe_text import TITLE_BYTES, bare, compact, cut, fenced, one_line, quoted, unmarked
+from kbhub.documents.shown_text import TITLE_BYTES, bare, compact, cut, fenced, one_line, quoted, unmarked
 from kbhub.index.query.excerpts import excerpt
 from kbhub.render.report import (
     ERROR_BYTES,

@@ -23,7 +23,7 @@ from rich.theme import Theme
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import scan_blocks
-from kbhub.documents.site_markdown import renderable
+from kbhub.documents.shown_text import renderable
 from kbhub.index.query.excerpts import spans
 from kbhub.render.terminal import TAB_COLUMNS, column_widths, fitted, neutralised
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from kbhub.documents.safe_text import TITLE_BYTES
+from kbhub.documents.shown_text import TITLE_BYTES
 from kbhub.errors import UsageError
 from kbhub.values import struct
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import REJECTED, TITLE_BYTES, cut, fenced, one_line, outdated_mark, unmarked
+from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, cut, fenced, one_line, outdated_mark, unmarked
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import model, terminal

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import compact
+from kbhub.documents.shown_text import compact
 from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
 from kbhub.values import DAY_SECONDS, counted, struct
 from kbhub.workspace.formats import remedy_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.documents.site_markdown import readable
+from kbhub.documents.shown_text import readable
 from kbhub.index.engine import ChunkRow, Key
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each
 from kbhub.index.query.excerpts import density, excerpt, spans

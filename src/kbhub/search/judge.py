@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
 
-from kbhub.documents.safe_text import TITLE_BYTES, quoted
+from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, fold
 from kbhub.search.evidence import gap

@@ -13,7 +13,7 @@ from anyio import from_thread
 from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
-from kbhub.documents.safe_text import one_line
+from kbhub.documents.shown_text import one_line
 from kbhub.errors import KbhubError
 from kbhub.frozen import Model
 from kbhub.render import model

@@ -22,7 +22,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChang
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
-from kbhub.documents.safe_text import one_line
+from kbhub.documents.shown_text import one_line
 from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.index import catalogue
 from kbhub.server.definitions import offered

@@ -17,7 +17,7 @@ from mcp.server.mcpserver.prompts.base import Prompt
 from pydantic import Field
 
 from kbhub.documents import markdown, walk
-from kbhub.documents.safe_text import TITLE_BYTES, one_line
+from kbhub.documents.shown_text import TITLE_BYTES, one_line
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, KbhubError, PathNotContained, UsageError
 from kbhub.hub import Hub
 from kbhub.index import catalogue

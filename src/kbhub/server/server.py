@@ -17,7 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from pydantic import ValidationError
 
 from kbhub import __version__
-from kbhub.documents.safe_text import one_line, quoted
+from kbhub.documents.shown_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
 from kbhub.server import definitions

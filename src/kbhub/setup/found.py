@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from kbhub.documents.sources.sessions import began_in
+from kbhub.documents.sessions import began_in
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub

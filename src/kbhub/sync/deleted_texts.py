@@ -114,7 +114,7 @@ class DeletedTexts:
         if self.folder is None or not self.wants(path):
             return None
         # It, the parsers and YAML take 20 ms to load, and every search scans its bases.
-        from kbhub.documents.plain_data import unpacked  # noqa: PLC0415
+        from kbhub.documents.source import unpacked  # noqa: PLC0415
 
         try:
             data = read_regular(self.folder / _name(path), MAX_BYTES)

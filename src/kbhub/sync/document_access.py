@@ -11,9 +11,8 @@ from dataclasses import replace
 from io import BytesIO
 from typing import BinaryIO
 
-from kbhub.documents.plain_data import structured
-from kbhub.documents.sources.converted import PART_LEVEL
-from kbhub.documents.sources.source import read_source
+from kbhub.documents.converted import PART_LEVEL, structured
+from kbhub.documents.source import read_source
 from kbhub.documents.walk import Limits, excluded_by, open_contained
 from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import indexed_document

@@ -23,9 +23,8 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from kbhub.documents.plain_data import packed
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.sources.source import IsolatedParser, chunks_of, read_source
+from kbhub.documents.source import IsolatedParser, chunks_of, packed, read_source
 from kbhub.documents.walk import KeptFolder, Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index.engine import NewChunk, NewDocument, title_above

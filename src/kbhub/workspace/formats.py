@@ -18,15 +18,15 @@ MARKDOWN_SUFFIX = ".md"
 
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 
-PLAIN_SCAN = "kbhub.documents.sources.text_formats:scan_plain_text"
+PLAIN_SCAN = "kbhub.documents.text_formats:scan_plain_text"
 
 FORMATS = (
     Format(MARKDOWN_SUFFIXES, "Markdown"),
-    Format((".rst",), "reStructuredText", scan="kbhub.documents.sources.text_formats:scan_rst"),
+    Format((".rst",), "reStructuredText", scan="kbhub.documents.text_formats:scan_rst"),
     # Or requests to a server.
-    Format((".rest",), "reStructuredText", scan="kbhub.documents.sources.text_formats:scan_rst", unasked=False),
-    Format((".org",), "Org", scan="kbhub.documents.sources.markup:scan_org"),
-    Format((".adoc", ".asciidoc"), "AsciiDoc", scan="kbhub.documents.sources.markup:scan_adoc"),
+    Format((".rest",), "reStructuredText", scan="kbhub.documents.text_formats:scan_rst", unasked=False),
+    Format((".org",), "Org", scan="kbhub.documents.markup:scan_org"),
+    Format((".adoc", ".asciidoc"), "AsciiDoc", scan="kbhub.documents.markup:scan_adoc"),
     # Mostly data, or generated.
     Format((".txt", ".text", ".textile", ".mediawiki", ".wiki", ".tex"), "plain text", unasked=False),
     *(row for extension in extensions() for row in extension.formats),

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from kbhub.documents.chunking import chunk_document
+from kbhub.documents.converted import chunk_parts
 from kbhub.documents.markdown import parse_document, scan_blocks
-from kbhub.documents.sources.converted import chunk_parts
-from kbhub.documents.sources.text_formats import read_text
+from kbhub.documents.source import parse_text
 from kbhub.extensions.formats.docx import read_docx
 from kbhub.extensions.formats.html import read_html
 from kbhub.extensions.formats.notebook import read_notebook
@@ -34,8 +34,8 @@ ARCHIVE = Path(__file__).parent / "corpus.tar.xz"
 LEAST_WORDS, LEAST_HEADINGS = 0.99, 0.98
 
 READERS: dict[str, Callable[[str, bytes], Document]] = {
-    "html": read_html, "ipynb": read_notebook, "rst": read_text, "org": read_text, "adoc": read_text,
-    "plain.txt": read_text, "underlined.txt": read_text, "docx": read_docx, "epub": read_epub, "odt": read_odt,
+    "html": read_html, "ipynb": read_notebook, "rst": parse_text, "org": parse_text, "adoc": parse_text,
+    "plain.txt": parse_text, "underlined.txt": parse_text, "docx": read_docx, "epub": read_epub, "odt": read_odt,
     "pptx": read_pptx, "xlsx": read_xlsx,
 }  # fmt: skip
 """Format → its parser, which takes a path and the bytes."""

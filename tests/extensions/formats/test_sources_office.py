@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kbhub.extensions.formats.xlsx
-from kbhub.documents.plain_data import packed, structured, unpacked
-from kbhub.documents.sources.parser_process import parsed
+from kbhub.documents.converted import structured
+from kbhub.documents.source import packed, parsed, unpacked
 from kbhub.extensions.formats.docx import read_docx
 from kbhub.extensions.formats.packages import read_epub, read_odt
 from kbhub.extensions.formats.pptx import read_pptx

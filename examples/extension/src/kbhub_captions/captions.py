@@ -2,7 +2,7 @@
 
 import re
 
-from kbhub.documents.sources.converted import document_of_markdown
+from kbhub.documents.converted import document_of_markdown
 from kbhub.types import Document
 
 SECTION_MINUTES = 5

@@ -7,7 +7,7 @@ import re
 
 import mammoth
 
-from kbhub.documents.sources.converted import document_of_markdown
+from kbhub.documents.converted import document_of_markdown
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.extensions.formats.packages import metadata_of, open_package
 from kbhub.types import Document

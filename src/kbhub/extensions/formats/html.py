@@ -11,7 +11,7 @@ import re
 from dataclasses import field
 from html.parser import HTMLParser
 
-from kbhub.documents.sources.converted import decode_as, document_of_markdown
+from kbhub.documents.converted import decode_as, document_of_markdown
 from kbhub.extensions.formats.markdown_writer import Inline, MarkdownWriter, cell_text, escaped, fenced, pipe_table
 from kbhub.types import Document
 from kbhub.values import struct

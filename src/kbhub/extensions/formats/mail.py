@@ -13,8 +13,8 @@ from email.message import EmailMessage, Message
 from email.utils import parsedate_to_datetime
 from pathlib import PurePosixPath
 
+from kbhub.documents.converted import decode_as, document_of_markdown, storable
 from kbhub.documents.markdown import plain_document
-from kbhub.documents.sources.converted import decode_as, document_of_markdown, storable
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.extensions.formats.markdown_writer import closed
 from kbhub.types import Document

@@ -13,9 +13,9 @@ from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any
 
+from kbhub.documents.converted import document_of_markdown, storable
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.markdown import MAX_LEVEL, plain_document, scan_blocks
-from kbhub.documents.sources.converted import document_of_markdown, storable
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.extensions.formats.markdown_writer import closed, fenced
 from kbhub.types import Document

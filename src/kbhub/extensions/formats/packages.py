@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from kbhub.documents.sources.converted import decode_as, document_of_markdown
+from kbhub.documents.converted import decode_as, document_of_markdown
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.types import Document
 

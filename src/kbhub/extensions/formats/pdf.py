@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pypdf
 
-from kbhub.documents.plain_data import unreadable
-from kbhub.documents.sources.converted import Part, document_of_parts
+from kbhub.documents.converted import Part, document_of_parts
+from kbhub.documents.source import unreadable
 from kbhub.types import Document
 from kbhub.values import struct
 

@@ -10,7 +10,7 @@ from typing import Any
 import pptx
 from pptx.shapes.group import GroupShape
 
-from kbhub.documents.sources.converted import Part, document_of_parts
+from kbhub.documents.converted import Part, document_of_parts
 from kbhub.extensions.formats.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.extensions.formats.packages import metadata_of, open_package
 from kbhub.types import Document

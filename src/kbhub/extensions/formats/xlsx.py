@@ -9,7 +9,7 @@ from typing import Any
 
 import openpyxl
 
-from kbhub.documents.sources.converted import document_of_markdown
+from kbhub.documents.converted import document_of_markdown
 from kbhub.extensions.formats.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.extensions.formats.packages import metadata_of, open_package
 from kbhub.types import Document

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kbhub.answers.answer import WritingRequest
-from kbhub.documents.safe_text import sendable
+from kbhub.documents.shown_text import sendable
 from kbhub.errors import ModelUnavailable
 from kbhub.extensions.models.server import Deadline, Ollama, Prompt, StoredAnswers
 from kbhub.frozen import Model

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from kbhub.documents.safe_text import without_thinking
+from kbhub.documents.shown_text import without_thinking
 from kbhub.errors import ModelUnavailable
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically

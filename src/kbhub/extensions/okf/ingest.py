@@ -23,9 +23,9 @@ from kbhub.answers.sentences import units
 from kbhub.documents.filters import Filters, too_large
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
-from kbhub.documents.safe_text import TITLE_BYTES, one_line, unmarked
 from kbhub.documents.secrets import refuse_secrets
-from kbhub.documents.sources.source import IsolatedParser, read_source
+from kbhub.documents.shown_text import TITLE_BYTES, one_line, unmarked
+from kbhub.documents.source import IsolatedParser, read_source
 from kbhub.documents.walk import open_contained, scan
 from kbhub.editing.chat_answers import least_similarity, similar
 from kbhub.editing.documents import write_document

@@ -22,7 +22,7 @@ from kbhub.answers.sentences import units
 from kbhub.documents.filters import belongs
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.links import EXTERNAL
-from kbhub.documents.safe_text import TITLE_BYTES, one_line
+from kbhub.documents.shown_text import TITLE_BYTES, one_line
 from kbhub.documents.walk import is_relative, read_contained
 from kbhub.editing.findings import AuditRun, Fix, Found, Material, check, front_lines, line_of
 from kbhub.extensions.okf.bundles import hash_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from kbhub.documents.sources.source import read_source
+from kbhub.documents.source import read_source
 from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
 from kbhub.extensions.team.bases import changing, takes_memories
 from kbhub.extensions.team.blocks import Inverter, put, write_postings

@@ -22,7 +22,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from kbhub.documents.site_markdown import TAB, renderable
+from kbhub.documents.shown_text import TAB, renderable
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile

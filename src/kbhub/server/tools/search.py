@@ -19,7 +19,7 @@ from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, c
 from kbhub.answers.answer import WritingRequest
 from kbhub.answers.citations import request_of, wordings_in, wordings_request
 from kbhub.answers.question import FORCED, ModelText, finish_written
-from kbhub.documents.safe_text import one_line
+from kbhub.documents.shown_text import one_line
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read

@@ -6,12 +6,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import Outline, decode, decoded_lines, outlined, parse_document
-from kbhub.documents.sources.converted import document_of_markdown
-from kbhub.documents.sources.markup import Visible, block_end, indent_of
-from kbhub.types import Document
-from kbhub.workspace.formats import format_of, is_markdown, scan_of
+from kbhub.documents.markdown import Outline
+from kbhub.documents.markup import Visible, block_end, indent_of
 
 LEAST_UNDERLINE = 4
 """Characters of an underline that may be shorter than its title, as in docutils."""
@@ -339,21 +335,3 @@ def _following(numbers: tuple[int, ...]) -> set[tuple[int, ...]]:
         return {(1,), (0,), (1, 1), (1, 0)}
     next_ones = {(*numbers[:depth], numbers[depth] + 1) for depth in range(len(numbers))}
     return next_ones | {(*numbers, 1), (*numbers, 0)}
-
-
-def parse_text(path: str, data: bytes, *, inline: bool = False) -> Document:
-    """Parse a text file of a base, or an index's text of a converted file, Markdown; `inline` is `Base.inline_tags`."""
-    if is_markdown(path):
-        return parse_document(path, data, inline=inline)
-    found = format_of(path)
-    if found is None or found.kind is None:
-        return read_text(path, data)
-    text, problem = decode(data)
-    return document_of_markdown(path, text, problems=(problem,) if problem else ())
-
-
-def read_text(path: str, data: bytes) -> Document:
-    """Read reStructuredText, Org, AsciiDoc or plain text (any other suffix), YAML front matter included."""
-    lines, problem = decoded_lines(data)
-    front = read_front_matter(lines)
-    return outlined(path, lines, front, scan_of(path)(lines, front.body), (problem, front.problem))

@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from kbhub.documents.converted import Part, document_of_parts, storable
 from kbhub.documents.secrets import find_secrets, masked
-from kbhub.documents.sources.converted import Part, document_of_parts, storable
 from kbhub.types import Document
 from kbhub.values import struct
 from kbhub.workspace.files import read_regular

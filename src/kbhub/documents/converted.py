@@ -79,6 +79,19 @@ def document_of_markdown(
     return outlined(path, lines, front, scan_markdown(lines, front), map(_one_line, problems))
 
 
+def structured(document: Document) -> Document:
+    """Return a converted document with the headings, links and the like of its lines, which are Markdown."""
+    parsed = document_of_markdown(
+        document.path,
+        "\n".join(document.lines),
+        title=document.title,
+        front_matter=document.front_matter,
+        tags=document.tags,
+        problems=document.problems,
+    )
+    return replace(parsed, body=document.body, aliases=document.aliases)
+
+
 def storable(text: str) -> str:
     """Return text with line feeds as line endings, and without the lone surrogates and NUL that no index can store."""
     text = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
