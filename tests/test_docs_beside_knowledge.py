@@ -4,7 +4,7 @@ import pytest
 
 from conftest import synced
 from kbhub.editing.audit import audit
-from kbhub.reading.faults import resolved_links
+from kbhub.reading.graph import resolved_links
 from kbhub.reading.read import read
 
 REFS = {"caching.md", "README.md", "docs@README.md", "docs@docs/caching.md", "docs@docs/guide/crates.md"}

@@ -6,7 +6,7 @@ import pytest
 
 from conftest import synced
 from kbhub.errors import DocumentNotFound, IndexUnavailable, UsageError
-from kbhub.reading.faults import resolved_links
+from kbhub.reading.graph import resolved_links
 from kbhub.reading.neighbours import related
 
 DEPLOY = """---

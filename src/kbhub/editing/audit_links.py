@@ -16,8 +16,7 @@ from kbhub.editing.findings import AuditRun, Fix, Found, Material, Severity, che
 from kbhub.editing.renames import spelling
 from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
-from kbhub.reading.faults import Faults, ResolvedLink
-from kbhub.reading.graph import Edge, WrittenLink, graph_of
+from kbhub.reading.graph import Edge, Faults, ResolvedLink, WrittenLink, graph_of
 from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, site_settings, squashed, stem
 from kbhub.workspace.formats import is_markdown
 

@@ -14,8 +14,7 @@ from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names, document_slugs, tag_counts_without
 from kbhub.index.references import ref_of
 from kbhub.reading.code_references import Sources
-from kbhub.reading.faults import exists_below
-from kbhub.reading.graph import RELATED, WrittenLink, entries, places_on_disk, related_in
+from kbhub.reading.graph import RELATED, WrittenLink, entries, exists_below, places_on_disk, related_in
 from kbhub.reading.links import LinkKind, PathTable, folded, site_settings
 from kbhub.types import Base, Document
 from kbhub.workspace.project import PROJECT_ID

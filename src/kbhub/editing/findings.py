@@ -14,8 +14,7 @@ from kbhub.frozen import Model
 from kbhub.index.catalogue import ContentRow, contents, front_matter_of, unindexed
 from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
-from kbhub.reading.faults import ResolvedLink, resolved_links
-from kbhub.reading.graph import entries
+from kbhub.reading.graph import ResolvedLink, entries, resolved_links
 from kbhub.reading.reports import PASSED_OVER
 from kbhub.types import Base, Problem, Skipped
 from kbhub.values import struct

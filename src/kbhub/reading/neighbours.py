@@ -9,8 +9,7 @@ from typing import Literal
 
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.reading.faults import Faults
-from kbhub.reading.graph import Edge, Graph, Node, TagTable, found_document, graph_of, key_of, unread
+from kbhub.reading.graph import Edge, Faults, Graph, Node, TagTable, found_document, graph_of, key_of, unread
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TagCount, TaggedDocument, Tags
 from kbhub.values import struct
 

@@ -22,8 +22,7 @@ from kbhub.index.engine import DocumentRow
 from kbhub.index.references import STALE_DAYS, age_days, ref_of
 from kbhub.memory.catalog import all_known, described
 from kbhub.memory.results import Memory
-from kbhub.reading.faults import Faults
-from kbhub.reading.graph import graph_of
+from kbhub.reading.graph import Faults, graph_of
 from kbhub.reading.lists import date_of
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole

@@ -11,8 +11,7 @@ from starlette.responses import JSONResponse
 
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.reading.faults import Faults
-from kbhub.reading.graph import Graph, Node, found_document, graph_of
+from kbhub.reading.graph import Faults, Graph, Node, found_document, graph_of
 from kbhub.reading.nearness import NEAR_FLOOR, Means, means_in, vector_of
 from kbhub.reading.neighbours import walk
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind

@@ -19,12 +19,10 @@ from kbhub.documents.chunking import chunk_document
 from kbhub.documents.converted import chunk_parts
 from kbhub.documents.markdown import parse_document, scan_blocks
 from kbhub.documents.source import parse_text
-from kbhub.extensions.formats.docx import read_docx
 from kbhub.extensions.formats.html import read_html
 from kbhub.extensions.formats.notebook import read_notebook
+from kbhub.extensions.formats.office import read_docx, read_pptx, read_xlsx
 from kbhub.extensions.formats.packages import read_epub, read_odt
-from kbhub.extensions.formats.pptx import read_pptx
-from kbhub.extensions.formats.xlsx import read_xlsx
 from kbhub.reading.read import ReadOptions
 from kbhub.types import Document, Query
 from kbhub.workspace.formats import KINDS_OF_PARTS, kind_of

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kbhub.extensions.formats.xlsx
+import kbhub.extensions.formats.office
 from kbhub.documents.converted import structured
 from kbhub.documents.source import packed, parsed, unpacked
-from kbhub.extensions.formats.docx import read_docx
+from kbhub.extensions.formats.office import read_docx, read_pptx, read_xlsx
 from kbhub.extensions.formats.packages import read_epub, read_odt
-from kbhub.extensions.formats.pptx import read_pptx
-from kbhub.extensions.formats.xlsx import read_xlsx
 from kbhub.workspace.formats import FORMATS
 from office_files import WORD, a_docx, a_pptx, a_zip, an_epub, an_odt, an_xlsx, paragraph
 
@@ -111,8 +109,8 @@ def test_a_sheet_is_a_heading_with_a_table_of_the_values_that_it_shows():
 
 
 def test_a_sheet_that_is_too_large_is_cut_and_says_so(monkeypatch):
-    monkeypatch.setattr(kbhub.extensions.formats.xlsx, "ROWS", 3)
-    monkeypatch.setattr(kbhub.extensions.formats.xlsx, "COLUMNS", 2)
+    monkeypatch.setattr(kbhub.extensions.formats.office, "ROWS", 3)
+    monkeypatch.setattr(kbhub.extensions.formats.office, "COLUMNS", 2)
     data = an_xlsx(("Long", [["a", "b"]] * 4), ("Wide", [["c", "d", "e"]]))
     document = read_xlsx("a.xlsx", data)
     assert document.problems == (
@@ -121,7 +119,7 @@ def test_a_sheet_that_is_too_large_is_cut_and_says_so(monkeypatch):
     )
     assert "| c | d |" in document.lines
 
-    monkeypatch.setattr(kbhub.extensions.formats.xlsx, "CHARACTERS", 3)
+    monkeypatch.setattr(kbhub.extensions.formats.office, "CHARACTERS", 3)
     assert read_xlsx("a.xlsx", data).problems == (
         "Sheet 'Long' has too much text; rows from 3 on are left out.",
         "Sheet 'Wide' is left out: the others have 3 characters.",

@@ -19,7 +19,7 @@ from kbhub.extensions.lab.corpus import EvalMode, Setup, logged_dataset
 from kbhub.extensions.lab.datasets import load_dataset
 from kbhub.extensions.lab.measurement import Options
 from kbhub.extensions.lab.measurement import evaluate as measure
-from kbhub.extensions.lab.text import evaluation_text
+from kbhub.extensions.lab.report import evaluation_text
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.search.pipeline import RANKING_SIGNALS
