@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 256,
-    "lines": 65509,
-    "code lines": 45278,
+    "files": 248,
+    "lines": 65444,
+    "code lines": 45234,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 45719,
+    "test lines": 45710,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -1,8 +1,11 @@
-"""Identities of documents and chunks: keys in an index, and refs as they are written."""
+"""Identities of documents and chunks: keys in an index, refs as they are written, and cursors of pages of them."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -12,7 +15,7 @@ from math import prod
 
 from kbhub.errors import UsageError
 from kbhub.index.engine import DocumentRow, Index, numbers
-from kbhub.types import Base, Discovery
+from kbhub.types import Base, Discovery, Query
 from kbhub.values import DAY_SECONDS, struct
 
 MOST_REFS = 256
@@ -220,6 +223,51 @@ def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
     """
     plain = base.id == "project" and named_base(path, bases) is None
     return path if plain else f"{base.id}@{path}"
+
+
+_FINGERPRINT = 10
+"""Hex digits of the request's hash; 40 bits distinguish the queries of one conversation."""
+
+_DECIDING = {"text", "queries", "passage", "bases", "mode", "granularity", "recency", "min_signals", "min_score"}
+"""Fields of a query that determine the hits and their order."""
+
+_CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
+
+
+def make_cursor(asked: Query | str | Sequence[str], offset: int) -> str:
+    """Return the cursor of the page after `offset` hits of a query, or documents of refs."""
+    return base64.urlsafe_b64encode(f"{offset}.{_fingerprint(asked)}".encode()).decode().rstrip("=")
+
+
+def offset_of(cursor: str, asked: Query | str | Sequence[str]) -> int:
+    """Return the offset of a cursor of a query, whose own offset, limit and trace may differ, or of refs.
+
+    Raises `UsageError` if the cursor is invalid, or of another query or other refs.
+    """
+    is_query = isinstance(asked, Query)
+    try:
+        text = base64.urlsafe_b64decode(cursor.strip() + "=" * (-len(cursor.strip()) % 4)).decode("ascii")
+    except (binascii.Error, ValueError):
+        text = ""
+    if (match := _CURSOR.fullmatch(text)) is None:
+        call = "search" if is_query else "read"
+        raise UsageError(f"`cursor` is not one from kbhub. Copy it in full, or {call} without it for the first page.")
+    if match[2] != _fingerprint(asked):
+        raise UsageError(
+            "`cursor` belongs to another search. Pass it with the same query, queries, bases, mode and options, "
+            "or omit it for the first page."
+            if is_query
+            else "`cursor` belongs to other refs. Pass it with the same refs, or omit it to start from the first."
+        )
+    return int(match[1])
+
+
+def _fingerprint(asked: Query | str | Sequence[str]) -> str:
+    if isinstance(asked, Query):
+        text = asked.model_dump_json(include=_DECIDING)
+    else:
+        text = json.dumps(asked if isinstance(asked, str) else list(asked))
+    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT]
 
 
 STALE_AFTER = "stale_after"

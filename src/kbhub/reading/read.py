@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -15,22 +10,24 @@ from kbhub.documents.markdown import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError, PartNotFound, UsageError
 from kbhub.hub import Hub
 from kbhub.index.engine import DocumentRow
-from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pattern, outdated, short_hash, split_refs
+from kbhub.index.references import (
+    LONGEST_REF,
+    ParsedRef,
+    expand_braces,
+    is_pattern,
+    make_cursor,
+    offset_of,
+    outdated,
+    short_hash,
+    split_refs,
+)
 from kbhub.reading.links import squashed
 from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import ResolvedDocument, Resolver, resolver_of
-from kbhub.types import Base, Document, Query
+from kbhub.types import Base, Document
 from kbhub.values import counted, struct
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.git import Commit, history
-
-_FINGERPRINT = 10
-"""Hex digits of the request's hash; 40 bits distinguish the queries of one conversation."""
-
-_DECIDING = {"text", "queries", "passage", "bases", "mode", "granularity", "recency", "min_signals", "min_score"}
-"""Fields of a query that determine the hits and their order."""
-
-_CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
 
 ANSWER_BYTES = 24_000
 """UTF-8 bytes of one answer to `read`, some 6,000 tokens; clients truncate at 25,000 tokens or less."""
@@ -54,42 +51,6 @@ NO_LINES = (
     "is not a valid range of lines: lines count from 1, and the last cannot precede the first. Use `:FROM-TO` or "
     "`:FROM:COUNT`."
 )
-
-
-def make_cursor(asked: Query | str | Sequence[str], offset: int) -> str:
-    """Return the cursor of the page after `offset` hits of a query, or documents of refs."""
-    return base64.urlsafe_b64encode(f"{offset}.{_fingerprint(asked)}".encode()).decode().rstrip("=")
-
-
-def offset_of(cursor: str, asked: Query | str | Sequence[str]) -> int:
-    """Return the offset of a cursor of a query, whose own offset, limit and trace may differ, or of refs.
-
-    Raises `UsageError` if the cursor is invalid, or of another query or other refs.
-    """
-    is_query = isinstance(asked, Query)
-    try:
-        text = base64.urlsafe_b64decode(cursor.strip() + "=" * (-len(cursor.strip()) % 4)).decode("ascii")
-    except (binascii.Error, ValueError):
-        text = ""
-    if (match := _CURSOR.fullmatch(text)) is None:
-        call = "search" if is_query else "read"
-        raise UsageError(f"`cursor` is not one from kbhub. Copy it in full, or {call} without it for the first page.")
-    if match[2] != _fingerprint(asked):
-        raise UsageError(
-            "`cursor` belongs to another search. Pass it with the same query, queries, bases, mode and options, "
-            "or omit it for the first page."
-            if is_query
-            else "`cursor` belongs to other refs. Pass it with the same refs, or omit it to start from the first."
-        )
-    return int(match[1])
-
-
-def _fingerprint(asked: Query | str | Sequence[str]) -> str:
-    if isinstance(asked, Query):
-        text = asked.model_dump_json(include=_DECIDING)
-    else:
-        text = json.dumps(asked if isinstance(asked, str) else list(asked))
-    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT]
 
 
 @struct

@@ -22,7 +22,8 @@ from kbhub.answers.question import FORCED, ModelText, finish_written
 from kbhub.documents.shown_text import one_line
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
+from kbhub.index.references import make_cursor, offset_of
+from kbhub.reading.read import ReadOptions, read
 from kbhub.render import model
 from kbhub.render.search import answer_report, search_answer
 from kbhub.search.search import search_assisted
