@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -118,6 +119,26 @@ def test_the_current_hit_is_shown_in_its_document(shared_tab):
     expect(preview).to_be_hidden()
     page.set_viewport_size({"width": 1280, "height": 720})
     assert shared_tab.complaints == []
+
+
+@pytest.mark.slow
+def test_no_document_is_fetched_while_one_types(project, tab):
+    shown(tab, "/?q=rollback", ".hit")
+    page = tab.go("/")
+    page.clock.install()
+    page.clock.pause_at(time.time() + 3600)
+    fetched = []
+    page.on("request", lambda request: fetched.append(request.url) if "/read?" in request.url else None)
+    for typed in ("rollback", "rollback deploy", "rollback"):
+        page.locator("#q").fill(typed)
+        page.clock.run_for(30)
+        expect(page.get_by_role("button", name=f"Save the search {typed}", exact=True)).to_be_visible()
+        page.clock.run_for(50)
+        expect(page.locator(".hit.current")).to_have_count(1)
+    assert fetched == []
+    page.clock.run_for(250)
+    expect(page.locator("#preview article")).to_contain_text("Rolling back")
+    assert len(fetched) == 1
 
 
 @pytest.mark.slow

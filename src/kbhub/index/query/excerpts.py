@@ -221,7 +221,8 @@ def _densest(
             if start in worth:
                 rows = [*map(max, rows, worth[start])]
                 value = sum(map(mul, heavy, rows)) / total
-                value += DECIDING * (_DECIDES.search(text, bounds[start], bounds[end]) is not None)
+                if value + DECIDING > best[0] and _DECIDES.search(text, bounds[start], bounds[end]):
+                    value += DECIDING
                 if value > best[0]:
                     best = value, start, end
     return best

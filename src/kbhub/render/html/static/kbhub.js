@@ -8,9 +8,9 @@ function items() {
   return [...(document.querySelector("dialog[open]") ?? document).querySelectorAll("[data-item]")];
 }
 
-function choose(item) {
+function choose(item, rest) {
   items().forEach((one) => one.classList.toggle("current", one === item));
-  preview(item);
+  preview(item, rest);
 }
 
 // From outside of the list to its current item, else to the next or the one before.
@@ -25,25 +25,27 @@ function move(step) {
   next.querySelector("[data-open]")?.focus({ preventScroll: true });
 }
 
-// Where the window has room, the current hit is shown in its document.
+// Where the window has room, the current hit is shown in its document, after a rest of so many milliseconds: while one
+// types, the hits come first.
 let waiting = 0;
-function preview(item) {
+document.addEventListener("input", () => clearTimeout(waiting));
+function preview(item, rest = 60) {
   const pane = document.querySelector("#preview");
   const link = item?.querySelector("[data-open]");
   const term = JSON.parse(item?.closest("[data-terms]")?.dataset.terms ?? "[]"), of = `${link?.href} ${term}`;
   if (!link || !pane?.checkVisibility() || pane.dataset.of === of) return;
-  pane.dataset.of = of;
   clearTimeout(waiting);
   waiting = setTimeout(async () => {
+    pane.dataset.of = of;
     await htmx.ajax("GET", link.href, { source: pane, target: pane, values: { term } }).catch(() => {});
     const found = pane.querySelector("#doc-found");
     pane.scrollTop = found ? found.offsetTop - pane.clientHeight / 3 : 0;
-  }, 60);
+  }, rest);
 }
 
 function begin() {
   const first = document.querySelector(".hit");
-  if (first && document.querySelector("#preview").checkVisibility() && !document.querySelector(".current")) choose(first);
+  if (first && document.querySelector("#preview").checkVisibility() && !document.querySelector(".current")) choose(first, 250);
 }
 document.addEventListener("DOMContentLoaded", () => {
   begin();
