@@ -16,7 +16,7 @@ from kbhub.hub import HubOptions
 from kbhub.memory.changes import forget, ids_of, remember
 from kbhub.memory.files import new_file, slug
 from kbhub.memory.lists import memories
-from kbhub.search.memory_boost import timestamp
+from kbhub.search.document_signals import timestamp
 from kbhub.types import Query
 
 MEMORIES = 10_000

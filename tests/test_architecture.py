@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 248,
-    "lines": 65445,
-    "code lines": 45235,
+    "files": 243,
+    "lines": 65378,
+    "code lines": 45190,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 45731,
+    "test lines": 45732,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

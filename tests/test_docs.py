@@ -10,9 +10,9 @@ import pytest
 from kbhub.cli import HELP_OPTIONS
 from kbhub.cli.app import app
 from kbhub.documents.chunking import CHUNK_WORDS
+from kbhub.search.document_signals import HALF_LIFE_DAYS
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.judge import STRONG, WEAK
-from kbhub.search.memory_boost import HALF_LIFE_DAYS
 from kbhub.search.plan import EXAMINED
 from kbhub.search.retrieval import SEMANTIC_SHARE
 from kbhub.workspace.config import parse_jsonc

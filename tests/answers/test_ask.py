@@ -15,7 +15,8 @@ from kbhub.answers.question import NEAREST_TEXT, NO_CLIENT, NO_OLLAMA, NOT_COVER
 from kbhub.errors import UsageError
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.render import model, terminal
+from kbhub.render import terminal
+from kbhub.render.report import model_answer
 from kbhub.render.search import answer_markdown, answer_notes, answer_report
 from ollama_server import running_ollama
 
@@ -44,7 +45,7 @@ def with_ollama(environment, server, model="qwen3:0.6b", **env):
 
 
 def answer_for_model(answer):
-    return model.answer(answer_report(answer), inf)[0]
+    return model_answer(answer_report(answer), inf)[0]
 
 
 def shown(answer):

@@ -7,7 +7,8 @@ from conftest import synced
 from corpus import EMBEDDER
 from kbhub.answers import AskOptions, ask, prepare
 from kbhub.answers.extractive import extract
-from kbhub.render import model, terminal
+from kbhub.render import terminal
+from kbhub.render.report import model_answer
 from kbhub.render.search import answer_report
 
 STATUSES = """\
@@ -152,7 +153,7 @@ def test_what_an_answer_links_to_comes_before_weak_hits(linked, budget):
 
 def test_nothing_is_told_twice(linked):
     answer = ask(linked, "how do I roll back a release")
-    quoted, text = {one.number for one in answer.support}, model.answer(answer_report(answer))[0]
+    quoted, text = {one.number for one in answer.support}, model_answer(answer_report(answer))[0]
 
     assert quoted
     assert quoted.isdisjoint(one.number for one in answer.passages)
@@ -167,7 +168,7 @@ def test_an_empty_handed_answer_shows_the_nearest_passage_and_is_short(environme
         environment.write(f"knowledge/n{team}.md", f"# Requests {team}\n\nServices of team {team} have requests.\n")
     options = AskOptions(threshold=1.0, direct_threshold=1.0)
     answer = ask(synced(environment), "too many requests quota zebra", options=options)
-    told, shown = model.answer(answer_report(answer))[0], terminal.text(answer_report(answer))
+    told, shown = model_answer(answer_report(answer))[0], terminal.text(answer_report(answer))
 
     assert (answer.outcome, len(answer.passages), len(answer.references)) == ("not_covered", 1, 6)
     assert all("No document contains: quota, zebra." in text for text in (told, shown))

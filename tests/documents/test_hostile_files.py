@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from conftest import make_environment
 from kbhub.documents.filters import parse_rules
 from kbhub.errors import ConfigError
-from kbhub.render import model
 from kbhub.render.bases import status_report
+from kbhub.render.report import model_answer
 from kbhub.workspace import git
 from kbhub.workspace.config import parse_jsonc
 from kbhub.workspace.settings import MAX_RULES
@@ -100,7 +100,7 @@ class Shop:
         result.model_dump_json()
         status = hub.status()
         status.model_dump_json()
-        said = model.answer(status_report(status))[0]
+        said = model_answer(status_report(status))[0]
         assert len(said) <= ANSWER_CHARACTERS
         said.encode()
         return status
@@ -213,7 +213,7 @@ def configs_are_followed_or_refused(config):
             return
         status = hub.status()
         status.model_dump_json()
-        model.answer(status_report(status))[0].encode()
+        model_answer(status_report(status))[0].encode()
 
 
 def documents_are_found_whatever_stands_above_them(front):

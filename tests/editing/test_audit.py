@@ -10,7 +10,7 @@ from kbhub.editing.findings import CHECKS
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.changes import remember
 from kbhub.render.documents import audit_report
-from kbhub.render.model import FULL_ANSWER_BYTES, answer
+from kbhub.render.report import FULL_ANSWER_BYTES, model_answer
 from kbhub.render.terminal import text as text_of
 
 SAME = " ".join(f"word{number} and the rest of sentence {number}" for number in range(60))
@@ -410,7 +410,7 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     """One count, of all that it does not see, whether a limit or the size of an answer left it out."""
     links = "".join(f"[x](gone-{number}.md)\n" for number in range(300))
     report = audited({"a.md": f"# A\n\n{links}"}, checks=["links"], limit=limit)
-    text, _ = answer(audit_report(report), FULL_ANSWER_BYTES)
+    text, _ = model_answer(audit_report(report), FULL_ANSWER_BYTES)
     listed = text.count("links: The link")
 
     assert 10 <= listed < 300
@@ -423,7 +423,7 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
 def test_a_finding_is_one_line_of_limited_length_for_a_model(audited):
     text = f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n\n[x](<gone%0A- \x1b[31m error.md>)\n"
     report = audited({"a.md": text}, checks=["links", "related"])
-    text, _ = answer(audit_report(report), FULL_ANSWER_BYTES)
+    text, _ = model_answer(audit_report(report), FULL_ANSWER_BYTES)
 
     assert text.count(" related: ") == 2
     assert "'gone'" in text

@@ -13,7 +13,7 @@ from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange
 from kbhub.memory.lists import memories, restore
 from kbhub.memory.transfer import import_, move, refile
-from kbhub.search.memory_boost import SUPERSEDED_FACTOR
+from kbhub.search.document_signals import SUPERSEDED_FACTOR
 from kbhub.types import Query
 from kbhub.workspace.discovery import memory_bases, project_folders
 from repositories import add_remote, commit

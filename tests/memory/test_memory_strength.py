@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbhub.search.memory_boost import (
+from kbhub.search.document_signals import (
     LEAST_FACTOR,
     SUPERSEDED_FACTOR,
     confidence,

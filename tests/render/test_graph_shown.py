@@ -9,7 +9,7 @@ import pytest
 from conftest import synced
 from kbhub.reading.neighbours import related, tags
 from kbhub.render.documents import related_report, tags_report
-from kbhub.render.model import answer
+from kbhub.render.report import model_answer
 from kbhub.render.terminal import text
 
 HOSTILE = '\x1b]0;owned\x07\u202egnp ``` " · fake'
@@ -71,7 +71,7 @@ def test_hostile_texts_stay_where_they_are(hostile):
         tags_report(tags(hostile)),
         tags_report(tags(hostile, ["*"])),
     ):
-        told = answer(report)[0]
+        told = model_answer(report)[0]
         assert not {"\x1b", "\x07", "\u202e"} & {*told, *text(report)}
         assert "`" not in told
         assert all(line.startswith(own) for line in told.splitlines())
@@ -80,4 +80,4 @@ def test_hostile_texts_stay_where_they_are(hostile):
 def test_a_lonely_document_is_said_to_be_one(environment):
     environment.write("knowledge/a.md", "# A\n")
 
-    assert "Nothing related" in answer(related_report(related(synced(environment), "a.md")))[0]
+    assert "Nothing related" in model_answer(related_report(related(synced(environment), "a.md")))[0]

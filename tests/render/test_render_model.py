@@ -9,8 +9,9 @@ import pytest
 
 from kbhub.documents.shown_text import fenced, one_line
 from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unread
-from kbhub.render import model, search
+from kbhub.render import search
 from kbhub.render.bases import nothing_here, status_report
+from kbhub.render.report import ANSWER_BYTES, model_answer
 from kbhub.search.judge import NEAR_ONLY
 from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Skipped, Span, Workspace
 
@@ -102,7 +103,7 @@ def test_no_document_changes_the_structure_or_the_size_of_an_answer(hostile, whe
     hits = [hit(number, **{where: value}) for number in range(5)]
     text = answer(hits)
 
-    assert len(text.encode()) <= model.ANSWER_BYTES
+    assert len(text.encode()) <= ANSWER_BYTES
     shown = structure(text)
     numbers = [word for word in shown if re.fullmatch(r"\d+\.", word)]
     assert numbers == [f"{number}." for number in range(1, len(numbers) + 1)]
@@ -124,7 +125,7 @@ def test_reasons_notes_and_terms_stay_on_their_lines(hostile):
         total=1000,
     )
 
-    assert len(text.encode()) <= model.ANSWER_BYTES
+    assert len(text.encode()) <= ANSWER_BYTES
     words = re.compile(r"|Hits?|[1-5]\.|>|lines|Try|Not|No|Note")
     assert all(map(words.fullmatch, structure(text)))
 
@@ -144,7 +145,7 @@ def test_hits_that_do_not_fit_are_left_to_the_next_page_and_five_cost_about_two_
     assert 5 < shown < 100
     assert f'cursor="cursor{shown}"' in text
     assert text.startswith(f"Hits 1-{shown} of 100")
-    assert len(text.encode()) <= model.ANSWER_BYTES
+    assert len(text.encode()) <= ANSWER_BYTES
     five = answer([hit(number, excerpt=excerpt, end_line=14) for number in range(5)], total=30)
     assert len(five.encode()) <= 2_600
 
@@ -209,14 +210,14 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
     base = Base(id="b", path=Path("/b"), origin="config", name=hostile, description=hostile, names=(hostile,) * 9)
     one = BaseStatus(base=base, documents=3, problems=(Problem(subject=hostile, message=hostile),) * 30)
     problems = (Problem(subject=hostile, message=hostile),) * 30
-    text, _ = model.answer(status_report(status(bases=(one,) * 40, problems=problems)))
+    text, _ = model_answer(status_report(status(bases=(one,) * 40, problems=problems)))
 
-    assert len(text.encode()) <= model.ANSWER_BYTES
+    assert len(text.encode()) <= ANSWER_BYTES
     assert set(structure(text)) <= {"kbhub", "-", "Problem", "…"}
 
 
 def test_status_without_bases_says_what_was_looked_for():
-    text, _ = model.answer(status_report(status(looked_for=("/w/.kbhub.json", "/w/knowledge"))))
+    text, _ = model_answer(status_report(status(looked_for=("/w/.kbhub.json", "/w/knowledge"))))
 
     assert "looked for /w/.kbhub.json, /w/knowledge" in text
     assert "kbhub init" in text
@@ -228,11 +229,11 @@ def test_nothing_here_is_one_sentence_and_the_problems():
     none = Discovery(workspace=workspace, problems=(gone,))
     off = Discovery(workspace=workspace, off=True, looked_for=("/w", "KBHUB_DISABLE is set: kbhub is off here"))
 
-    assert model.answer(nothing_here(none))[0] == (
+    assert model_answer(nothing_here(none))[0] == (
         "No knowledge is active here: no project, and no global base. `kbhub base add DIR` adds a folder of notes.\n"
         "Problem: notes: /n is gone."
     )
-    assert model.answer(nothing_here(off))[0].endswith("searched here: KBHUB_DISABLE is set: kbhub is off here.")
+    assert model_answer(nothing_here(off))[0].endswith("searched here: KBHUB_DISABLE is set: kbhub is off here.")
 
 
 def test_a_line_is_cut_by_bytes_at_a_character():

@@ -9,7 +9,7 @@ from conftest import DAY, Clock, synced
 from kbhub.index.engine import ChunkRow, DocumentRow
 from kbhub.memory.changes import remember
 from kbhub.search.conversations import AMOUNTS, is_conversation
-from kbhub.search.dates import asked_time, written_day
+from kbhub.search.document_signals import asked_time, written_day
 from kbhub.types import Query
 
 NOW = datetime(2026, 11, 23, 18, tzinfo=UTC)  # a Monday

@@ -3,8 +3,7 @@
 import pytest
 
 from kbhub.index.query.parser import parse_query
-from kbhub.search.evidence import QueryTerms
-from kbhub.search.names import is_identifier, words_of
+from kbhub.search.evidence import QueryTerms, is_identifier, words_of
 from kbhub.search.plan import WeightedTerm
 
 

@@ -10,8 +10,8 @@ from conftest import synced
 from kbhub.index.sqlite import IndexWriter
 from kbhub.render.search import search_answer, search_report
 from kbhub.render.terminal import text as text_of
+from kbhub.search.document_signals import HALF_LIFE_DAYS, recency
 from kbhub.search.judge import NOT_COVERED
-from kbhub.search.memory_boost import HALF_LIFE_DAYS, recency
 from kbhub.types import Query
 
 NOW = 1_700_000_000.0  # 2023-11-14

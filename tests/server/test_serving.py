@@ -90,7 +90,7 @@ def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypa
     environment.env["KBHUB_TOOLS"] = "all"
     environment.hub().sync()
     monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
-    answer, looked, early = kbhub.search.pipeline.search, threading.Event(), []
+    answer, looked, early = kbhub.search.pipeline.ranked, threading.Event(), []
 
     def searched(*arguments, **options):
         background = server._opened().background
@@ -98,7 +98,7 @@ def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypa
             early.append(background._untidy)
         return answer(*arguments, **options)
 
-    monkeypatch.setattr(kbhub.search.pipeline, "search", searched)
+    monkeypatch.setattr(kbhub.search.pipeline, "ranked", searched)
     monkeypatch.setattr(kbhub.server.calls, "maintain", lambda *_, **__: looked.set() or Maintained(ran=True))
     server = KbhubServer(environment.hub())
 

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from mcp import Client
 
-from kbhub.render.model import FULL_ANSWER_BYTES
+from kbhub.render.report import FULL_ANSWER_BYTES
 from kbhub.server.definitions import kept, offered
 from kbhub.server.server import KbhubServer, instructions
 from kbhub.workspace.tool_names import ALL, CORE, DOCUMENT_WRITERS, MEANT, MEMORY_TOOLS, WRITERS

@@ -25,7 +25,7 @@ from kbhub.memory.changes import remember
 from kbhub.memory.files import read
 from kbhub.memory.repeats import wording
 from kbhub.memory.results import Remembered
-from kbhub.search.memory_boost import timestamp
+from kbhub.search.document_signals import timestamp
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.config_edits import alone

@@ -13,8 +13,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.catalogue import terms_among, texts
 from kbhub.index.query.parser import paired, stems
-from kbhub.search.evidence import rarity, verbatim
-from kbhub.search.names import is_name, words_of
+from kbhub.search.evidence import is_name, rarity, verbatim, words_of
 from kbhub.types import Base, Hit
 
 Names: TypeAlias = Sequence[str]

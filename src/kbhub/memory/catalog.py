@@ -30,7 +30,7 @@ from kbhub.index.references import embedded_text, ref_of
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.search.conversations import Statement, likeness
-from kbhub.search.memory_boost import Facts, facts_of, timestamp, uses_of
+from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.workspace.discovery import NO_TEAM, MemoryFolder, Scope, shelf_for_writing, shelves

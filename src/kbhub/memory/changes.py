@@ -35,7 +35,7 @@ from kbhub.memory.files import (
 from kbhub.memory.repeats import repeats, wording
 from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
 from kbhub.search.conversations import SAME_SUBJECT
-from kbhub.search.memory_boost import MOST_MISLED, Facts, Source, timestamp, uses_of
+from kbhub.search.document_signals import MOST_MISLED, Facts, Source, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
 from kbhub.workspace.discovery import MemoryFolder, Scope

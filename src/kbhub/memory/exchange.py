@@ -36,7 +36,7 @@ from kbhub.memory.files import (
 from kbhub.memory.git_ref import MemoryIndex, MemoryNote, RemoteRef, Tree, is_memory_name, remote_ref
 from kbhub.memory.transfer import MOST_PROBLEMS, MOST_USES
 from kbhub.memory.versions import Gone, State, joined_use, linked, merged, only_linked, same
-from kbhub.search.memory_boost import uses_of
+from kbhub.search.document_signals import uses_of
 from kbhub.types import Problem
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import write_atomically

@@ -25,7 +25,7 @@ from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.side_files import Use
 from kbhub.memory.repeats import wording
-from kbhub.search.memory_boost import Facts, Source, facts_of, strength
+from kbhub.search.document_signals import Facts, Source, facts_of, strength
 from kbhub.values import struct
 from kbhub.workspace.atomic_writes import Content, Folder, open_folder
 from kbhub.workspace.discovery import USER_ID, Files, MemoryFolder, memories_folder, project_folders

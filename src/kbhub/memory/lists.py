@@ -12,7 +12,7 @@ from kbhub.memory import catalog
 from kbhub.memory.changes import as_it_is
 from kbhub.memory.files import checked_namespace, files_of, label_of, locked, read, with_id
 from kbhub.memory.results import Memory, MemoryList, Trashed
-from kbhub.search.memory_boost import timestamp, uses_of
+from kbhub.search.document_signals import timestamp, uses_of
 from kbhub.search.search import every_hit
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base, Hit, Query

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kbhub.frozen import Model
-from kbhub.search.memory_boost import Source
+from kbhub.search.document_signals import Source
 from kbhub.types import Problem
 from kbhub.workspace.discovery import Scope
 

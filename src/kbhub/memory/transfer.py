@@ -41,7 +41,7 @@ from kbhub.memory.files import (
     with_ids,
 )
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
-from kbhub.search.memory_boost import facts_of, timestamp, uses_of
+from kbhub.search.document_signals import facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem
 from kbhub.workspace.discovery import (
     ABOUT_NAME,

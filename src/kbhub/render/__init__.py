@@ -1,1 +1,1 @@
-"""Render results as text: for a model (`model` and `*_answers`) or for a terminal."""
+"""Render results as text: for a model (`report`) or for a terminal."""

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, cut, fenced, one_line, outdated_mark, unmarked
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
-from kbhub.render import model, terminal
+from kbhub.render import terminal
 from kbhub.render.report import (
+    ANSWER_BYTES,
     ERROR_BYTES,
+    FULL_ANSWER_BYTES,
     LINE_BYTES,
     Bare,
     Call,
@@ -24,6 +26,8 @@ from kbhub.render.report import (
     Ref,
     Report,
     Text,
+    model_answer,
+    model_line,
     say,
 )
 from kbhub.render.terminal import neutralised, visible_line
@@ -121,7 +125,7 @@ def search_answer(
     `cursor` returns the cursor for an offset; `full` quotes every hit in full.
     """
     report = search_report(result, query, cursor, full=full, quote_all=full)
-    text, shown = model.answer(report, model.FULL_ANSWER_BYTES if full else model.ANSWER_BYTES)
+    text, shown = model_answer(report, FULL_ANSWER_BYTES if full else ANSWER_BYTES)
     end = query.offset + len(shown.hits)
     more = shown.hits and end < result.total and (full or not _empty_handed(result))
     return text, shown.model_copy(update={"cursor": cursor(end)}) if more else shown
@@ -146,9 +150,9 @@ def search_report(
         result = result.model_copy(update={"hits": hits})
     terms, items = terms_of(result.terms), list[Item]()
     for number, hit in enumerate(result.hits[:MOST_HITS]):
-        limit = model.FULL_ANSWER_BYTES if full else GLANCE_BYTES
+        limit = FULL_ANSWER_BYTES if full else GLANCE_BYTES
         if number == 0:
-            limit = model.FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES
+            limit = FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES
         lines = None if hit.whole else (hit.excerpt_line, hit.start_line, hit.end_line)
         behind = result.verdict == "strong" and hit.score < NEARLY_AS_GOOD * result.hits[0].score
         bare = nearest or ((behind or number >= QUOTED) and not quote_all)
@@ -291,11 +295,11 @@ def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numb
     parts = [_reading(reading, line_numbers=line_numbers) for reading in result.readings]
     for unread in result.unread:
         message = say("Not read: {}: {}", Name(unread.ref, LINE_BYTES), Line(unread.message, ERROR_BYTES))
-        parts.append(model.line(message))
+        parts.append(model_line(message))
     if result.cursor:
         numbers = {"line_numbers": True} if line_numbers else {}
         call = Call("read", {"refs": refs if isinstance(refs, str) else [*refs], **numbers, "cursor": result.cursor})
-        parts.append(model.line(say(f"Next page, of {result.total} documents: {{}}", call)))
+        parts.append(model_line(say(f"Next page, of {result.total} documents: {{}}", call)))
     return "\n\n".join(parts)
 
 
@@ -308,12 +312,12 @@ def _reading(reading: Reading, *, line_numbers: bool) -> str:
     about = Name(" › ".join(reading.contexts), LINE_BYTES)
     parts: list[Text] = [say("context: {}", about)] if reading.contexts else []
     parts += [Line(f"note: {reading.deleted}")] if reading.deleted else []
-    text, _ = model.answer(Report(head, parts), inf)
+    text, _ = model_answer(Report(head, parts), inf)
     text += "\n" + fenced(numbered(reading) if line_numbers else reading.text)
     if reading.rest is None:
         return text
     rest = Ref(reading.ref, reading.docid, reading.rest.removeprefix(reading.ref))
-    return f"{text}\n{model.line(say('continues: {}', Call('read', {'refs': rest})))}"
+    return f"{text}\n{model_line(say('continues: {}', Call('read', {'refs': rest})))}"
 
 
 def numbered(reading: Reading) -> str:

@@ -14,9 +14,8 @@ from kbhub.index.catalogue import first_chunks, successors
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.query.excerpts import occurrences, plain
 from kbhub.index.query.parser import paired, parse_query, stems
-from kbhub.search.dates import own_time
+from kbhub.search.document_signals import Facts, facts_in, own_time
 from kbhub.search.evidence import embedded, rarity
-from kbhub.search.memory_boost import Facts, facts_in
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
 from kbhub.types import Kind
 from kbhub.values import struct

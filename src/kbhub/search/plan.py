@@ -245,7 +245,7 @@ class OpenBases:
     scans: dict[str, UnindexedScan] = field(default_factory=dict)
     """Base → the scan of files that its first index lacks."""
     facts: dict[Key, Any] = field(default_factory=dict)
-    """Front matter of memories: `memory_boost.facts_in`."""
+    """Front matter of memories: `document_signals.facts_in`."""
     _chunks: dict[Key, ChunkRow] = field(default_factory=dict)
     _documents: dict[Key, DocumentRow] = field(default_factory=dict)
 

@@ -18,8 +18,7 @@ from kbhub.index.query.scripts import RUN
 from kbhub.index.query.spelling import PUNCTUATION
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import Columns, Postings, likely, quantise, similarity
-from kbhub.search.evidence import rarity
-from kbhub.search.names import is_name
+from kbhub.search.evidence import is_name, rarity
 from kbhub.search.plan import RANKED, Candidate, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm, by_base
 from kbhub.types import Fusion
 from kbhub.values import struct

@@ -1,20 +1,26 @@
-"""Entry points of search; the ranking code and numpy are imported on the first query."""
+"""Entry points of search, which open the bases; the ranking code and numpy are imported on the first query."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from kbhub.errors import UsageError
-from kbhub.types import MOST_HITS, Query, SearchResult
+from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, UsageError
+from kbhub.hub import Hub
+from kbhub.index.query.parser import parse_query
+from kbhub.index.sqlite.index import NOT_THERE
+from kbhub.models.embedding import Embedder
+from kbhub.search.judge import unfinished
+from kbhub.search.plan import OpenBase, OpenBases, TermWeights
+from kbhub.sync.base_suggestions import outside
+from kbhub.sync.freshness import Freshness, is_in_progress
+from kbhub.types import MOST_HITS, Base, Query, SearchResult, Skipped
 from kbhub.values import struct
 from kbhub.workspace.extensions import extensions, load
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.search.plan import TermWeights
 
 MOST_QUERIES, MOST_CHARACTERS = 5, 2000
 """Limits on other wordings, and on the characters of each and of the passage."""
@@ -50,7 +56,85 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> 
     # numpy costs 15 MB and 60 ms, and many servers never get a query.
     from kbhub.search import pipeline  # noqa: PLC0415
 
-    return pipeline.search(hub, query, weights)
+    if isinstance(query, str):
+        defaults = hub.config().settings.search
+        query = Query(text=query, mode=defaults.mode, limit=defaults.limit)
+    selected, notes, embedder = hub.select(query.bases), list[str](), None
+    if query.mode != "keyword":
+        reason: object = "`embedder.model` is `none`."
+        try:
+            embedder = hub.embedder()
+            if embedder and not embedder.fingerprint:
+                embedder = None
+        except EmbedderError as error:  # a model server may not answer
+            embedder, reason = None, error
+        notes += [] if embedder else [f"Keyword search only: {reason}"]
+    with hub.readers, ExitStack() as stack:
+        bases = _opened(hub, selected, query, embedder, notes, stack)
+        result = pipeline.ranked(query, bases, weights)
+    state = hub.state(Freshness)
+    # Copies, because syncs on other threads change them.
+    late = unfinished(bases, dict(state.progress), dict(state.behind), dict(state.failed), result.hits)
+    if not query.bases and result.verdict != "strong":
+        late += [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
+        late += outside(hub) if result.verdict == "none" else ()
+    searched = (*[base.base.id for base in bases.open], *bases.scans)
+    return result.model_copy(
+        update={
+            "searched": tuple(dict.fromkeys(searched)),
+            "skipped": tuple(bases.skipped),
+            "notes": tuple(dict.fromkeys((*result.notes, *late))),
+        }
+    )
+
+
+def _opened(
+    hub: Hub, selected: Sequence[Base], query: Query, embedder: Embedder | None, notes: list[str], stack: ExitStack
+) -> OpenBases:
+    """Open the indexes of bases; one that cannot be opened is skipped, and one without a first index scanned."""
+    bases = OpenBases(hub, hub.options.clock(), embedder, notes)
+    fingerprint = embedder.fingerprint if embedder else None
+    lacking: list[tuple[Base, list[str]]] = []
+    for base in selected:
+        index = hub.index(base)
+        try:
+            if not os.path.isdir(base.path):  # noqa: PTH112 - Path.is_dir raises where it may not look
+                raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+            stack.enter_context(index.snapshot())
+            comparable = index.meta("embedder") == fingerprint
+            complete = index.meta("synced") is not None
+            if not complete and not base.engine:
+                lacking.append((base, index.paths()))
+        except (BaseUnavailable, IndexUnavailable) as error:
+            if isinstance(error, IndexUnavailable) and not base.engine and is_in_progress(hub, base):
+                lacking.append((base, []))
+            else:
+                bases.skipped.append(Skipped(base=base.id, reason=_why_skipped(hub, base, error)))
+            continue
+        if fingerprint and not comparable:
+            notes.append(f"{base.id}: keyword search only, until its vectors are recomputed with the current embedder.")
+        bases.open.append(OpenBase(base, index, comparable, complete))
+    if lacking:
+        # The parsers take 50 ms to load, and a first index is made once.
+        from kbhub.sync.unindexed import scan  # noqa: PLC0415
+
+        terms = [term for text in (query.text, *query.queries, query.passage) for term in parse_query(text).terms]
+        for base, indexed in lacking:
+            with suppress(BaseUnavailable):  # gone since it was opened
+                bases.scans[base.id], found = scan(base, indexed, terms, hub.limits(), embedder, stack)
+                bases.open += [OpenBase(base, found, embedder is not None, complete=False)] if found else []
+    return bases
+
+
+def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
+    state = hub.state(Freshness)
+    if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
+        return str(error)
+    if failure := state.failed.get(base.id):
+        return failure
+    if progress := dict(state.progress):
+        return f"It is not indexed yet; it is queued after {' and '.join(map(repr, progress))}."
+    return str(error)
 
 
 def every_hit(hub: Hub, query: Query, most: int = sys.maxsize) -> SearchResult:

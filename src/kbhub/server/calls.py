@@ -16,9 +16,8 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 from kbhub.documents.shown_text import one_line
 from kbhub.errors import KbhubError
 from kbhub.frozen import Model
-from kbhub.render import model
 from kbhub.render.bases import nothing_here
-from kbhub.render.report import LINE_BYTES, Report
+from kbhub.render.report import ANSWER_BYTES, LINE_BYTES, Report, model_answer
 from kbhub.render.terminal import warnings_text
 from kbhub.server.client import RootsQuestion, TrustQuestion
 from kbhub.sync import base_suggestions
@@ -189,9 +188,9 @@ class Calls:
         content = [TextContent(type="text", text=text)]
         return CallToolResult(content=content, structured_content=structured, is_error=is_error)
 
-    def told(self, report: Report, limit: float = model.ANSWER_BYTES) -> CallToolResult:
+    def told(self, report: Report, limit: float = ANSWER_BYTES) -> CallToolResult:
         """Build a tool's result: what a report says, and the part of its data that is in the text."""
-        return self.result(*model.answer(report, limit))
+        return self.result(*model_answer(report, limit))
 
     async def changed(self, report: Report) -> CallToolResult:
         """Tell the client what follows from a change of files, and build the tool's result."""
@@ -218,7 +217,7 @@ class Calls:
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Return that no base is active, with an empty result."""
         (_, discovery), notes = await self.state(), await self.run(base_suggestions.outside, self.hub)
-        return self.result(model.answer(nothing_here(discovery, notes))[0], empty)
+        return self.result(model_answer(nothing_here(discovery, notes))[0], empty)
 
     def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
         """Process the query log."""

@@ -14,7 +14,7 @@ from kbhub.hub import Hub
 from kbhub.index.side_files import ONCE_SECONDS, LoggedGap, QueryLog
 from kbhub.models.embedding import packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
-from kbhub.search.memory_boost import timestamp
+from kbhub.search.document_signals import timestamp
 from kbhub.search.search import search
 from kbhub.types import Hit, Query
 from kbhub.usage.log import log_of

@@ -11,7 +11,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.side_files import Asked, QueryLog
 from kbhub.reading.reports import Gap
-from kbhub.search.memory_boost import timestamp
+from kbhub.search.document_signals import timestamp
 from kbhub.types import Mode, Verdict
 from kbhub.usage.log import flush, log_of, logs_folder
 

@@ -36,7 +36,7 @@ from kbhub.render.bases import init_report, status_report, trust_report
 from kbhub.render.search import answer_markdown, answer_notes, answer_report
 from kbhub.render.setup import summary_line
 from kbhub.render.terminal import neutralised
-from kbhub.search.memory_boost import FADING_DAYS
+from kbhub.search.document_signals import FADING_DAYS
 from kbhub.server.daemon.protocol import DaemonFolder, running
 from kbhub.setup.clients import Machine
 from kbhub.setup.init import declare_okf, make_knowledge, point_to

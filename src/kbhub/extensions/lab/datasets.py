@@ -14,7 +14,7 @@ from typing import Any
 from kbhub.documents.markdown import parse_document, sections_of
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
-from kbhub.search.dates import written_day
+from kbhub.search.document_signals import written_day
 from kbhub.types import Base, Document
 from kbhub.values import struct
 

@@ -22,7 +22,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query.parser import normalise, parse_query, plain_words
 from kbhub.reading.reports import Finding
-from kbhub.search.hits import SCORE_DIGITS
+from kbhub.search.pipeline import SCORE_DIGITS
 from kbhub.setup.doctor.bases import bad, ok
 from kbhub.types import MOST_HITS, Hit, Query, SearchResult, Signal
 from kbhub.values import struct

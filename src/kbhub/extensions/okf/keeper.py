@@ -32,7 +32,7 @@ from kbhub.memory.catalog import MAX_SUBJECT_CHARACTERS, all_known, definition, 
 from kbhub.reading.code_references import BUDGET_BYTES, GRAMMAR_CHARACTERS, SYMBOL_BYTES, Code, Sources
 from kbhub.reading.links import places
 from kbhub.search.conversations import Statement
-from kbhub.search.dates import MONTHS, WEEKDAYS
+from kbhub.search.document_signals import MONTHS, WEEKDAYS
 from kbhub.search.search import search
 from kbhub.types import Base, Query
 from kbhub.usage.gaps import list_gaps

@@ -28,8 +28,8 @@ from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
 from kbhub.render.search import contribution_of, heading_path, why
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
+from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
-from kbhub.search.memory_boost import FADING_DAYS, strength
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
 from kbhub.workspace.formats import has_markdown
 

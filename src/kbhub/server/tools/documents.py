@@ -28,9 +28,9 @@ from kbhub.reading.neighbours import tags as tags_of
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Status, Tags
-from kbhub.render import model
 from kbhub.render.bases import status_report
 from kbhub.render.documents import audit_report, edit_report, related_report, tags_report
+from kbhub.render.report import ANSWER_BYTES, FULL_ANSWER_BYTES, model_answer
 from kbhub.render.search import read_answer
 from kbhub.server.calls import Calls
 from kbhub.server.client import client_name
@@ -127,7 +127,7 @@ async def tags(
     result = await calls.run(
         tags_of, calls.hub, tuple(names or ()), bases=chosen, hops=hops, limit=limit, everything=everything
     )
-    return calls.told(tags_report(result), inf if everything else model.ANSWER_BYTES)
+    return calls.told(tags_report(result), inf if everything else ANSWER_BYTES)
 
 
 SHOWN = 50
@@ -172,7 +172,7 @@ async def audit(
     report = await calls.run(
         audit_documents, calls.hub, chosen, checks=tuple(checks or ()), limit=limit, progress=progress
     )
-    return calls.told(audit_report(report), model.FULL_ANSWER_BYTES)
+    return calls.told(audit_report(report), FULL_ANSWER_BYTES)
 
 
 BasedOn = Annotated[
@@ -245,7 +245,7 @@ async def delete_document(
         done = Removal(deleted=await calls.run(delete, calls.hub, ref, based_on))
     await calls.run(calls.announcer.look)
     one = done.deleted or done.restored
-    return calls.result(model.answer(edit_report(one))[0] if one else "", done)
+    return calls.result(model_answer(edit_report(one))[0] if one else "", done)
 
 
 async def rename_document(

@@ -24,7 +24,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.references import make_cursor, offset_of
 from kbhub.reading.read import ReadOptions, read
-from kbhub.render import model
+from kbhub.render.report import model_answer
 from kbhub.render.search import answer_report, search_answer
 from kbhub.search.search import search_assisted
 from kbhub.server.calls import Calls
@@ -306,4 +306,4 @@ async def _without_client(
 
 
 def _told(calls: Calls, answer: Answer, queries: Sequence[str]) -> types.CallToolResult:
-    return calls.result(model.answer(answer_report(counted(calls.hub, answer), queries), inf)[0], answer)
+    return calls.result(model_answer(answer_report(counted(calls.hub, answer), queries), inf)[0], answer)

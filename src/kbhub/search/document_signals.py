@@ -1,0 +1,442 @@
+"""Signals of whole documents: dates, where a question asks for a time, weight, recency, and the strength of memories.
+
+A memory's strength comes from its front matter, its uses and its age.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from kbhub.index.catalogue import memory_rows
+from kbhub.index.engine import ChunkRow, DocumentRow, Key
+from kbhub.index.references import REJECTED, age_days
+from kbhub.index.side_files import Use, UseCounts
+from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
+from kbhub.types import Query
+from kbhub.values import DAY_SECONDS, struct
+from kbhub.workspace.discovery import memories_folder, place_of
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+DATE = "date"
+"""Name of the signal in `Query.without`, and in traces before the words that it was read from."""
+
+DATE_AMOUNT = 0.5
+"""The most it adds: docs/explanation/memory-retrieval.md."""
+
+_NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+COUNTS = dict(zip(_NUMBERS, range(1, 13), strict=True)) | {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "few": 3}
+"""Words for numbers before `days ago`."""
+
+UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
+"""Days per unit, as in `age:`."""
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+_MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
+_YEAR = r"(?:19|20)\d\d"
+_DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
+_COUNT = "|".join(sorted(COUNTS, key=len, reverse=True)) + r"|\d{1,3}"
+_AMOUNT = rf"(?P<count>{_COUNT}) (?P<unit>day|week|month|year)s?"
+_WRITTEN = (
+    rf"(?P<y1>{_YEAR})-(?P<m1>0[1-9]|1[0-2])-(?P<d1>[0-2]\d|3[01])",
+    rf"(?P<d2>{_DAY})(?: of)? (?P<m2>{_MONTH})\.?,? (?P<y2>{_YEAR})",
+    rf"(?P<m3>{_MONTH})\.? (?P<d3>{_DAY}),? (?P<y3>{_YEAR})",
+)
+_FULL_DATE = re.compile(rf"(?<!\d)(?:{'|'.join(_WRITTEN)})(?!\d)", re.IGNORECASE)
+
+_QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^”]*”')
+_BEFORE, _AFTER = r"(?<![\w/.:@#-])", r"(?![\w/@#-]|\.\w)"
+"""A date within a path, a version or a name is no time."""
+
+
+def own_time(chunk: ChunkRow, document: DocumentRow) -> float | None:
+    """Return when something was written by its own account, in seconds since the epoch, or None.
+
+    That is the day in the heading of a session's turn, else the document's `updated` or `date`, else a day in its title
+    or its file name. Commits and file times are of the copy, so they do not count.
+    """
+    turn = written_day(chunk.headings[-1]) if document.kind == "session" and chunk.headings else None
+    if turn is not None:
+        return turn
+    if document.dated is not None or document.kind == "session":
+        return document.dated
+    day = written_day(document.title)
+    return written_day(document.path.rpartition("/")[2]) if day is None else day
+
+
+def written_day(text: str) -> float | None:
+    """Return the first full date in a text, such as `2023-05-08`, `8 May, 2023` or `May 8th, 2023`, or None.
+
+    The date is the beginning of that day in UTC, in seconds since the epoch.
+    """
+    match = _FULL_DATE.search(text)
+    with suppress(ValueError):  # 31 June
+        return datetime(*_full(match), tzinfo=UTC).timestamp() if match else None
+    return None
+
+
+def month_of(name: str) -> int:
+    """Return the number of a month by its name or its first three letters, 1 to 12."""
+    return 1 + next(number for number, month in enumerate(MONTHS) if month.startswith(name.lower()[:3]))
+
+
+def asked_time(text: str, now: float) -> AskedTime | None:
+    """Return the time that a question in English asks for, or None.
+
+    It knows full dates, months and years (`on 8 May, 2023`, `in May`, `in 2023`), and times relative to `now`, in
+    seconds since the epoch (`yesterday`, `last week`, `two weeks ago`, `in the past three days`, `on Monday`). Days are
+    those of UTC. A month or weekday without a year is the latest one. Words in quotes, and dates in paths and names, do
+    not count.
+    """
+    plain = _QUOTED.sub(" · ", text)
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    for pattern, read in _PATTERNS:
+        for match in pattern.finditer(plain):
+            try:
+                start, end = read(match, today)
+                if start < end:
+                    return AskedTime(match.group().strip(), start.timestamp(), end.timestamp(), read in _COUNTED)
+            except (ValueError, OverflowError):  # 31 June, or a year that the calendar does not have
+                continue
+    return None
+
+
+def _full(match: re.Match[str]) -> tuple[int, int, int]:
+    """Return year, month and day of a full date."""
+    parts = {name[0]: value for name, value in match.groupdict().items() if value}
+    month = int(parts["m"]) if parts["m"].isdigit() else month_of(parts["m"])
+    return int(parts["y"]), month, int(re.sub(r"\D", "", parts["d"]))
+
+
+Period = tuple[datetime, datetime]
+
+
+def _one_day(start: datetime) -> Period:
+    return start, start + timedelta(1)
+
+
+def _full_date(match: re.Match[str], _: datetime) -> Period:
+    return _one_day(datetime(*_full(match), tzinfo=UTC))
+
+
+def _whole_month(year: int, month: int) -> Period:
+    return datetime(year, month, 1, tzinfo=UTC), datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+
+
+def _latest_month(match: re.Match[str], today: datetime) -> Period:
+    month = month_of(match["month"])
+    return _whole_month(today.year - (month > today.month), month)
+
+
+def _latest_day(match: re.Match[str], today: datetime) -> Period:
+    month, day = month_of(match["month"]), int(re.sub(r"\D", "", match["day"]))
+    start = datetime(today.year, month, day, tzinfo=UTC)
+    return _one_day(start if start <= today else datetime(today.year - 1, month, day, tzinfo=UTC))
+
+
+def _whole_year(year: int) -> Period:
+    return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
+
+
+def _named_year(match: re.Match[str], today: datetime) -> Period:
+    if (year := int(match["year"])) > today.year:
+        raise ValueError("a number, or a year to come")
+    return _whole_year(year)
+
+
+def _start(match: re.Match[str], today: datetime) -> tuple[datetime, int]:
+    """Return the day so many units before today, and the days of a unit."""
+    days = UNITS[match["unit"].lower()]
+    return today - timedelta(days * (COUNTS.get(match["count"].lower()) or int(match["count"]))), days
+
+
+def _ago(match: re.Match[str], today: datetime) -> Period:
+    start, days = _start(match, today)
+    # A week ago is some day of that week: half a unit before and after.
+    return start - timedelta(days // 2), start + timedelta(1 + days // 2)
+
+
+def _past(match: re.Match[str], today: datetime) -> Period:
+    return _start(match, today)[0], today + timedelta(1)
+
+
+def _calendar(match: re.Match[str], today: datetime) -> Period:
+    """Return this or the last week (from Monday), month or year."""
+    last = match["which"].lower() != "this"
+    if match["unit"].lower() == "week":
+        start = today - timedelta(today.weekday() + 7 * last)
+        return start, start + timedelta(7)
+    if match["unit"].lower() == "month":
+        within = today.replace(day=1) - timedelta(last)
+        return _whole_month(within.year, within.month)
+    return _whole_year(today.year - last)
+
+
+def _relative_day(match: re.Match[str], today: datetime) -> Period:
+    return _one_day(today - timedelta(match["day"].lower() == "yesterday"))
+
+
+def _weekday(match: re.Match[str], today: datetime) -> Period:
+    back = (today.weekday() - WEEKDAYS.index(match["day"].lower())) % 7
+    return _one_day(today - timedelta(back or 7))
+
+
+_COUNTED = (_ago, _past, _calendar, _relative_day, _weekday)
+
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period]], ...] = tuple(
+    (re.compile(f"{_BEFORE}(?:{pattern}){_AFTER}", flags), read)
+    for pattern, flags, read in (
+        (rf"(?:on )?(?:{'|'.join(_WRITTEN)})", re.IGNORECASE, _full_date),
+        (
+            rf"(?:in )?(?P<month>{_MONTH})\.?,? (?:of )?(?P<year>{_YEAR})",
+            re.IGNORECASE,
+            lambda match, _: _whole_month(int(match["year"]), month_of(match["month"])),
+        ),
+        (
+            rf"(?:in )?(?P<year>{_YEAR})-(?P<month>0[1-9]|1[0-2])",
+            0,
+            lambda match, _: _whole_month(int(match["year"]), int(match["month"])),
+        ),
+        (rf"on (?:the )?(?P<day>{_DAY})(?: of)? (?P<month>{_MONTH})", re.IGNORECASE, _latest_day),
+        (rf"on (?P<month>{_MONTH})\.? (?P<day>{_DAY})", re.IGNORECASE, _latest_day),
+        (rf"{_AMOUNT} ago", re.IGNORECASE, _ago),
+        (rf"(?:in|over|during|for) the (?:last|past) {_AMOUNT}", re.IGNORECASE, _past),
+        (r"(?P<which>last|this) (?P<unit>week|month|year)", re.IGNORECASE, _calendar),
+        (rf"(?:on|last) (?P<day>{'|'.join(WEEKDAYS)})", re.IGNORECASE, _weekday),
+        (r"(?P<day>yesterday|today)", 0, _relative_day),
+        (r"(?:(?<=^)|(?<=[.?!] ))(?P<day>Yesterday|Today)", 0, _relative_day),
+        # With a capital, as `may` and `march` are verbs, too.
+        (rf"(?:[Ii]n|[Dd]uring|last) (?P<month>{'|'.join(name.title() for name in MONTHS)})", 0, _latest_month),
+        (rf"(?:in|during) (?P<year>{_YEAR})", re.IGNORECASE, _named_year),
+    )
+)
+
+
+def _add_date(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Lift documents from the time that a query asks for."""
+    for hit, chunk, document in bases.texts(hits):
+        if plan.asked and (when := own_time(chunk, document)) is not None:
+            near = plan.asked.nearness(when)
+            hit.add([SignalPart(f'{DATE} "{plan.asked.span}"', near, DATE_AMOUNT * near)])
+
+
+DATED = RankingSignal((DATE,), lambda plan: plan.asked is not None and plan.asks_for(DATE), _add_date)
+
+
+Source = Literal["user", "agent"]
+"""Who vouches for a memory."""
+
+FADING_DAYS = 180
+"""Days without confirmed use after which a memory has fully faded: issue "Memories"."""
+LEAST_DECAY = 0.1
+"""Decay of a fully faded memory, which can still be found. Same source."""
+
+CONFIDENCE: Mapping[Source, float] = {"user": 0.7, "agent": 0.5}
+"""Confidence in a memory that was never used. Same source."""
+PER_DOUBLING, MOST_FROM_USE = 0.1, 0.3
+"""Confidence added by each doubling of the uses, and its maximum, reached with seven uses. Same source."""
+
+MISLED, MOST_MISLED = 0.5, 10
+"""Factor on the strength each time that a memory misled, and how often at most."""
+
+LEAST_FACTOR = 0.9
+"""Factor on the score of a hit of strength 0. In rank fusion with constant 60 it moves the first hit behind the
+seventh, and lower ones in proportion: enough to decide between equals, too little to bury a better answer."""
+
+SUPERSEDED_FACTOR = 0.8
+"""Additional factor on a superseded or misleading memory: ranks it behind its successor, which answers the same
+queries, even if their strengths are at opposite ends."""
+
+
+USES_NAME = "uses.db"
+
+HALF_LIFE_DAYS = 180.0
+"""Age at which the score is halved with a recency weight of 1; the same time in which a memory fades."""
+
+
+def decay(days: float) -> float:
+    """Return the decay after days without a confirmed use, falling linearly from 1 to `LEAST_DECAY`.
+
+    Negative values (another machine's clock) count as 0.
+    """
+    return max(LEAST_DECAY, 1 - max(0.0, days) / FADING_DAYS)
+
+
+def confidence(source: Source, uses: int) -> float:
+    """Return the confidence in a memory by who vouches for it, and how often it was read, cited or confirmed."""
+    return CONFIDENCE[source] + min(MOST_FROM_USE, PER_DOUBLING * math.log2(1 + max(0, uses)))
+
+
+def strength(source: Source, uses: int, last_use: float, now: float, misleading: int = 0) -> float:
+    """Return the strength of a memory, from 0.05 to 1; half of it each time that it misled.
+
+    `last_use` is the time of the last use, or of writing; times are in seconds since the epoch.
+    """
+    return decay((now - last_use) / DAY_SECONDS) * confidence(source, uses) * MISLED**misleading
+
+
+def strength_factor(strength: float, *, superseded: bool = False) -> float:
+    """Return the factor on a hit's score for a strength: from `LEAST_FACTOR` (less if superseded) to 1."""
+    factor = LEAST_FACTOR + (1 - LEAST_FACTOR) * min(1.0, max(0.0, strength))
+    return factor * SUPERSEDED_FACTOR if superseded else factor
+
+
+@struct
+class Facts:
+    """The front matter of a memory."""
+
+    id: str
+    """Its own id, else the file name without extension."""
+    tags: tuple[str, ...] = ()
+    namespace: str = ""
+    created: float | None = None
+    updated: float | None = None
+    """Seconds since the epoch, as above."""
+    by: str = ""
+    author: str = ""
+    """Role that wrote it, in a team's base."""
+    source: Source = "agent"
+    project: str = ""
+    commit: str = ""
+    session: str = ""
+    """Id of the session in which it was learned."""
+    origin: str = ""
+    """Its origin in words: where it was learned or imported from."""
+    about: tuple[str, ...] = ()
+    about_hash: Mapping[str, str] | None = None
+    supersedes: tuple[str, ...] = ()
+    superseded_by: tuple[str, ...] = ()
+    rejected: bool = False
+    """Whether it tells of a way that was tried, and not taken."""
+    misleading: int = 0
+    """How often it misled since it was confirmed or changed."""
+    may_supersede: tuple[str, ...] = ()
+    """Ids of similar memories that it may replace."""
+
+
+def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts:
+    """Read a memory's JSON-safe front matter; an invalid value counts as missing."""
+    # Keys are matched case-insensitively when they are changed, so also here.
+    values = {**{key.strip().casefold(): value for key, value in values.items()}, **values}
+    hashes, misled = values.get("about_hash"), values.get("misleading")
+    return Facts(
+        id=_text(values.get("id")) or name.rpartition("/")[2].rpartition(".")[0] or name,
+        tags=tuple(tags),
+        namespace=unicodedata.normalize("NFKC", _text(values.get("namespace"))).strip("/").casefold(),
+        created=_moment(values.get("created")),
+        updated=_moment(values.get("updated")),
+        by=_text(values.get("by")),
+        author=_text(values.get("author")),
+        source="user" if values.get("source") == "user" else "agent",
+        project=_text(values.get("project")),
+        commit=_text(values.get("commit")),
+        session=_text(values.get("session")),
+        origin=_text(values.get("from")),
+        about=_texts(values.get("about")),
+        about_hash={str(key): str(value) for key, value in hashes.items()} if isinstance(hashes, dict) else None,
+        supersedes=_texts(values.get("supersedes")),
+        superseded_by=_texts(values.get("superseded_by")),
+        rejected=_text(values.get("status")).casefold() == REJECTED,
+        misleading=min(max(misled, 0), MOST_MISLED) if isinstance(misled, int) else 0,
+        may_supersede=_texts(values.get("may_supersede")),
+    )
+
+
+def timestamp(seconds: float) -> str:
+    """Format a time as in front matter: ISO 8601, UTC, whole seconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _text(value: Any) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) and value is not True else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(filter(None, map(_text, value if isinstance(value, list) else [value])))
+
+
+def _moment(value: Any) -> float | None:
+    try:
+        moment = datetime.fromisoformat(value)
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        datetime.fromtimestamp(seconds, UTC)  # the last days of the calendar may not exist in UTC
+        return seconds
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def uses_of(hub: Hub) -> UseCounts:
+    """Return the counts of uses."""
+    return UseCounts(memories_folder(hub.data) / USES_NAME)
+
+
+def facts_in(bases: OpenBases, keys: Sequence[Key]) -> dict[Key, Facts]:
+    """Return the front matter of documents of bases of memories; others are left out. Cached in `bases`."""
+    wanted = [key for key in keys if bases.open[key[0]].base.kind == "memory"]
+    for number, ids in by_base(set(wanted) - bases.facts.keys()).items():
+        rows = bases.documents([(number, document) for document in ids])
+        keys_of = {row.path: key for key, row in rows.items()}
+        for row in memory_rows(bases.open[number].index, paths=list(keys_of)):
+            bases.facts[keys_of[row.path]] = facts_of(row.path, row.front_matter, row.tags)
+    return {key: bases.facts[key] for key in wanted if key in bases.facts}
+
+
+def recency(age: float, weight: float) -> float:
+    """Return the recency factor for an age in days.
+
+    A weight of 0 ignores age; 1 halves the score every `HALF_LIFE_DAYS`.
+    """
+    return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
+
+
+def uneven(query: Query, bases: OpenBases) -> bool:
+    """Whether any factor of whole bases or documents applies."""
+    one = bases.open[0].base.weight if bases.open else 1.0
+    return query.recency > 0 or any(base.base.weight != one or base.base.kind == "memory" for base in bases.open)
+
+
+def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Apply the factors of whole bases and documents."""
+    if not uneven(plan.query, bases):
+        return
+    weights, without = [base.base.weight for base in bases.open], plan.query.without
+    for hit in () if "weight" in without else hits:
+        hit.multiply("weight", weights[hit.key[0]] / max(weights))
+    if "strength" not in without:
+        _strengthen(bases, hits)
+    if plan.query.recency and "recency" not in without:
+        rows = bases.documents([hit.document_key for hit in hits])
+        for hit in hits:
+            hit.multiply("recency", recency(age_days(rows[hit.document_key], bases.now), plan.query.recency))
+
+
+def _strengthen(bases: OpenBases, hits: list[Candidate]) -> None:
+    memories = facts_in(bases, [hit.document_key for hit in hits])
+    rows, counted = bases.documents(memories), dict[int, Mapping[str, Use]]()
+    for hit in hits:
+        if facts := memories.get(hit.document_key):
+            number = hit.key[0]
+            if number not in counted:
+                counted[number] = uses_of(bases.hub).all(place_of(bases.open[number].base))
+            use = counted[number].get(facts.id)
+            moments = (use.last if use else None, facts.updated, facts.created)
+            written = abs(rows[hit.document_key].mtime_ns) / 1e9
+            last = max((moment for moment in moments if moment is not None), default=written)
+            value = strength(facts.source, use.uses if use else 0, last, bases.now, facts.misleading)
+            behind = bool(facts.superseded_by or facts.misleading)
+            hit.multiply("strength", strength_factor(value, superseded=behind))
+
+
+WEIGHED = RankingSignal(("weight", "strength", "recency"), lambda _: True, weigh)
