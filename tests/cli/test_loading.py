@@ -18,12 +18,14 @@ from kbhub.__main__ import main
 for lines, heavy in json.loads(sys.argv[1]):
     sys.stdout.flush()
     if not os.fork():
+        if not lines:
+            import kbhub.server.daemon.proxy
         codes = [main(line) for line in lines]
         print("\\n" + json.dumps([codes, [name for name in sys.modules if re.fullmatch(heavy, name)]]), flush=True)
         os._exit(0)
     os.wait()
 """
-"""Runs command lines in forks of a process that has loaded nothing yet."""
+"""Runs command lines, or what a window loads, in forks of a process that has loaded nothing yet."""
 
 ALONE = {
     ("base list --csv", "memories --csv"): (r"kbhub\.cli\.commands\.(?!bases|memories).*", '"id","path"'),
@@ -34,6 +36,7 @@ ALONE = {
         r"mcp|pydantic\.main|starlette|httpx|watchfiles|pypdf|yaml|kbhub\.documents\.markdown", "crates.md",
     ),
     ("remember Releases need the VPN.",): (r"tokenizers|tomlkit|kbhub\.(hooks|setup|server)\..*", "Remembered"),
+    (): (r"(mcp|pydantic|asyncio|anyio|numpy|apsw|cyclopts|rich|filelock|logging|ssl)\b.*", ""),
     ("read crates.md",): (r"rich|numpy|tomlkit|kbhub\.(answers|setup)\..*", "A crate holds bottles."),
 }  # fmt: skip
 """Command lines → what they do not load, and a part of what they print."""

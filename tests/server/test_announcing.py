@@ -11,6 +11,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root, RootsListChangedNotification
 
 import kbhub.server.client
+import kbhub.sync.watch
 from conftest import make_repository
 from daemons import settings
 from kbhub.server.client import Announcer
@@ -261,3 +262,17 @@ async def test_the_end_of_a_connection_ends_what_is_followed(shop, mode):
         await append(client)
         await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
         assert await ears.next() == "resources"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "told"), [([], "watched live"), ([("/", "nfs4")], "polled every 2 s: it is on nfs4")]
+)
+async def test_status_says_how_changes_are_noticed(shop, mode, monkeypatch, mounts, told):
+    monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: mounts)
+    server = KbhubServer(shop.hub())
+    async with Client(server, mode=mode) as client:
+        await client.call_tool("search", {"query": "deploy"})
+        calls = server._opened()
+        with calls.background._changed:  # the watcher has told that all is to be looked at once
+            assert calls.background._changed.wait_for(lambda: calls.watcher.state("project") is not None, 60)
+        assert told in (await client.call_tool("status", {})).content[0].text

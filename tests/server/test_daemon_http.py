@@ -1,13 +1,18 @@
-"""The HTTP endpoint: real processes, the SDK's client of both eras, and everybody who is turned away."""
+"""The HTTP endpoint: the SDK's client of both eras, everybody who is turned away, and who keeps it waiting."""
 
+import json
 import os
+import re
 import signal
 import socket
 import stat
 import subprocess
 import sys
-from contextlib import AsyncExitStack
+import threading
+import time
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -20,10 +25,13 @@ from conftest import make_environment, make_repository
 from daemons import META, PATIENCE, folder_of, furnish, pid_of, settings, until, windows
 from kbhub.cli.app import run
 from kbhub.errors import UsageError
-from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, workspace_of
+from kbhub.server.daemon import http
+from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, Workspaces, workspace_of
 from kbhub.server.daemon.launch import Http, stop
-from kbhub.server.daemon.process import _bound, make_token
-from kbhub.server.daemon.protocol import read_record, read_token
+from kbhub.server.daemon.process import MOST_GREETING, _bound, make_token
+from kbhub.server.daemon.protocol import GREETING_SECONDS, read_record, read_token
+from kbhub.server.frames import FRAME_BYTES
+from kbhub.ui import loopback
 from kbhub.workspace.settings import ServeSettings
 from kbhub.workspace.tool_names import CORE
 
@@ -43,7 +51,7 @@ def served(tmp_path_factory):
     with windows(environment) as begin:
         begin((*HTTP, "--root", str(environment.project)), cwd=environment.home)
         record = until(lambda: read_record(folder_of(environment)))
-        yield environment, other, record.http
+        yield environment, other, record.http, begin
 
 
 def headers_of(environment, **more):
@@ -79,7 +87,7 @@ async def searched(url, headers, query):
 @pytest.mark.parametrize(("era", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 async def test_a_client_of_either_era_is_served(served, era, version):
     """For the workspace that the server was started for, whatever roots the client has; it hears of changes."""
-    environment, other, url = served
+    environment, other, url, _ = served
 
     async def roots(_context):
         return ListRootsResult(roots=[Root(uri=other.as_uri())])
@@ -96,7 +104,7 @@ async def test_a_client_of_either_era_is_served(served, era, version):
 
 @pytest.mark.anyio
 async def test_a_request_sees_the_workspace_that_it_names_and_no_other(served):
-    environment, other, url = served
+    environment, other, url, _ = served
     here, there = headers_of(environment), headers_of(environment, **{"Kbhub-Root": str(other)})
 
     async def until_found(headers, query):
@@ -114,7 +122,7 @@ async def test_a_request_sees_the_workspace_that_it_names_and_no_other(served):
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 async def test_every_client_of_the_handshake_is_told_of_a_change(served):
-    environment, _, url = served
+    environment, _, url, _ = served
     uri = "kbhub://project/told.md"
     environment.write("knowledge/told.md", "# Told\n\nThe finch sings.\n")
     heard = [anyio.Event(), anyio.Event()]
@@ -155,7 +163,7 @@ async def test_every_client_of_the_handshake_is_told_of_a_change(served):
     ],
 )
 def test_who_must_not_speak_is_refused(served, changed, status, said):
-    environment, _, url = served
+    environment, _, url, _ = served
 
     answer = ask(url, headers_of(environment) | changed)
 
@@ -174,7 +182,7 @@ def test_more_than_a_user_can_ask_for_is_put_off():
 
 
 def test_health_says_more_to_who_knows_the_token(served):
-    environment, _, url = served
+    environment, _, url, _ = served
     health = url.replace("/mcp", "/health")
 
     assert httpx2.get(health).json() == {"status": "ok"}
@@ -187,7 +195,7 @@ def test_health_says_more_to_who_knows_the_token(served):
 
 
 def test_a_second_server_is_refused(served, monkeypatch, capsys):
-    environment, _, url = served
+    environment, _, url, _ = served
     monkeypatch.setattr(os, "environ", environment.env)
 
     assert run(["serve", *HTTP[3:]]) == 1
@@ -292,3 +300,151 @@ def test_a_workspace_is_named_by_a_path_in_ascii(tmp_path):
     assert workspace_of(None) is None
     with pytest.raises(UsageError):
         workspace_of("~")
+
+
+# Clients that keep the endpoint waiting or send it too much
+
+
+KNOWN = b"%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer token\r\nContent-Length: %d\r\n\r\n"
+"""The header of a request with the token."""
+
+HALF_OPEN = 600
+"""Connections that say nothing: more than any table here has room for."""
+
+
+def connected(url):
+    made = socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), PATIENCE)
+    made.settimeout(PATIENCE)
+    return made
+
+
+def answer_of(raw):
+    """Read an answer to its end; give its status and text."""
+    data = b""
+    with suppress(ConnectionResetError):
+        while piece := raw.recv(65_536):
+            data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    return (int(head.split()[1]) if head else 0), body
+
+
+def test_who_says_nothing_keeps_nobody_out(served):
+    """Neither over HTTP nor on the wire of the windows, which the same process serves."""
+    environment, _, url, begin = served
+    beginnings = [
+        b"",
+        b"G",
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ]
+    with ExitStack() as stack:
+        for number in range(HALF_OPEN):
+            with suppress(ConnectionError):
+                stack.enter_context(connected(url)).sendall(beginnings[number % len(beginnings)])
+        began, silent = time.monotonic(), []
+        for _ in range(MOST_GREETING * 3):
+            silent.append(stack.enter_context(socket.socket(socket.AF_UNIX)))
+            silent[-1].settimeout(PATIENCE)
+            silent[-1].connect(read_record(folder_of(environment)).link)
+        assert silent[0].recv(1) == b""
+        assert time.monotonic() - began < GREETING_SECONDS
+        window = begin()
+        handshake = window.handshake()
+        headers, asked = headers_of(environment), question()
+        health = httpx2.get(url.replace("/mcp", "/health"), headers=headers, timeout=PATIENCE)
+        listed = httpx2.post(url, headers=asked["headers"] | headers, json=asked["json"], timeout=PATIENCE)
+        window.end()
+
+    assert "Active bases: project" in handshake["result"]["instructions"]
+    assert (health.json()["status"], health.json()["connections"]) == ("ok", 1)
+    assert listed.status_code == 200
+
+
+@pytest.fixture
+def quick(environment, monkeypatch):
+    """Give what connects to an endpoint in this process that has little patience."""
+    monkeypatch.setattr(loopback, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(loopback, "DRAIN_SECONDS", 0.2)
+    bound = loopback.bind_port(0)
+    port = bound.getsockname()[1]
+    endpoints = []
+
+    async def serve():
+        async with anyio.create_task_group() as group:
+            workspaces = Workspaces(environment.hub().options, False, group)
+            endpoints.append(loopback.HttpServer(http.Guarded(workspaces, "token", port, dict)))
+            await endpoints[0].serve(sockets=[bound])
+            group.cancel_scope.cancel()
+
+    thread = threading.Thread(target=anyio.run, args=(serve,))
+    thread.start()
+    until(lambda: endpoints and endpoints[0].started)
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(connected(f"http://127.0.0.1:{port}"))
+    endpoints[0].should_exit = True
+    thread.join(PATIENCE)
+
+
+def test_a_body_has_a_deadline(quick):
+    raw = quick()
+    raw.sendall(KNOWN % (b"POST /mcp", 9) + b"{")
+    status, body = answer_of(raw)
+
+    assert status == 408
+    assert b"was not received" in body
+
+
+def test_who_may_not_speak_is_answered_once(quick):
+    for request, status in ((b"POST /mcp", 401), (b"GET /health", 200)):
+        raw = quick()
+        raw.sendall(request + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" * 2)
+        data = answer_of(raw)
+
+        assert data[0] == status
+        assert b"HTTP/1.1" not in data[1]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_long_is_told_so(quick, monkeypatch, chunked):
+    monkeypatch.setattr(loopback, "DRAIN_SECONDS", PATIENCE)
+    raw, piece = quick(), b" " * 65_536
+    head = KNOWN.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % (b"POST /mcp", 2 * FRAME_BYTES)
+    raw.sendall(re.sub(rb"Content-Length: \d+", b"Transfer-Encoding: chunked", head) if chunked else head)
+    for _ in range(2 * FRAME_BYTES // len(piece)):
+        raw.sendall(b"10000\r\n" + piece + b"\r\n" if chunked else piece)
+    raw.sendall(b"0\r\n\r\n" if chunked else b"")
+    status, body = answer_of(raw)
+
+    assert status == 413
+    assert str(FRAME_BYTES) in json.loads(body)["error"]
+
+
+def test_more_at_a_time_than_a_user_asks_for_is_put_off(quick, monkeypatch):
+    monkeypatch.setattr(loopback, "BODY_SECONDS", PATIENCE)
+    monkeypatch.setattr(http, "MOST_AT_A_TIME", 3)
+    for _ in range(3):
+        quick().sendall(KNOWN % (b"POST /mcp", 9) + b"{")
+
+    def refused():
+        raw = quick()
+        raw.sendall(KNOWN.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % (b"POST /mcp", 2) + b"{}")
+        return (answer := answer_of(raw))[0] == 429 and answer
+
+    _, body = until(refused)
+    assert "Already answering 3 requests" in json.loads(body)["error"]
+    raw = quick()
+    raw.sendall(KNOWN.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % (b"GET /health", 0))
+    assert answer_of(raw)[0] == 200
+
+
+def test_more_a_second_than_a_user_asks_for_is_put_off(quick):
+    raw = quick()
+    count = 3 * int(BURST)
+    raw.sendall((KNOWN % (b"POST /mcp", 2) + b"{}") * count)
+    data = b""
+    while data.count(b"HTTP/1.1 ") < count:
+        data += raw.recv(65_536)
+
+    assert BURST <= data.count(b"HTTP/1.1 400") < count
+    assert data.count(b"HTTP/1.1 429") == data.count(b"retry-after: 1\r\n") > 0
+    assert b"requests per second. Try again" in data

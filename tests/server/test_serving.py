@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -14,16 +15,22 @@ import kbhub.search.pipeline
 import kbhub.server.calls
 import kbhub.sync.background
 from daemons import INITIALIZE, SOURCE
+from kbhub.errors import UsageError
 from kbhub.server.server import KbhubServer
 from kbhub.usage.reports import Maintained
 from kbhub.workspace.tool_names import CORE
 
+LATE = {"cyclopts", "numpy", "tokenizers", "yaml"}
+LATE |= {"kbhub.search.search", "kbhub.sync.sync", "kbhub.documents.markdown", "kbhub.server.tools"}
+"""What a server that only greets has not loaded."""
 
-def serve(environment, *options, python=(), **changes):
-    """Start a server, greet it, close its input and give what it did."""
-    return subprocess.run(
-        [sys.executable, *python, "-m", "kbhub", "serve", *options],
-        env={**environment.env, "PYTHONPATH": SOURCE, **changes},
+
+def test_it_greets_and_loads_nothing_else(environment):
+    environment.write("knowledge/crates.md", "# Crates\n")
+    notes = environment.write("notes/a.md", "# A\n").parent
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "kbhub", "serve"],
+        env={**environment.env, "PYTHONPATH": SOURCE, "KBHUB_BASES": f"notes={notes}"},
         cwd=environment.project,
         input=json.dumps({"jsonrpc": "2.0", "id": 1, **INITIALIZE}) + "\n",
         capture_output=True,
@@ -32,27 +39,31 @@ def serve(environment, *options, python=(), **changes):
         timeout=60,
     )
 
-
-LATE = {"cyclopts", "numpy", "tokenizers", "yaml"}
-LATE |= {"kbhub.search.search", "kbhub.sync.sync", "kbhub.documents.markdown", "kbhub.server.tools"}
-"""What a server that only greets has not loaded."""
-
-
-def test_it_greets_as_the_parsed_command_does_and_loads_nothing_else(environment):
-    environment.write("knowledge/crates.md", "# Crates\n")
-    notes = environment.write("notes/a.md", "# A\n").parent
-    plain = serve(environment, python=("-X", "importtime"), KBHUB_BASES=f"notes={notes}")
-    parsed = serve(environment, "--protocol", "auto", KBHUB_BASES=f"notes={notes}")
-
-    assert (plain.returncode, parsed.stderr) == (0, "")
-    assert json.loads(plain.stdout) == json.loads(parsed.stdout)
-    instructions = json.loads(plain.stdout)["result"]["instructions"]
+    assert done.returncode == 0
+    instructions = json.loads(done.stdout)["result"]["instructions"]
     assert "Active bases: project" in instructions
     assert "notes" in instructions
-    assert all(line.startswith("import time:") for line in plain.stderr.splitlines())
-    loaded = {line.rpartition("|")[2].strip() for line in plain.stderr.splitlines()}
+    assert all(line.startswith("import time:") for line in done.stderr.splitlines())
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "mcp" in loaded
     assert loaded & LATE == set()
+
+
+def test_it_serves_as_the_parsed_command_does(kbhub, environment, monkeypatch):
+    monkeypatch.setenv("KBHUB_BASES", f"notes={environment.home}")
+    served = []
+
+    def serve(options, *, structured=False, protocol=None):
+        served.append((options, structured, protocol))
+        raise UsageError("over")
+
+    monkeypatch.setattr("kbhub.server.stdio.serve", serve)
+    for line in (["serve"], ["serve", "--root", ""]):
+        kbhub(*line, stdin=b"", code=2)
+
+    (plain, *ways), (parsed, *others) = served
+    assert replace(parsed, root=None) == plain
+    assert ways == others == [False, None]
 
 
 @pytest.mark.parametrize(("variable", "value"), [("KBHUB_BASES", "no-path"), ("KBHUB_PROTOCOL", "newest")])

@@ -1,12 +1,17 @@
 """The server as a process on real pipes: the wire, its openings, and how it ends."""
 
+import json
+import os
+import select
 import signal
+import subprocess
 import sys
+import time
+from array import array
 
 import pytest
 
-from daemons import META, call, text_of, windows
-from kbhub.workspace.tool_names import CORE
+from daemons import CONNECT, INITIALIZE, META, PATIENCE, call, furnish, settings, text_of, until, windows
 
 # A busy machine makes answers late here, never poorer.
 PATIENT = """
@@ -16,9 +21,14 @@ from kbhub.server.stdio import serve
 kbhub.server.calls.FIRST_ANSWER_SECONDS = kbhub.server.calls.FRESHEN_SECONDS = 60
 serve(HubOptions(serve=True))
 """
-SERVE = ("-c", PATIENT)
+SERVE, PLAIN = ("-c", PATIENT), ("-m", "kbhub", "serve")
 PROBE = {"method": "server/discover", "params": {"_meta": META}}
 LIST = {"method": "tools/list"}
+EXIT_SECONDS = 4.0
+"""Less than a watcher that is not told takes; measured are 0.07 s, promised is one second."""
+
+FULL = 30_000
+"""Bytes unread in a pipe that takes 65,536, which is as good as full for long lines."""
 
 
 @pytest.fixture
@@ -42,21 +52,13 @@ def test_a_client_that_probes_and_then_shakes_hands_is_served(start):
         True,
     )
     assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
+    until(lambda: "watched live" in text_of(window.ask(call("status"))))
     window.send({**call("search", query="canary"), "id": 77})
+    began = time.monotonic()
     assert window.end() == 0  # by itself, the calls answered, and not a word on standard error
+    assert time.monotonic() - began < EXIT_SECONDS
     assert [message["id"] for message in window.rest() if "id" in message] == [77]
     assert window.errors == b""
-
-
-def test_the_protocol_can_be_pinned_to_the_handshake(start):
-    """A pinned server refuses the probe in the way that makes clients fall back."""
-    window = start(("-m", "kbhub", "serve", "--structured"), KBHUB_PROTOCOL="legacy")
-
-    assert window.ask(PROBE)["error"]["code"] == -32601
-    assert "result" in window.handshake()
-    tools = window.ask(LIST)["result"]["tools"]
-    assert len(tools) == len(CORE)
-    assert all("outputSchema" in tool for tool in tools)
 
 
 def test_nothing_but_protocol_reaches_standard_output(start):
@@ -99,3 +101,54 @@ def test_a_signal_ends_the_process(environment, start, number, documents):
     assert window.ended() == 0
     assert window.errors == b""
     assert sum(report.added + report.unchanged for report in environment.hub().sync()) == 1 + documents
+
+
+def unread(pipe):
+    import fcntl
+    import termios
+
+    count = array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def fill(pipe, lines):
+    """Write lines, as many as there is room for; a second without room is the end."""
+    os.set_blocking(pipe.fileno(), False)
+    left = memoryview(lines)
+    while left and select.select([], [pipe], [], 1)[1]:
+        left = left[os.write(pipe.fileno(), left[: select.PIPE_BUF]) :]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="written for pipes of POSIX")
+@pytest.mark.parametrize(
+    ("waiting", "arguments"),
+    [
+        *(("answers", PLAIN), ("refusals", CONNECT)),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("refusals", PLAIN), ("answers", CONNECT))),
+    ],
+)
+def test_a_client_that_goes_without_reading_ends_the_process(environment, arguments, waiting):
+    """Though the pipe to the client is full, and the one from it may be, too."""
+    furnish(environment, "canary")
+    kinds = {"answers": b'{"jsonrpc": "2.0", "id": %d, "method": "tools/list"}\n', "refusals": b"garbage %d\n"}
+    lines = b"".join(kinds[waiting] % number for number in range(1, 100 if waiting == "answers" else 50_000))
+    with windows(environment):
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            cwd=environment.project, env=settings(environment), bufsize=0,
+        )  # fmt: skip
+        with process:
+            handshake = [{"id": 0, **INITIALIZE}, {"method": "notifications/initialized"}]
+            for message in handshake:
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            assert b"protocolVersion" in process.stdout.readline()
+            fill(process.stdin, lines)
+            until(lambda: unread(process.stdout) > FULL)
+            began = time.monotonic()
+            process.stdin.close()
+            code = process.wait(PATIENCE)
+
+    assert time.monotonic() - began < EXIT_SECONDS
+    assert code == 0

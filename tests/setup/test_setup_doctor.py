@@ -58,7 +58,6 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
         ("kbhub", ["serve"], "starts kbhub, which does not exist"),
         (sys.executable, ["-c", "import kbhub_of_yesterday"], "No module named"),
         (sys.executable, ["-c", "print('hello')"], "exits immediately"),
-        (sys.executable, [*SERVER[1:], "--no-such-option"], "--no-such-option"),
     ],
 )
 def test_a_command_that_does_not_work_is_an_error_with_a_remedy(user, command, args, said):
