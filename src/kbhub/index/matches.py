@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import apsw
 import numpy as np
 
+from kbhub.documents.filters import Rule, parse_rules
 from kbhub.index.engine import K1, B, Index, Key, Place, Selection, numbers
 from kbhub.index.query import parser
 from kbhub.index.signatures import Postings
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
 """Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""
+
+_WILD = re.compile(r"[*?\[]")
 
 _SPELLINGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 """YAML's other spellings of true and false."""
@@ -133,12 +136,17 @@ def _joined(word: str, conditions: Sequence[Condition]) -> Condition:
 
 
 def _path(index: Index, value: str) -> Condition:
-    prefix = parser.path_prefix(value)
-    if prefix.isascii() and not parser.is_pattern(prefix):
+    """A path prefix, or with `*`, `?` or `[` a pattern as in `.gitignore`, which has all below a matching folder."""
+    prefix = parser.fold(value).removeprefix("./").lstrip("/")
+    rules: Sequence[Rule] = ()
+    if _WILD.search(prefix):
+        # An unescaped mark would make it a comment or a negation.
+        rules = parse_rules([f"\\{prefix}" if prefix[0] in "#!" else prefix.removesuffix("/")], "path")
+    elif prefix.isascii():
         return "substr(lower(path), 1, ?) = ?", [len(prefix), prefix]
-    test = parser.path_test(value)
-    matching = [number for number, path in index.rows("SELECT id, path FROM document") if test(path)]
-    return "id IN @ids", [numbers(matching)]
+    paths = [(number, parser.fold(path)) for number, path in index.rows("SELECT id, path FROM document")]
+    test = rules[0].regex.search if rules else re.compile(re.escape(prefix)).match
+    return "id IN @ids", [numbers([number for number, path in paths if test(path)])]
 
 
 def _age(value: parser.FilterValue, now: float) -> Condition:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
-from kbhub.index.query.parser import cased_parts, cased_words, normalise, paired, stems, tokens
-from kbhub.index.query.scripts import RUN
+from kbhub.index.query.parser import RUN, cased_parts, cased_words, normalise, paired, stems, tokens
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.plan import EXAMINED, Candidate, Evidence, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm
 

@@ -13,8 +13,7 @@ import numpy as np
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_frequency
 from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys_of, scores, spread, union
-from kbhub.index.query.parser import Term
-from kbhub.index.query.scripts import RUN
+from kbhub.index.query.parser import RUN, Term
 from kbhub.index.query.spelling import PUNCTUATION
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import Columns, Postings, likely, quantise, similarity

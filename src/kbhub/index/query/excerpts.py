@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 from kbhub.index.query.parser import (
     MAX_CASED,
+    UNSPACED,
     cased_parts,
     cased_words,
     normalise,
     searchable,
     stems,
     tokens,
+    words_apart,
 )
-from kbhub.index.query.scripts import UNSPACED, words_apart
 
 if TYPE_CHECKING:
     from kbhub.index.query.parser import Term

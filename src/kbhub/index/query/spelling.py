@@ -16,8 +16,7 @@ from functools import cache, lru_cache
 
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
 from kbhub.index.engine import Index
-from kbhub.index.query.parser import Term, fold, normalise, paired, parse_query, searchable, stems
-from kbhub.index.query.scripts import UNSPACED
+from kbhub.index.query.parser import UNSPACED, Term, fold, normalise, paired, parse_query, searchable, stems
 from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
 from kbhub.values import struct
 
