@@ -439,7 +439,7 @@ def try_to_delete(places: dict, ref: str, times: int) -> list[str]:
 
 def store_until(folder: str, seconds: float) -> None:
     """Write versions of a long document over and over, and new ones, until the time is over; then die."""
-    from kbhub.workspace.atomic_writes import open_folder
+    from kbhub.workspace.files import open_folder
 
     base = Base(id="project", path=Path(folder), origin="knowledge", writable=True)
     signal.setitimer(signal.ITIMER_REAL, seconds)  # whose signal ends a process that does not ask for it

@@ -123,13 +123,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 242,
-    "lines": 65318,
-    "code lines": 45156,
+    "files": 241,
+    "lines": 65307,
+    "code lines": 45144,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 45644,
+    "test lines": 45632,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -126,7 +126,7 @@ def test_a_document_that_was_removed_is_in_the_trash_whatever_fails_then(environ
     def failing(_) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("kbhub.workspace.atomic_writes.Folder.flush", failing)
+    monkeypatch.setattr("kbhub.workspace.files.Folder.flush", failing)
     with pytest.raises(WriteRefused):
         delete_document(hub, "a.md")
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from kbhub.editing import delete_document, empty_trash, rename, restore, write_d
 from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.memory.changes import forget, remember
 from kbhub.types import Query
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
+from kbhub.workspace.files import ABANDONED_SECONDS
 from kbhub.workspace.trash import Trash
 from trees import snapshot
 

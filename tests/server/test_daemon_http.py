@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,7 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ListRootsResult, Root
 
 from conftest import make_environment, make_repository
-from daemons import META, PATIENCE, folder_of, furnish, pid_of, settings, until, windows
+from daemons import INITIALIZE, META, PATIENCE, call, folder_of, furnish, pid_of, settings, text_of, until, windows
+from fuzzed_frames import ONE, REFUSALS, REFUSED, Fuzz
 from kbhub.cli.app import run
 from kbhub.errors import UsageError
 from kbhub.server.daemon import http
@@ -30,7 +32,7 @@ from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, Workspaces, worksp
 from kbhub.server.daemon.launch import Http, stop
 from kbhub.server.daemon.process import MOST_GREETING, _bound, make_token
 from kbhub.server.daemon.protocol import GREETING_SECONDS, read_record, read_token
-from kbhub.server.frames import FRAME_BYTES
+from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.ui import loopback
 from kbhub.workspace.settings import ServeSettings
 from kbhub.workspace.tool_names import CORE
@@ -49,9 +51,9 @@ def served(tmp_path_factory):
     (other / "knowledge" / "fly.md").write_text("# Flying\n\nThe albatross flies at dawn.\n")
     make_repository(other)
     with windows(environment) as begin:
-        begin((*HTTP, "--root", str(environment.project)), cwd=environment.home)
+        server = begin((*HTTP, "--root", str(environment.project)), cwd=environment.home)
         record = until(lambda: read_record(folder_of(environment)))
-        yield environment, other, record.http, begin
+        yield environment, other, record.http, begin, server
 
 
 def headers_of(environment, **more):
@@ -87,7 +89,7 @@ async def searched(url, headers, query):
 @pytest.mark.parametrize(("era", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 async def test_a_client_of_either_era_is_served(served, era, version):
     """For the workspace that the server was started for, whatever roots the client has; it hears of changes."""
-    environment, other, url, _ = served
+    environment, other, url, *_ = served
 
     async def roots(_context):
         return ListRootsResult(roots=[Root(uri=other.as_uri())])
@@ -104,7 +106,7 @@ async def test_a_client_of_either_era_is_served(served, era, version):
 
 @pytest.mark.anyio
 async def test_a_request_sees_the_workspace_that_it_names_and_no_other(served):
-    environment, other, url, _ = served
+    environment, other, url, *_ = served
     here, there = headers_of(environment), headers_of(environment, **{"Kbhub-Root": str(other)})
 
     async def until_found(headers, query):
@@ -122,7 +124,7 @@ async def test_a_request_sees_the_workspace_that_it_names_and_no_other(served):
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 async def test_every_client_of_the_handshake_is_told_of_a_change(served):
-    environment, _, url, _ = served
+    environment, _, url, *_ = served
     uri = "kbhub://project/told.md"
     environment.write("knowledge/told.md", "# Told\n\nThe finch sings.\n")
     heard = [anyio.Event(), anyio.Event()]
@@ -163,7 +165,7 @@ async def test_every_client_of_the_handshake_is_told_of_a_change(served):
     ],
 )
 def test_who_must_not_speak_is_refused(served, changed, status, said):
-    environment, _, url, _ = served
+    environment, _, url, *_ = served
 
     answer = ask(url, headers_of(environment) | changed)
 
@@ -182,7 +184,7 @@ def test_more_than_a_user_can_ask_for_is_put_off():
 
 
 def test_health_says_more_to_who_knows_the_token(served):
-    environment, _, url, _ = served
+    environment, _, url, *_ = served
     health = url.replace("/mcp", "/health")
 
     assert httpx2.get(health).json() == {"status": "ok"}
@@ -195,7 +197,7 @@ def test_health_says_more_to_who_knows_the_token(served):
 
 
 def test_a_second_server_is_refused(served, monkeypatch, capsys):
-    environment, _, url, _ = served
+    environment, _, url, *_ = served
     monkeypatch.setattr(os, "environ", environment.env)
 
     assert run(["serve", *HTTP[3:]]) == 1
@@ -330,7 +332,7 @@ def answer_of(raw):
 
 def test_who_says_nothing_keeps_nobody_out(served):
     """Neither over HTTP nor on the wire of the windows, which the same process serves."""
-    environment, _, url, begin = served
+    environment, _, url, begin, _ = served
     beginnings = [
         b"",
         b"G",
@@ -358,6 +360,66 @@ def test_who_says_nothing_keeps_nobody_out(served):
     assert "Active bases: project" in handshake["result"]["instructions"]
     assert (health.json()["status"], health.json()["connections"]) == ("ok", 1)
     assert listed.status_code == 200
+
+
+def routing(data):
+    """Give the headers that say again what a request of 2026-07-28 is for, as far as it says it."""
+    message = read(data).message or {}
+    name = message.get("params", {}).get("name") if isinstance(message.get("params"), dict) else None
+    said = {"Mcp-Method": message.get("method"), "Mcp-Name": name}
+    return {
+        header: text
+        for header, text in said.items()
+        if isinstance(text, str) and text.isascii() and text.isprintable() and text.strip()
+    }
+
+
+@contextmanager
+def http_poster(environment, url, modern):
+    """Give what posts a frame and gives its answer: as a client of that era that has opened a session."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with httpx2.Client(headers=headers | headers_of(environment), timeout=PATIENCE) as client:
+
+        def post(data, extra):
+            answer = client.post(url, content=data, headers=extra)
+            lines = [line.removeprefix("data:") for line in answer.text.splitlines() if line.startswith("data:")]
+            texts = lines if "event-stream" in answer.headers.get("content-type", "") else [answer.text]
+            return answer, [json.loads(text) for text in texts if text.strip()]
+
+        if modern:
+            yield lambda data: post(data, {"MCP-Protocol-Version": "2026-07-28", **routing(data)})
+            return
+        opened, _ = post(json.dumps({"jsonrpc": "2.0", "id": 0, **INITIALIZE}).encode(), {})
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+        yield lambda data: post(data, session)
+
+
+@pytest.mark.parametrize(
+    ("modern", "seed", "count"),
+    [
+        (True, 1, 10),
+        *(pytest.param(*one, 50, marks=pytest.mark.slow) for one in ((False, 1), *product((False, True), (2, 3)))),
+    ],
+)
+def test_every_frame_is_answered_over_http(served, modern, seed, count):
+    environment, _, url, _, server = served
+    fuzz = Fuzz(seed, modern=modern)
+    with http_poster(environment, url, modern) as post:
+        for _ in range(count):
+            one = fuzz.frame()
+            answer, messages = post(one.data)
+            said = [message for message in messages if "method" not in message]
+            assert answer.status_code < 500, (one, answer.text)
+            if one.owed == REFUSED:
+                assert answer.status_code == 400, one
+                assert [said[0]["id"], len(said)] == [one.id, 1]
+                assert said[0]["error"]["code"] in REFUSALS, one
+            elif one.owed == ONE:
+                assert [message["id"] for message in said] == [one.id], (one, answer.text)
+        request = {"jsonrpc": "2.0", "id": "last", **call("search", modern=modern, query="canary")}
+        last = post(json.dumps(request).encode())[1][-1]
+    assert "1. deploy.md" in text_of(last)
+    assert b"Traceback" not in server.errors
 
 
 @pytest.fixture

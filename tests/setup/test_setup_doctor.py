@@ -56,8 +56,8 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
     [
         ("/gone/kbhub", ["serve"], "/gone/kbhub, which does not exist"),
         ("kbhub", ["serve"], "starts kbhub, which does not exist"),
-        (sys.executable, ["-c", "import kbhub_of_yesterday"], "No module named"),
-        (sys.executable, ["-c", "print('hello')"], "exits immediately"),
+        ("/bin/sh", ["-c", "echo No module named kbhub >&2; exit 1"], "exits immediately: No module named kbhub"),
+        ("/bin/sh", ["-c", "echo hello"], "exits immediately"),
     ],
 )
 def test_a_command_that_does_not_work_is_an_error_with_a_remedy(user, command, args, said):

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError
-from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.config import id_fault, load_config, parse_jsonc, read_jsonc, read_pointer
-from kbhub.workspace.files import cache_dir, data_dir, private_directory
+from kbhub.workspace.files import cache_dir, data_dir, private_directory, write_atomically
 from kbhub.workspace.settings import GlobalConfig, Pointer, in_file
 
 

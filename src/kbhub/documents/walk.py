@@ -21,8 +21,7 @@ from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base, FileEntry, Kind, Problem
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import FOLDER, STEPWISE
-from kbhub.workspace.files import open_regular
+from kbhub.workspace.files import FOLDER, STEPWISE, open_regular
 from kbhub.workspace.formats import (
     CONVERTED_KINDS,
     IGNORE_NAMES,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -40,6 +39,7 @@ from kbhub.editing.paths import (
     docid_of,
     find_document,
     followed,
+    hash_of,
     new_place,
     page_rules,
     refusing,
@@ -53,7 +53,7 @@ from kbhub.index.references import short_hash
 from kbhub.sync.comparison import writing
 from kbhub.types import Heading
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import open_folder
+from kbhub.workspace.files import open_folder
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
 
 WriteMode = Literal["create", "update", "append"]
@@ -126,7 +126,7 @@ def write_document(
 
         before, (after, change) = change_document(hub, place, changed, based_on)
         action = "appended" if mode == "append" else "updated"
-        if before == hashlib.sha256(after.encoded()).hexdigest():
+        if before == hash_of(after.encoded()):
             action = "unchanged"
     warnings = () if action == "unchanged" else followed(hub, place, action, after)
     answer = _answer(hub, place, after, change, action=action, before=before)
@@ -256,7 +256,7 @@ def _answer(
         base=place.base.id,
         path=place.path,
         action=action,
-        hash=short_hash(hashlib.sha256(data).hexdigest()),
+        hash=short_hash(hash_of(data)),
         before=short_hash(before) if before else None,
         start_line=change.start + 1 if change and shown else None,
         end_line=change.end if change and shown else None,

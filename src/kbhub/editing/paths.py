@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import unicodedata
@@ -38,10 +39,9 @@ from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import Content, Folder, open_folder
 from kbhub.workspace.discovery import MEMORY_ID, USER_ID
 from kbhub.workspace.extensions import extensions, imported
-from kbhub.workspace.files import is_directory
+from kbhub.workspace.files import Content, Folder, is_directory, open_folder
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
 from kbhub.workspace.project import PROJECT_ID
 from kbhub.workspace.settings import nearest
@@ -404,14 +404,19 @@ LEAST_DIGITS = 8
 _HASH = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},64}}")
 
 
+def hash_of(data: bytes) -> str:
+    """Return the hash of a document's content: SHA-256, hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def read_for_change(folder: Folder, place: Location, based_on: str | None) -> Content:
     """Read the file of a document that is to be changed."""
     content = folder.read(place.name)
     if not content.status.st_mode & 0o222:
         raise WriteRefused(place.ref, "its file is read-only; make it writable first")
-    if based_on is not None and not content.hash.startswith(wanted_hash(based_on)):
+    if based_on is not None and not hash_of(content.data).startswith(wanted_hash(based_on)):
         lines = content.data.count(b"\n") + (not content.data.endswith(b"\n"))
-        raise DocumentChanged(place.ref, based_on, short_hash(content.hash), f"{lines} lines")
+        raise DocumentChanged(place.ref, based_on, short_hash(hash_of(content.data)), f"{lines} lines")
     return content
 
 
@@ -447,8 +452,8 @@ def change_document(
         if write and data != content.data:
             folder.sweep()
             if not folder.replace(place.name, data, content):
-                raise changed_meanwhile(place, content.hash)
-    return content.hash, made
+                raise changed_meanwhile(place, hash_of(content.data))
+    return hash_of(content.data), made
 
 
 def sync_changed(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:

@@ -24,6 +24,7 @@ from kbhub.editing.paths import (
     docid_of,
     find_document,
     followed,
+    hash_of,
     new_place,
     qualified,
     read_for_change,
@@ -43,7 +44,7 @@ from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
 from kbhub.types import Base, Problem
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import Content, open_folder
+from kbhub.workspace.files import Content, open_folder
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
 
 Rewrite = Callable[[str, "LinkKind"], str | None]
@@ -338,7 +339,7 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
         before=place.ref,
         base=target.base.id,
         path=target.path,
-        hash=short_hash(content.hash),
+        hash=short_hash(hash_of(content.data)),
         links=tuple(changes),
         updated=update_links,
         not_updated=tuple(problems),

@@ -16,7 +16,7 @@ from kbhub.index.references import ref_of, short_hash
 from kbhub.reading.graph import RELATED, graph_of
 from kbhub.sync.comparison import writing
 from kbhub.types import Base
-from kbhub.workspace.atomic_writes import Content, open_folder
+from kbhub.workspace.files import Content, open_folder
 from kbhub.workspace.trash import Trash, TrashEntry
 
 MAX_LINKS = 20
@@ -54,7 +54,7 @@ def into_trash(hub: Hub, base: Base, path: str, content: Content) -> TrashEntry:
         base=base.id,
         base_path=base.path,
         path=path,
-        hash=content.hash,
+        hash=paths.hash_of(content.data),
         mode=content.status.st_mode & 0o777,
     )
 
@@ -79,7 +79,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
         kept = into_trash(hub, place.base, place.path, content)
         try:
             if not folder.remove(place.name, content):
-                raise paths.changed_meanwhile(place, content.hash)
+                raise paths.changed_meanwhile(place, paths.hash_of(content.data))
         except BaseException as error:
             # After any other failure the file may be gone, and the copy must stay.
             if isinstance(error, DocumentChanged) or folder.is_still(place.name, content):
@@ -92,7 +92,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
         docid=docid,
         base=place.base.id,
         path=place.path,
-        hash=short_hash(content.hash),
+        hash=short_hash(paths.hash_of(content.data)),
         trash=kept.id,
         indexed=paths.sync_changed(hub, place.base, place.path, there=False),
         broken=tuple(dict.fromkeys(broken))[:MAX_LINKS],

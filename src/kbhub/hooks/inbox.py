@@ -27,9 +27,8 @@ from kbhub.memory.repeats import wording
 from kbhub.memory.results import Remembered
 from kbhub.search.document_signals import timestamp
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.config_edits import alone
-from kbhub.workspace.files import private_directory
+from kbhub.workspace.files import private_directory, write_atomically
 
 Why = Literal["asked", "decided", "corrected"]
 

@@ -24,8 +24,7 @@ import apsw
 from kbhub.documents.sessions import LINE_BYTES, TOOL_CHARACTERS
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import SESSIONS, open_regular, private_directory
+from kbhub.workspace.files import SESSIONS, open_regular, private_directory, write_atomically
 
 SECONDS = 20.0
 """Time after which a database is given up: a view in a crafted one may never end."""

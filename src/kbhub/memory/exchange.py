@@ -39,9 +39,8 @@ from kbhub.memory.versions import Gone, State, joined_use, linked, merged, only_
 from kbhub.search.document_signals import uses_of
 from kbhub.types import Problem
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.discovery import SYNCED_NAME, MemoryFolder
-from kbhub.workspace.files import read_regular
+from kbhub.workspace.files import read_regular, write_atomically
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.trash import Trash, former_stem
 

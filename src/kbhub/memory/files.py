@@ -27,9 +27,8 @@ from kbhub.index.side_files import Use
 from kbhub.memory.repeats import wording
 from kbhub.search.document_signals import Facts, Source, facts_of, strength
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import Content, Folder, open_folder
 from kbhub.workspace.discovery import USER_ID, Files, MemoryFolder, memories_folder, project_folders
-from kbhub.workspace.files import private_directory
+from kbhub.workspace.files import Content, Folder, open_folder, private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.trash import Trash
 

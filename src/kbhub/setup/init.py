@@ -11,9 +11,8 @@ from pydantic import Field
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.types import Base, Discovery
-from kbhub.workspace.atomic_writes import open_folder
 from kbhub.workspace.config import POINTER_NAMES
-from kbhub.workspace.files import expand, is_directory
+from kbhub.workspace.files import expand, is_directory, open_folder
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, TrustStore, required, trust_pointer
 
 STARTER = Path(__file__).parent / "skill" / "starter.md"

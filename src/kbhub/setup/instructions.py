@@ -23,7 +23,7 @@ from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, failed, planned
 from kbhub.setup.registration import data_of, decode, parse, without_bom
 from kbhub.values import struct
 from kbhub.workspace import config_edits
-from kbhub.workspace.atomic_writes import content_of
+from kbhub.workspace.files import content_of
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files that agents read when they start. If a project has none, the first is created."""

@@ -22,8 +22,7 @@ from kbhub.errors import ConfigError, KbhubError
 from kbhub.frozen import Model
 from kbhub.setup.clients import SERVER, ClientName, Machine, Shape
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import content_of, edit_content, write_atomically
-from kbhub.workspace.files import data_dir, private_directory
+from kbhub.workspace.files import content_of, data_dir, edit_content, private_directory, write_atomically
 
 How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 

@@ -21,8 +21,8 @@ from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Shape, c
 from kbhub.setup.plan import MAX_BYTES, MODE, AnyName, PlannedStep, Registration, Step, failed, major_version, planned
 from kbhub.values import struct
 from kbhub.workspace import config_edits
-from kbhub.workspace.atomic_writes import content_of
 from kbhub.workspace.config import parse_jsonc
+from kbhub.workspace.files import content_of
 
 _UNUSUAL = "has an unusual layout; make the change by hand"
 

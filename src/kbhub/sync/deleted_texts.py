@@ -25,8 +25,7 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub
 from kbhub.types import Base, Document, FileEntry, Kind
 from kbhub.values import counted, struct
-from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import private_directory, read_regular
+from kbhub.workspace.files import private_directory, read_regular, write_atomically
 
 ABOUT = "base.json"
 """Describes a folder: its base and the patterns added on the command line."""

@@ -27,9 +27,8 @@ from typing import Any
 
 from kbhub.errors import KbhubError, UsageError
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.config_edits import alone
-from kbhub.workspace.files import PACKAGES, read_regular
+from kbhub.workspace.files import PACKAGES, read_regular, write_atomically
 
 SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".org")
 """Ends of the names of files that are documentation whatever they are called."""

@@ -25,8 +25,7 @@ from kbhub.ui import documents, graph, health, memories, search
 from kbhub.ui.access import Guard, PageAddress
 from kbhub.ui.loopback import HttpServer
 from kbhub.ui.site import STATIC_SECONDS, Site, site_of
-from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import private_directory
+from kbhub.workspace.files import private_directory, write_atomically
 
 if TYPE_CHECKING:
     from starlette.requests import Request

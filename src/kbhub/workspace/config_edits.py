@@ -14,9 +14,8 @@ import filelock
 
 from kbhub.errors import ConfigError
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import content_of, edit_content
 from kbhub.workspace.config import BOM, COMMENT, MAX_CONFIG_BYTES, decoded, parse_both, parse_jsonc
-from kbhub.workspace.files import private_directory
+from kbhub.workspace.files import content_of, edit_content, private_directory
 
 Key = str | int
 """Key of an object's member, or index of a list's item."""

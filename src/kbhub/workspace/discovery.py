@@ -20,7 +20,6 @@ from urllib.parse import unquote, urlsplit
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.config import LoadedConfig, directory_identity, folder_of, split_engine_url
 from kbhub.workspace.extensions import engine_for, load
 from kbhub.workspace.files import (
@@ -32,6 +31,7 @@ from kbhub.workspace.files import (
     read_regular,
     real_path,
     why_no_directory,
+    write_atomically,
 )
 from kbhub.workspace.git import Identity, git_root, identify
 from kbhub.workspace.project import (

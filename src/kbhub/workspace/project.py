@@ -21,9 +21,16 @@ import filelock
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Origin, Problem, Workspace
 from kbhub.values import Value, struct
-from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.config import CONFIG_NAME, POINTER_NAMES, read_pointer
-from kbhub.workspace.files import expand, is_directory, private_directory, probe, read_regular, real_path
+from kbhub.workspace.files import (
+    expand,
+    is_directory,
+    private_directory,
+    probe,
+    read_regular,
+    real_path,
+    write_atomically,
+)
 from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.settings import Pointer, choice, cut, plain_text, plainly, shown

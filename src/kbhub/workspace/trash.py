@@ -22,8 +22,14 @@ from pydantic import Field, ValidationError
 from kbhub.errors import KbhubError
 from kbhub.frozen import Model
 from kbhub.values import DAY_SECONDS
-from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, sync_folder, write_atomically
-from kbhub.workspace.files import numbered, private_directory, read_regular
+from kbhub.workspace.files import (
+    ABANDONED_SECONDS,
+    numbered,
+    private_directory,
+    read_regular,
+    sync_folder,
+    write_atomically,
+)
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown
 
 MAX_ENTRY_BYTES = 64 * 1024

@@ -15,7 +15,7 @@ from kbhub.extensions.lab.datasets import lines_of
 from kbhub.frozen import Model
 from kbhub.render.terminal import table, visible_line
 from kbhub.values import counted
-from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.files import write_atomically
 
 if TYPE_CHECKING:
     from kbhub.extensions.lab.corpus import QueryResult

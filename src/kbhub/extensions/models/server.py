@@ -23,8 +23,7 @@ from pydantic import BaseModel, ValidationError
 from kbhub.documents.shown_text import without_thinking
 from kbhub.errors import ModelUnavailable
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.files import ANSWERS, private_directory, read_regular
+from kbhub.workspace.files import ANSWERS, private_directory, read_regular, write_atomically
 from kbhub.workspace.settings import cut
 
 SHOWN_CHARACTERS = 200

@@ -28,7 +28,7 @@ from kbhub.hub import Hub
 from kbhub.reading.links import places
 from kbhub.render.report import ERROR_BYTES, Item, Line, Report
 from kbhub.types import Base, Document
-from kbhub.workspace.atomic_writes import open_folder
+from kbhub.workspace.files import open_folder
 
 VERSION = "0.2"
 MOST_BYTES = 100_000_000

@@ -44,8 +44,7 @@ from kbhub.sync.comparison import writing
 from kbhub.sync.sync import Progress
 from kbhub.types import Base, Document
 from kbhub.values import struct
-from kbhub.workspace.atomic_writes import open_folder
-from kbhub.workspace.files import numbered
+from kbhub.workspace.files import numbered, open_folder
 from kbhub.workspace.formats import FORMATS, byte_limit, is_converted, is_markdown, kind_of, why_unreadable
 from kbhub.workspace.project import PROJECT_ID
 

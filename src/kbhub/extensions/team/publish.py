@@ -31,7 +31,7 @@ from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexer import DocumentReader
 from kbhub.sync.sync import Progress, Run
 from kbhub.types import Base, Problem
-from kbhub.workspace.atomic_writes import open_folder
+from kbhub.workspace.files import open_folder
 from kbhub.workspace.formats import format_of, is_session
 
 __all__ = ["PostgresIndex", "Server", "bases", "publish", "pull"]

@@ -55,10 +55,9 @@ from kbhub.server.server import KbhubServer
 from kbhub.server.stdio import LOG_FORMAT, Transport, converse, protocol_of
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
-from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config, parse_base_arguments
-from kbhub.workspace.files import FileStates, cache_dir
+from kbhub.workspace.files import FileStates, cache_dir, write_atomically
 from kbhub.workspace.settings import ServeSettings, Settings
 
 if TYPE_CHECKING:
