@@ -213,7 +213,7 @@ _RST = (
 
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _UNRENDERED = re.compile(_HIDDEN, re.MULTILINE)
-_UNSEEN = re.compile(
+_UNREADABLE = re.compile(
     rf"{_HIDDEN}|{_DEFINITION}|{_RST}|!\[\[[^\[\]\n]{{0,500}}\]\]"
     r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?![\[(:]))",
     re.MULTILINE,
@@ -227,7 +227,7 @@ def readable(text: str) -> str:
     its text, and an admonition or a tab begins with its title, if it has one.
     """
     code = _code(text)
-    lines = _cleared(text, code, _UNSEEN)
+    lines = _cleared(text, code, _UNREADABLE)
     seen = ["" if code.get(number) == "mermaid" else line for number, line in enumerate(lines)]
     return "\n".join(_laid_out(seen, code, quotes=False))
 
