@@ -123,9 +123,9 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 241,
-    "lines": 65307,
-    "code lines": 45144,
+    "files": 234,
+    "lines": 65244,
+    "code lines": 45102,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -16,7 +16,7 @@ from kbhub.editing.renames import rename
 from kbhub.errors import WriteRefused
 from kbhub.render.bases import sync_report
 from kbhub.render.terminal import text as text_of
-from kbhub.sync.deleted_texts import change_keeping
+from kbhub.sync.comparison import change_keeping
 from kbhub.types import Query
 from kbhub.workspace.formats import FORMATS
 from office_files import a_docx, a_pptx, an_epub, an_odt, an_xlsx, paragraph

@@ -13,8 +13,8 @@ from conftest import Clock
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.render.memories import maintained_lines, summary_lines
 from kbhub.types import Query
+from kbhub.usage.gaps import Maintained
 from kbhub.usage.log import flush, record
-from kbhub.usage.reports import Maintained
 
 HOUR = 3600.0
 COFFEE = "who pays for the coffee machine"

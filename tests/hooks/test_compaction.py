@@ -7,10 +7,9 @@ import json
 import pytest
 
 from hook_events import SESSION, claude_log, event
-from kbhub.hooks.compaction import COMMAND_BYTES, keep
 from kbhub.hooks.delivery import BUDGETS, KEPT, KEPT_TOKENS, deliver
 from kbhub.hooks.events import tokens
-from kbhub.hooks.inbox import propose, settle, waiting
+from kbhub.hooks.inbox import COMMAND_BYTES, keep, propose, settle, waiting
 from kbhub.memory.changes import remember
 
 DECISION = "Let's go with PostgreSQL for the ledger, because SQLite locks the whole file."

@@ -8,8 +8,7 @@ import pytest
 
 from conftest import synced
 from hook_events import event, reading
-from kbhub.hooks.delivery import deliver
-from kbhub.hooks.names import names_in
+from kbhub.hooks.delivery import deliver, names_in
 from kbhub.hooks.sessions import let_speak
 from kbhub.memory.changes import remember
 

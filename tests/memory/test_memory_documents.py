@@ -15,16 +15,18 @@ from kbhub.memory.changes import ids_of
 from kbhub.memory.files import (
     MAX_FILE_BYTES,
     MAX_TEXT_BYTES,
+    _forms,
     changed_file,
     checked_namespace,
     checked_tags,
     checked_text,
     new_file,
     parse_memory,
+    repeats,
     slug,
     title_of,
+    wording,
 )
-from kbhub.memory.repeats import _forms, repeats, wording
 from kbhub.models.embedding import packaged_embedder
 from kbhub.types import Base
 from kbhub.workspace.discovery import MemoryFolder
@@ -221,7 +223,7 @@ def test_the_same_words_are_the_same_memory():
 
 
 def test_what_is_said_again_in_another_order_is_the_same_and_another_point_is_not(monkeypatch):
-    monkeypatch.setattr("kbhub.memory.repeats._forms", cache(_forms))
+    monkeypatch.setattr("kbhub.memory.files._forms", cache(_forms))
     words = cache(wording)
 
     def same(pairs):

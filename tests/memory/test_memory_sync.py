@@ -12,11 +12,10 @@ import pytest
 from conftest import make_environment, make_repository
 from kbhub.errors import KbhubError, UsageError
 from kbhub.memory.changes import forget, remember
-from kbhub.memory.exchange import exchange
+from kbhub.memory.exchange import Gone, exchange, merged, same
 from kbhub.memory.files import FolderFiles, new_file, parse_memory
 from kbhub.memory.git_ref import Done, Git, MemoryIndex, RemoteRef, Tree, git_in
 from kbhub.memory.lists import memories, restore, trashed
-from kbhub.memory.versions import Gone, merged, same
 from repositories import add_remote, commit, write_object
 
 REF = "refs/kbhub/memories"

@@ -2,6 +2,7 @@
 
 import os
 import random
+from functools import partial
 
 import apsw
 import numpy as np
@@ -14,9 +15,8 @@ from kbhub.index.side_files import JOURNAL_BYTES, Asked, Distinct, QueryLog
 from kbhub.types import Query, SearchResult
 from kbhub.usage import log
 from kbhub.usage.clusters import clusters
-from kbhub.usage.gaps import maintain, summary
+from kbhub.usage.gaps import LEAST, clear_log, maintain, show_log, summary
 from kbhub.usage.log import flush, log_path, note_read, record
-from kbhub.usage.reports import clear_log, show_log
 from repositories import add_remote
 
 ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"
@@ -288,21 +288,24 @@ def turned(*degrees):
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
+grouped = partial(clusters, least=LEAST)
+
+
 def test_a_cluster_has_five_queries_at_least():
-    assert clusters([distinct("a", 4)], turned(0)) == []
-    (one,) = clusters([distinct("a", 2), distinct("b", 2), distinct("c", 1)], turned(0, 10, 20))
+    assert grouped([distinct("a", 4)], turned(0)) == []
+    (one,) = grouped([distinct("a", 2), distinct("b", 2), distinct("c", 1)], turned(0, 10, 20))
     assert (one.count, one.keys, one.center.key) == (5, ("a", "b", "c"), "b")
 
 
 def test_queries_are_near_above_a_cosine_of_085():
     """31 degrees are near, 32 are not, and queries without a vector are near to none."""
-    assert len(clusters([distinct("a", 3), distinct("b", 3)], turned(0, 31))) == 1
-    assert clusters([distinct("a", 3), distinct("b", 3)], turned(0, 32)) == []
-    assert clusters([distinct("a", 4), distinct("b", 4)], np.zeros((2, 2), np.float32)) == []
+    assert len(grouped([distinct("a", 3), distinct("b", 3)], turned(0, 31))) == 1
+    assert grouped([distinct("a", 3), distinct("b", 3)], turned(0, 32)) == []
+    assert grouped([distinct("a", 4), distinct("b", 4)], np.zeros((2, 2), np.float32)) == []
 
 
 def test_nearness_is_no_chain():
-    (one,) = clusters([distinct("a", 5), distinct("b", 2), distinct("c", 2)], turned(0, 25, 50))
+    (one,) = grouped([distinct("a", 5), distinct("b", 2), distinct("c", 2)], turned(0, 25, 50))
     assert one.keys == ("a", "b")
 
 
@@ -312,10 +315,10 @@ def test_clusters_do_not_depend_on_the_order_of_the_queries():
     vectors = np.repeat(centers, 20, axis=0) + 0.2 * generator.normal(size=(800, 16))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     queries = [distinct(f"q{number}", 1 + number % 3) for number in range(800)]
-    expected = [(one.keys, one.center.key) for one in clusters(queries, vectors)]
+    expected = [(one.keys, one.center.key) for one in grouped(queries, vectors)]
     order = list(range(800))
     random.Random(7).shuffle(order)
-    found = clusters([queries[number] for number in order], vectors[order])
+    found = grouped([queries[number] for number in order], vectors[order])
 
     assert len(expected) >= 40
     assert [(one.keys, one.center.key) for one in found] == expected

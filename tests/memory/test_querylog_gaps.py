@@ -7,9 +7,8 @@ from kbhub.errors import UsageError
 from kbhub.index.side_files import ONCE_SECONDS
 from kbhub.memory.changes import remember
 from kbhub.types import Query
-from kbhub.usage.gaps import close_gap, list_gaps, maintain, summary
+from kbhub.usage.gaps import clear_log, close_gap, list_gaps, maintain, show_log, summary
 from kbhub.usage.log import log_path, record
-from kbhub.usage.reports import clear_log, show_log
 
 APART = ONCE_SECONDS + 1
 COFFEE = (

@@ -8,9 +8,8 @@ import apsw
 import pytest
 
 from kbhub.index.side_files import QueryLog
-from kbhub.usage.gaps import maintain
+from kbhub.usage.gaps import maintain, show_log
 from kbhub.usage.log import log_path
-from kbhub.usage.reports import show_log
 
 SOURCE = Path(__file__).parents[2] / "src"
 KILLED = 3

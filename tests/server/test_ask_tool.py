@@ -24,7 +24,7 @@ import kbhub.server.tools.search
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
 from kbhub.server.server import KbhubServer
-from kbhub.usage.reports import show_log
+from kbhub.usage.gaps import show_log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 

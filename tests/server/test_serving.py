@@ -17,7 +17,7 @@ import kbhub.sync.background
 from daemons import INITIALIZE, SOURCE
 from kbhub.errors import UsageError
 from kbhub.server.server import KbhubServer
-from kbhub.usage.reports import Maintained
+from kbhub.usage.gaps import Maintained
 from kbhub.workspace.tool_names import CORE
 
 LATE = {"cyclopts", "numpy", "tokenizers", "yaml"}

@@ -12,7 +12,7 @@ import pytest
 from conftest import synced
 from kbhub.documents.walk import KEPT
 from kbhub.errors import UsageError
-from kbhub.sync.deleted_texts import DeletedTexts, change_keeping
+from kbhub.sync.comparison import DeletedTexts, change_keeping
 from kbhub.types import Query
 from pdfs import a_pdf
 

@@ -411,7 +411,7 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
     document = parse_document(name, text.encode())
     chunks = chunk_document(document)
     texts = [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunks]
-    said = Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks))
+    found: list[tuple[MemoryFile, float]] = []
     matches: list[tuple[MemoryFile, float, float]] = []
     try:
         embedder = hub.embedder()
@@ -421,9 +421,14 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
             for path, similarity in sorted(_near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items()):
                 with suppress(PathNotContained):
                     if (stored := read(shelf, path)) and not stored.facts.superseded_by:
-                        subject = likeness(Statement(stored.body), said)
-                        if subject >= NEAR_SUBJECT or similarity >= NEAR_SIMILARITY:
-                            matches.append((stored, similarity, subject))
+                        found.append((stored, similarity))
+        if not found:
+            return []
+        said = Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks))
+        for stored, similarity in found:
+            subject = likeness(Statement(stored.body), said)
+            if subject >= NEAR_SUBJECT or similarity >= NEAR_SIMILARITY:
+                matches.append((stored, similarity, subject))
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []
     return sorted(matches, key=lambda match: (-match[2], match[0].key))

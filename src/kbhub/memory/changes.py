@@ -27,12 +27,13 @@ from kbhub.memory.files import (
     new_file,
     parse_memory,
     read,
+    repeats,
     slug,
     taken_ids,
     title_of,
     with_ids,
+    wording,
 )
-from kbhub.memory.repeats import repeats, wording
 from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
 from kbhub.search.conversations import SAME_SUBJECT
 from kbhub.search.document_signals import MOST_MISLED, Facts, Source, timestamp, uses_of

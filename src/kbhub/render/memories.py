@@ -30,7 +30,7 @@ from kbhub.values import counted
 if TYPE_CHECKING:
     from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered, Trashed
     from kbhub.reading.reports import Gap, QuerySummary
-    from kbhub.usage.reports import Gaps, LoggedQueries, Maintained, Unanswered
+    from kbhub.usage.gaps import Gaps, LoggedQueries, Maintained, Unanswered
 
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")

@@ -12,7 +12,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import ChunkRow, DocumentRow, Index, Key, Selection
 from kbhub.index.query.parser import ParsedQuery, Term
 from kbhub.index.references import REJECTED, outdated, trust, with_status
-from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
+from kbhub.sync.comparison import DeletedTexts, deleted_words
 from kbhub.types import Base, Query, Skipped
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.discovery import is_memory

@@ -29,7 +29,7 @@ from kbhub.hub import Hub
 from kbhub.index.side_files import SUFFIX as TRANSFORMER
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.index.sqlite.schema import DAMAGED
-from kbhub.sync.deleted_texts import ABOUT, SUFFIX
+from kbhub.sync.comparison import ABOUT, SUFFIX
 from kbhub.types import Base, Problem
 from kbhub.workspace.files import ANSWERS, is_directory, read_regular
 from kbhub.workspace.project import TRUST_NAME

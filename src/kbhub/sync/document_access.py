@@ -17,7 +17,7 @@ from kbhub.documents.walk import Limits, excluded_by, open_contained
 from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import indexed_document
 from kbhub.index.engine import Index
-from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
+from kbhub.sync.comparison import DeletedTexts, deleted_words
 from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.formats import KINDS_OF_PARTS, byte_limit, is_converted, kind_of, why_unreadable

@@ -31,7 +31,7 @@ from kbhub.index.engine import NewChunk, NewDocument, title_above
 from kbhub.index.references import chunk_key, document_id, embedded_text
 from kbhub.index.signatures import quantise
 from kbhub.models.embedding import Embedder, StaticEmbedder
-from kbhub.sync.deleted_texts import DeletedTexts
+from kbhub.sync.comparison import DeletedTexts
 from kbhub.types import Base, Chunk, Document, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
@@ -106,14 +106,6 @@ class DocumentReader:
 
     def __exit__(self, *_: object) -> None:
         self.parser.close()
-
-    def can_read(self, entry: FileEntry) -> bool:
-        """Return whether a file that was unreadable before can be opened now."""
-        if entry.size >= 0 and why_unreadable(self.base, entry.path) is None:
-            with suppress(OSError, PathNotContained):
-                open_contained(self.base, entry.path).close()
-                return True
-        return False
 
     def read(self, entry: FileEntry, known: bytes | None, folder: KeptFolder | None = None) -> NewDocument | None:
         """Read a file, or the kept text of a deleted one; None if its hash is the known one or it cannot be read.

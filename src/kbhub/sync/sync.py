@@ -29,6 +29,7 @@ from kbhub.sync.comparison import (
     PASSED_OVER,
     PROGRESS,
     SYNCED,
+    DeletedTexts,
     Difference,
     SyncReport,
     compare,
@@ -36,7 +37,6 @@ from kbhub.sync.comparison import (
     only_writer,
     scan_base,
 )
-from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexer import NOTHING, DocumentReader, Read, keyed_texts, stored_vectors, trusted_time
 from kbhub.types import Base, FileEntry, Problem
 from kbhub.values import struct

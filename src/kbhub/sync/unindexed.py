@@ -18,8 +18,7 @@ from kbhub.errors import IndexUnavailable, PathNotContained
 from kbhub.index.query.parser import Term, normalise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.embedding import Embedder
-from kbhub.sync.comparison import scan_base
-from kbhub.sync.deleted_texts import DeletedTexts
+from kbhub.sync.comparison import DeletedTexts, scan_base
 from kbhub.sync.indexer import DocumentReader, Embedding
 from kbhub.types import Base, FileEntry
 from kbhub.values import struct

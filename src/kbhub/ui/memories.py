@@ -33,8 +33,7 @@ from kbhub.reading.nearness import means_in, vector_of
 from kbhub.render.html import HEIGHT, WIDTH, columns, strength_curve
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import Form, number_of, posted, site_of
-from kbhub.usage.gaps import close_gap, gaps_and_unanswered
-from kbhub.usage.reports import show_log
+from kbhub.usage.gaps import close_gap, gaps_and_unanswered, show_log
 from kbhub.workspace.discovery import Scope
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query, SearchResult
 from kbhub.ui.documents import counted_bases, read_address
 from kbhub.ui.site import Form, Site, number_of, posted, site_of
+from kbhub.usage.gaps import show_log
 from kbhub.usage.log import USER, log_path, record
-from kbhub.usage.reports import show_log
 from kbhub.values import struct
 
 if TYPE_CHECKING:

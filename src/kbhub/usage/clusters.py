@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.side_files import Distinct
-from kbhub.usage.reports import LEAST, SIMILARITY
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+SIMILARITY = 0.85
+"""Cosine above which two queries ask the same: issue "Memories"."""
 
 BLOCK = 256
 """Queries compared with all others at a time: 10 MB of similarities for 10,000 queries."""
@@ -59,8 +61,14 @@ class Cluster:
         }
         return 2 * counts[verdict] > sum(counts.values())
 
+    def nearest(self, vectors: NDArray[np.float32]) -> int | None:
+        """Return the index of the nearest vector that asks the same, or None."""
+        near = vectors @ self.vector
+        nearest = int(near.argmax())
+        return nearest if near[nearest] > SIMILARITY else None
 
-def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: int = LEAST) -> list[Cluster]:
+
+def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: int) -> list[Cluster]:
     """Group queries that ask the same, most frequent first: each joins the most frequent leader that it is similar to.
 
     The result does not depend on the order of the queries. `vectors` has the shape (queries, dimensions), each of

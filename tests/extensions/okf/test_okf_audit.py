@@ -8,7 +8,7 @@ import pytest
 
 from conftest import synced
 from kbhub.editing.audit import audit
-from kbhub.extensions.okf.conformance import faults
+from kbhub.extensions.okf.pages import faults
 from kbhub.types import Query
 
 INDEX = '---\nokf_version: "0.2"\n---\n# Metrics\n\n* [Revenue](metrics/revenue.md) - what was earned\n'

@@ -42,12 +42,21 @@ from kbhub.render.terminal import text as text_of
 from kbhub.server.daemon.protocol import DaemonFolder
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead
-from kbhub.sync.comparison import SyncReport
-from kbhub.sync.deleted_texts import change_keeping
+from kbhub.sync.comparison import SyncReport, change_keeping
 from kbhub.sync.freshness import sync
 from kbhub.types import Problem
-from kbhub.usage.gaps import MOST_QUERIES, close_gap, gaps_and_unanswered, list_gaps, maintain
-from kbhub.usage.reports import SHOWN, Cleared, Gaps, clear_log, show_log
+from kbhub.usage.gaps import (
+    MOST_QUERIES,
+    SHOWN,
+    Cleared,
+    Gaps,
+    clear_log,
+    close_gap,
+    gaps_and_unanswered,
+    list_gaps,
+    maintain,
+    show_log,
+)
 from kbhub.values import counted
 
 if TYPE_CHECKING:

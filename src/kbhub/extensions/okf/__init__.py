@@ -24,7 +24,7 @@ EXTENSION = Extension(
         "gaps": ("recurring questions that nothing answers, and where they belong", f"{_HERE}.keeper:GAPS"),
     },
     audits={
-        "okf": ("pages that do not follow the Open Knowledge Format", f"{_HERE}.conformance:CHECK"),
-        "sources": ("text on pages made of sources that cites none", f"{_HERE}.conformance:SOURCES_CHECK"),
+        "okf": ("pages that do not follow the Open Knowledge Format", f"{_HERE}.pages:CHECK"),
+        "sources": ("text on pages made of sources that cites none", f"{_HERE}.pages:SOURCES_CHECK"),
     },
 )

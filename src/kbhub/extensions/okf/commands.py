@@ -20,9 +20,8 @@ from kbhub.documents.secrets import find_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, UsageError, WriteRefused
 from kbhub.extensions.okf.bundles import INDEX, VERSION_KEY, declared, is_reserved
-from kbhub.extensions.okf.conformance import faults
 from kbhub.extensions.okf.ingest import ingest as take_in
-from kbhub.extensions.okf.pages import GENERIC, entry
+from kbhub.extensions.okf.pages import GENERIC, entry, faults
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.links import places

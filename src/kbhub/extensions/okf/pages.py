@@ -1,29 +1,254 @@
-"""What a page that is written in a bundle gets: who wrote it, hashes of its sources, and lines in index and log."""
+"""Pages of a bundle: whether they follow the specification, and what one that is written gets.
+
+What the specification requires is an error, what it advises a warning; pages made of sources should cite them. A
+written page gets who wrote it, hashes of its sources, and lines in index and log.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 from kbhub import __version__
 from kbhub.documents.edits import Text, front_matter_of
+from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import EXTERNAL
-from kbhub.documents.markdown import parse_document, scan_blocks
+from kbhub.documents.markdown import LINK_DEFINITION, heading_end, parse_document, scan_blocks
 from kbhub.editing.documents import append, front_end
+from kbhub.editing.findings import AuditRun, Found, Material, Severity, check, front_matter_fault
 from kbhub.editing.paths import Location, PageRules, change_document, find_document
 from kbhub.editing.renames import as_destination
 from kbhub.errors import KbhubError, WriteRefused
-from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES, declared, hash_of, id_of, is_reserved, path_in, sources_of
-from kbhub.extensions.okf.conformance import uncited
+from kbhub.extensions.okf.bundles import (
+    INDEX,
+    LOG,
+    SOURCES,
+    SOURCES_KEY,
+    VERSION_KEY,
+    declared,
+    hash_of,
+    id_of,
+    is_bundle,
+    is_reserved,
+    path_in,
+    sources_of,
+)
 from kbhub.hub import Hub
+from kbhub.index.catalogue import front_matter_of as indexed_front_matter
+from kbhub.index.catalogue import texts
 from kbhub.index.references import short_hash
 from kbhub.reading.links import PathTable
+from kbhub.values import struct
+
+STATES = ("draft", "stable", "deprecated")
+
+COMPUTATION = "Attested Computation"
+"""The only type with keys of its own."""
+
+_ACTOR = re.compile(r"(?:human|process):\S|[^\s:/][^:/]*/\S")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_ENTRY = re.compile(r"\s*[-*+][ \t]+\[[^\]]+\]\(")
+_LINK = re.compile(r"!?\[[^\[\]]*\]\([^()]*\)")
+_MARK = re.compile(r"\[\^[^\]]+\]")
+
+
+@struct
+class Fault:
+    """What does not follow the specification."""
+
+    message: str
+    remedy: str
+    line: int = 1
+    severity: Severity = "error"
+
+
+def faults(path: str, text: str, *, lists: bool) -> Iterator[Fault]:
+    """Yield the faults of a Markdown file; `lists` says whether there are pages that it could list."""
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    front, name = read_front_matter(lines), path.rpartition("/")[2]
+    if name == INDEX:
+        yield from _of_index(path, lines, front, lists=lists)
+    elif name == LOG:
+        yield from _of_log(lines, front)
+    elif front.problem:
+        message, line = front_matter_fault(front.problem)
+        yield Fault(message, "Fix it: a page begins with valid front matter.", line)
+    elif not front.closing:
+        yield Fault("The page has no front matter.", "Begin it with front matter that has a `type`.")
+    else:
+        kind = front.values.get("type")
+        if not isinstance(kind, str) or not kind.strip():
+            line = _line_of(lines[: front.closing], "type")
+            yield Fault("The page has no `type`.", "Name its kind in a word or two: `type: Reference`.", line)
+        yield from _of_page(lines, front)
+
+
+def _line_of(lines: Sequence[str], key: str) -> int:
+    """Return the line of front matter with a key, or its first one."""
+    return next((at for at, line in enumerate(lines, 1) if line.partition(":")[0].strip(" \"'") == key), 1)
+
+
+def _of_page(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
+    values, head = front.values, lines[: front.closing]
+    headings = {heading.text for heading in scan_blocks(lines, front.body, front.closing).headings}
+
+    def fault(key: str, message: str, remedy: str, severity: Severity = "warning") -> Fault:
+        return Fault(message, remedy, _line_of(head, key), severity)
+
+    for message in _of_sources(values.get("sources", [])):
+        yield fault("sources", message, "Name the source: `- resource:` a URL, a path or a scope.")
+    for key, moment in (("generated", False), ("verified", True)):
+        events = values.get(key, [])
+        for event in events if isinstance(events, list) and key == "verified" else [events] if events else []:
+            if message := _of_event(event, moment=moment):
+                remedy = f"Write `{key}: {{ by: human:NAME, at: 2026-06-25T09:00:00Z }}`, or `AGENT/VERSION` as `by`."
+                yield fault(key, f"`{key}` {message}.", remedy)
+    if (status := values.get("status")) is not None and status not in STATES:
+        yield fault("status", f"`status` is {status!r}.", f"Use one of {', '.join(STATES)}.")
+    if (day := values.get("stale_after")) is not None and not _is_day(day):
+        yield fault("stale_after", f"`stale_after` is {day!r}, not a plain date.", "Write it as `2026-09-23`.")
+    if values.get("type") == COMPUTATION:
+        if not values.get("runtime"):
+            yield fault("type", "A computation has no `runtime`.", "Say what runs it: `runtime: bigquery`.")
+        if not values.get("computation") and "Computation" not in headings:
+            remedy = "Put it below `# Computation`, or name its file: `computation: PATH`."
+            yield fault("type", "The computation is missing.", remedy)
+    if "timestamp" in values and "generated" not in values:
+        remedy = "Write `generated: { by: …, at: … }` instead."
+        yield fault("timestamp", "`timestamp` is of version 0.1.", remedy, "info")
+    if "Citations" in headings and "sources" not in values:
+        yield fault("", "`# Citations` is of version 0.1.", "Name the sources under `sources` instead.", "info")
+
+
+def _of_sources(sources: Any) -> Iterator[str]:
+    if not isinstance(sources, list):
+        yield "`sources` is no list."
+        return
+    for number, source in enumerate(sources, 1):
+        if not isinstance(source, Mapping) or not isinstance(source.get("resource"), str) or not source["resource"]:
+            yield f"Entry {number} of `sources` has no `resource`."
+        elif (day := source.get("last_modified")) is not None and not _is_day(day):
+            yield f"Entry {number} of `sources` has {day!r} as `last_modified`, not a plain date."
+
+
+def _of_event(event: Any, *, moment: bool) -> str:
+    """Return what is wrong with who did something and when; `moment` says whether the time is required."""
+    if not isinstance(event, Mapping) or not event.get("by"):
+        return "does not say `by` whom"
+    if not isinstance(event["by"], str) or not _ACTOR.match(event["by"]):
+        return f"names {event['by']!r}, which is neither `AGENT/VERSION`, `human:NAME` nor `process:NAME`"
+    at = event.get("at")
+    if at is None:
+        return "does not say when (`at`)" if moment else ""
+    return "" if _is_moment(at) else f"has {at!r} as `at`, which is no date with a time"
+
+
+def _is_day(value: Any) -> bool:
+    if not isinstance(value, str) or not _DAY.fullmatch(value):
+        return False
+    try:
+        date.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except (ValueError, TypeError):
+        return False
+    return not _DAY.fullmatch(value)
+
+
+def _of_index(path: str, lines: Sequence[str], front: FrontMatter, *, lists: bool) -> Iterator[Fault]:
+    if front.problem or (front.closing and path != INDEX):
+        remedy = f"Remove it: only the uppermost {INDEX} may have some, with `{VERSION_KEY}`."
+        yield Fault(f"{INDEX} has front matter.", remedy)
+    elif more := sorted(front.values.keys() - {VERSION_KEY}):
+        remedy = f"Keep only `{VERSION_KEY}`; if it is a page, rename it."
+        yield Fault(f"{INDEX} has `{more[0]}` in its front matter.", remedy, _line_of(lines, more[0]))
+    headings = scan_blocks(lines, front.end, front.closing).headings
+    if not headings:
+        yield Fault(f"{INDEX} has no sections.", "Group its entries below headings.", front.end + 1)
+    first = headings[0].line if headings else front.end
+    if lists and not any(map(_ENTRY.match, lines[first:])):
+        yield Fault(f"{INDEX} lists no page.", "Add an entry per page: `* [Title](page.md) - what it is about`.", first)
+
+
+def _of_log(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
+    headings = scan_blocks(lines, front.end, front.closing).headings
+    if headings and not _is_day(headings[0].text):
+        del headings[0]  # the title
+    if not headings:
+        yield Fault(f"{LOG} has no dates.", "Group its entries below headings such as `## 2026-05-22`.")
+    last = ""
+    for heading in headings:
+        if not _is_day(heading.text):
+            yield Fault(f"The heading {heading.text!r} is no date.", "Write it as `## 2026-05-22`.", heading.line)
+        elif last and heading.text > last:
+            yield Fault(f"{heading.text} is below {last}.", "Put the newest entries first.", heading.line)
+        else:
+            last = heading.text
+
+
+def uncited(text: str) -> Iterator[Fault]:
+    """Yield paragraphs, lists and tables of a page that cite none of its sources, which have an id and a hash.
+
+    Footnotes cite them by id. Code and links claim nothing.
+    """
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    front = read_front_matter(lines)
+    named = [one for one in sources_of(front.values) if one.get("id")]
+    marks = [f"[^{one['id']}]" for one in named]
+    blocks = scan_blocks(lines, front.body, front.closing)
+    headings = ((one.line, heading_end(lines, one.line - 1)) for one in blocks.headings)
+    hidden = {at for first, last in (*blocks.fences, *blocks.raw, *headings) for at in range(first, last + 1)}
+    start, said = 0, ""
+    for at, line in (
+        enumerate((*lines[front.body :], ""), front.body + 1) if any("hash" in one for one in named) else ()
+    ):
+        if line.strip() and at not in hidden and not LINK_DEFINITION.match(line):
+            start, said = start or at, said + line
+        elif said and not _MARK.sub("", said).rstrip().endswith(":"):  # what announces a list is one with it
+            if not any(mark in said for mark in marks) and any(map(str.isalnum, _LINK.sub("", said))):
+                yield Fault("No source is cited for this.", f"End it with {' or '.join(marks)}, or remove it.", start)
+            start, said = 0, ""
+
+
+@check("sources", severity="warning")
+def SOURCES_CHECK(_: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 - it becomes a `Check`
+    """Find what pages made of sources claim without one."""
+    with material.hub.index(material.base).snapshot() as index:
+        paths = [path for path, *_ in indexed_front_matter(index, SOURCES_KEY) if path in material.documents]
+        for path, text in texts(index, paths):
+            for fault in uncited(text):
+                yield Found(material, path, fault.message, fault.remedy, fault.line)
+
+
+@check("okf", severity="error")
+def CHECK(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 - it becomes a `Check`
+    """Find pages that do not follow the format: in bundles, and in every base that is asked for it by name."""
+    index, only = material.hub.index(material.base), run.selected == {"okf"}
+    with index.snapshot():
+        if not (is_bundle(index) or (only and run.named)):
+            if only:
+                why = f"its {INDEX} does not declare `{VERSION_KEY}`; name the base to check it nevertheless."
+                run.notes.append(f"{material.base.id}: not checked, because {why}")
+            return
+        paths = [path for path in material.documents if path.endswith(".md")]
+        folders = {folder for path in paths if not is_reserved(path) for folder in PurePosixPath(path).parents}
+        for path, text in texts(index, paths):
+            for fault in faults(path, text, lists=PurePosixPath(path).parent in folders):
+                yield Found(material, path, fault.message, fault.remedy, fault.line, severity=fault.severity)
+
 
 GENERIC = "Reference"
 """The type of a page that was given none."""

@@ -26,8 +26,7 @@ from kbhub.extensions.team.writer import PostgresWriter
 from kbhub.frozen import Model
 from kbhub.index.engine import Index, NewDocument
 from kbhub.models.embedding import Embedder
-from kbhub.sync.comparison import SyncReport, scan_base
-from kbhub.sync.deleted_texts import DeletedTexts
+from kbhub.sync.comparison import DeletedTexts, SyncReport, scan_base
 from kbhub.sync.indexer import DocumentReader
 from kbhub.sync.sync import Progress, Run
 from kbhub.types import Base, Problem
