@@ -13,7 +13,7 @@ _CLAUDE_NAMES = {
 NAMES = {
     "claude-code": _CLAUDE_NAMES,
     "codex": _CLAUDE_NAMES,
-    "copilot-cli": {**_CLAUDE_NAMES, "tool": "PostToolUse"},
+    "copilot-cli": {**_CLAUDE_NAMES, "tool": "PostToolUse", "stop": "Stop"},
     "gemini-cli": {
         **_CLAUDE_NAMES,
         "subagent-start": "",
@@ -59,7 +59,7 @@ def payload(client, name, cwd, *, session=SESSION, transcript=None, source="star
         "session_id": session,
         "transcript_path": str(transcript) if transcript else None,
         "cwd": str(cwd),
-        "hook_event_name": NAMES[client][name],
+        "hook_event_name": NAMES[client].get(name, ""),
     }
     if client == "opencode":  # what our plugin sends
         sent = {"session_id": session, "cwd": str(cwd)}

@@ -245,3 +245,15 @@ def test_a_compaction_is_not_kept_waiting(shop, environment, tmp_path, ending):
 
     assert run(environment, "compact", sent("codex", "compact", environment.project, transcript=log)) == ""
     assert until(lambda: waiting(shop))[0].why == "asked"
+
+
+def test_each_turn_of_vs_code_may_be_the_last(shop, environment, tmp_path, hook, monkeypatch):
+    monkeypatch.delattr("os.fork", raising=False)
+    log, turns = tmp_path / "transcripts/s.jsonl", [RULE, "No, never call the payment gateway from a test."]
+    said = [{"type": "session.start", "data": {"sessionId": "s", "vscodeVersion": "1.112.0"}}]
+    for number, text in enumerate(turns, 1):
+        said.append({"type": "user.message", "data": {"content": text, "attachments": []}})
+        environment.write(log, "".join(f"{json.dumps(one)}\n" for one in said))
+        data = {"sessionId": "s", "hookEventName": "Stop", "cwd": str(environment.project), "transcript_path": str(log)}
+        assert hook("stop", json.dumps({**data, "stop_hook_active": False}).encode(), client="copilot-cli") == ""
+        assert [one.why for one in waiting(shop)] == ["asked", "corrected"][:number]

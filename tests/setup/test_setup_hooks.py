@@ -28,7 +28,7 @@ THEIRS = {
     "UserPromptSubmit": [
       { "hooks": [ { "type": "command", "command": "~/bin/mine.sh" } ] } // mine
     ],
-    "Stop": []
+    "Notification": []
   }
 }
 """,

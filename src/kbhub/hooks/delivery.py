@@ -479,7 +479,7 @@ class Hooking:
         if event is None:
             return ""
         hub = self._hub(event.cwd if os.path.isdir(event.cwd) else cwd or os.getcwd(), env)  # noqa: PTH109, PTH112
-        if event.name in (COMPACT, "session-end"):
+        if event.name in (COMPACT, "stop", "session-end"):
             take = keep if event.name == COMPACT else propose
             take(hub, event)
             return ""

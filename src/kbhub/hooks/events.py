@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from kbhub.documents.shown_text import bare, one_line
 from kbhub.values import struct
 
-EventName = Literal["session-start", "subagent-start", "prompt", "tool", "compact", "session-end"]
+EventName = Literal["session-start", "subagent-start", "prompt", "tool", "compact", "stop", "session-end"]
 """What happened, by one name for all clients."""
 
 EVENTS: tuple[EventName, ...] = get_args(EventName)
@@ -91,7 +91,7 @@ _CLAUDE: dict[EventName, str] = {
 CLIENT_EVENTS: dict[HookClient, dict[EventName, str]] = {
     "claude-code": _CLAUDE,
     "codex": _CLAUDE,
-    "copilot-cli": {**_CLAUDE, "tool": "PostToolUse"},
+    "copilot-cli": {**_CLAUDE, "tool": "PostToolUse", "stop": "Stop"},  # VS Code has no end of a session
     "gemini-cli": {
         "session-start": "SessionStart",
         "prompt": "BeforeAgent",
@@ -110,7 +110,7 @@ def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
         return None
     session = _text(data.get("session_id") or data.get("sessionId") or data.get("conversation_id"))
     cursor = "cursor_version" in data
-    if not session or (cursor and name not in ("session-start", "compact", "session-end")):
+    if not session or (cursor and name in ("subagent-start", "prompt", "tool")):
         return None  # Cursor takes text only when a session starts
     folders = data.get("workspace_roots")
     paths, text = _tool(data.get("tool_input")) if name == "tool" else ((), "")

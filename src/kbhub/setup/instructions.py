@@ -178,7 +178,7 @@ HOOK_SECONDS = 5
 END_SECONDS = 20
 """The same at the end of a session."""
 
-_OURS = re.compile(r"\bhook (?:session-start|subagent-start|prompt|tool|compact|session-end) --client [a-z-]+\s*$")
+_OURS = re.compile(r"\bhook (?:session-start|subagent-start|prompt|tool|compact|stop|session-end) --client [a-z-]+\s*$")
 """The end of a command that is ours."""
 
 

@@ -78,7 +78,7 @@ def hook(
     Example: kbhub hook prompt --client claude-code < event.json
 
     Args:
-        event: The event: session-start, subagent-start, prompt, tool, compact or session-end.
+        event: What happened.
         client: The client that runs the hook.
     """
     if sys.stdin.isatty():

@@ -376,8 +376,8 @@ def serve_by_daemon(
 HOOK_SECONDS = 0.4
 """Time for an answer, after which there is none: issue "Knowledge that arrives by itself"."""
 
-COMPACT, COMPACT_SECONDS = "compact", 0.01
-"""Another event without an answer: its session's log is read while the client goes on."""
+HANDED_OVER, HANDED_OVER_SECONDS = ("compact", "stop"), 0.01
+"""Events without an answer: the session's log is read while the client goes on."""
 
 END = "session-end"
 END_SECONDS = 20.0
@@ -417,12 +417,12 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
         hello = greeting(ConnectOptions(), env, os.getcwd())  # noqa: PTH109 - a string is needed
         try:
             with dial(record.link) as link:
-                link.seconds = COMPACT_SECONDS if event == COMPACT else limit
+                link.seconds = HANDED_OVER_SECONDS if event in HANDED_OVER else limit
                 told = {"event": event, "client": client, "data": data.decode("utf-8", "replace")}
                 return str(greet(link, "hook", token, **hello, hook=told)["output"])
         except (OSError, Refused, KeyError):
             return ""
-    if event == COMPACT and hasattr(os, "fork"):
+    if event in HANDED_OVER and hasattr(os, "fork"):
         if os.fork() == 0:
             _alone(event, client, data, env)
         return ""
