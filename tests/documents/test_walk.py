@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from conftest import make_repository
 from kbhub.documents.filters import Layer, parse_rules
-from kbhub.documents.walk import KeptFolder, excluded_by, open_contained, scan
+from kbhub.documents.walk import excluded_by, open_contained, scan
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base
 
@@ -411,30 +411,16 @@ def test_a_link_that_leads_out_is_refused_and_one_inside_is_followed(folder, tmp
             assert file.read() == b"x\r\ny"
 
 
-def test_a_kept_folder_changes_nothing_but_the_time_it_takes(folder, tmp_path):
-    put(tmp_path, "secret/b.md")
-    for path in ("a.md", "sub/a.md", "sub/c.md", "sub/deep/a.md"):
-        put(folder, path, text=path)
-    (folder / "in").symlink_to("sub")
-    base = a_base(folder)
-    before = open_descriptors()
-    with KeptFolder() as kept:
-        for path in ("sub/a.md", "sub/c.md", "a.md", "sub/deep/a.md", "in/c.md", "sub/a.md"):
-            with open_contained(base, path, kept) as file:
-                assert file.read().decode() == path.replace("in/", "sub/")
-        (folder / "sub").rename(folder / "old")
-        (folder / "sub").symlink_to(tmp_path / "secret")
-        with pytest.raises(PathNotContained):
-            open_contained(base, "sub/b.md", kept)
-        with pytest.raises(FileNotFoundError):
-            open_contained(base, "nowhere/b.md", kept)
-    assert open_descriptors() == before
-
-
-def open_descriptors():
-    """How many files this process has open; 0 where nobody tells."""
+def test_no_folder_on_the_way_stays_open(folder):
+    put(folder, "sub/deep/a.md")
     place = Path("/proc/self/fd")
-    return len(list(place.iterdir())) if place.exists() else 0
+    before = len(list(place.iterdir())) if place.exists() else 0
+    open_contained(a_base(folder), "sub/deep/a.md").close()
+    for path in ("sub/gone/a.md", "sub/deep/gone.md"):
+        with pytest.raises(FileNotFoundError):
+            open_contained(a_base(folder), path)
+
+    assert (len(list(place.iterdir())) if place.exists() else 0) == before
 
 
 def test_what_is_no_file_or_does_not_belong_to_a_base_of_parts_is_not_opened(folder):

@@ -8,14 +8,14 @@ import os
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable, PathNotContained
@@ -109,48 +109,11 @@ def _real_path(root: str, path: str) -> str | None:
     return None if inside is None else inside.replace(os.sep, "/")
 
 
-class KeptFolder:
-    """Keeps the folder of the last opened file open for the next file, which is mostly in the same one.
-
-    A context manager. For tiny files, opening each folder on the way takes longer than everything else about reading.
-    """
-
-    def __init__(self) -> None:
-        self._way: tuple[str, ...] = ()
-        self._descriptor = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._way:
-            os.close(self._descriptor)
-        self._way = ()
-
-    def descriptor(self, root: str, folders: Sequence[str]) -> int:
-        """Open a folder below `root`, step by step; a link found on the way is not followed.
-
-        The descriptor is valid until the next call.
-        """
-        way = (root, *folders)
-        if way != self._way:
-            self.__exit__()
-            folder = os.open(root, FOLDER)
-            for name in folders:
-                try:
-                    inner = os.open(name, FOLDER, dir_fd=folder)
-                finally:
-                    os.close(folder)
-                folder = inner
-            self._way, self._descriptor = way, folder
-        return self._descriptor
-
-
-def open_contained(base: Base, path: str, kept: KeptFolder | None = None) -> BinaryIO:
+def open_contained(base: Base, path: str) -> BinaryIO:
     """Open a file of a base. Every path from a user, a model or a file goes through here, and any string is safe.
 
-    Links are followed while they stay in the base, and only regular files are opened; `kept` makes it faster to open
-    many files, folder by folder. Raises `PathNotContained`, FileNotFoundError or OSError.
+    Links are followed while they stay in the base, and only regular files are opened. Raises `PathNotContained`,
+    FileNotFoundError or OSError.
     """
     parts = _parts(path)
     if parts is None or not belongs(path, base.only):
@@ -158,7 +121,7 @@ def open_contained(base: Base, path: str, kept: KeptFolder | None = None) -> Bin
     if STEPWISE:
         # Mostly there is no link on the way, so this is the real path; to find that out takes longer than to open it.
         with suppress(OSError, UnicodeEncodeError):
-            return os.fdopen(_open_below(str(base.path), parts, kept), "rb")
+            return os.fdopen(_open_below(str(base.path), parts), "rb")
     root = os.path.realpath(base.path)
     try:
         real = os.path.realpath(os.path.join(root, *parts), strict=True)  # noqa: PTH118
@@ -180,12 +143,19 @@ def read_contained(base: Base, path: str, most: int) -> bytes | None:
     return None
 
 
-def _open_below(root: str, parts: list[str], kept: KeptFolder | None = None) -> int:
+def _open_below(root: str, parts: list[str]) -> int:
     """Open a file by its real path, step by step; a link found on the way is not followed."""
     if not STEPWISE:
         return open_regular(os.path.join(root, *parts))  # noqa: PTH118
-    with KeptFolder() if kept is None else nullcontext(kept) as folder:
-        return open_regular(parts[-1], dir_fd=folder.descriptor(root, parts[:-1]), follow=False)
+    folder = os.open(root, FOLDER)
+    try:
+        for name in parts[:-1]:
+            inner = os.open(name, FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        return open_regular(parts[-1], dir_fd=folder, follow=False)
+    finally:
+        os.close(folder)
 
 
 def is_relative(path: str) -> bool:
@@ -282,9 +252,6 @@ MAX_TIME_NS = 2**63 - 1
 MAX_SKIPPED = 200
 """Most entries of `Scan.skipped`."""
 
-# Below an open folder, a look at a file takes one name in place of a whole path: a tenth of the time of a scan.
-_BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
-
 
 @struct(frozen=False)
 class PendingFolder:
@@ -371,16 +338,15 @@ class Traversal:
     def _list(self, folder: PendingFolder) -> list[PendingFolder]:
         """Collect the files of a folder and return its subfolders, in order."""
         try:
-            with _opened(os.path.join(self.root, folder.real)) as place:  # noqa: PTH118
-                return self._take(folder, self._unjudged(folder, place))
+            return self._take(folder, self._unjudged(folder))
         except OSError as error:
             self._skip(folder.path or ".", f"the folder cannot be listed: {error.strerror}")
             self.unlisted.append(folder.path)
             return []
 
-    def _unjudged(self, folder: PendingFolder, place: int | str) -> list[os.DirEntry[str]]:
+    def _unjudged(self, folder: PendingFolder) -> list[os.DirEntry[str]]:
         """Collect a folder's plain files, and return the entries that must be judged one by one."""
-        only = self.base.only
+        place, only = os.path.join(self.root, folder.real), self.base.only  # noqa: PTH118
         whole = not only or (folder.path != "" and belongs(folder.path, only))
         if whole and self.wanted is None and self.base.kind != "session":
             plain = FileListing(_prefix(folder))
@@ -558,19 +524,6 @@ def _has_other_names(path: str) -> bool:
 
 def _prefix(folder: PendingFolder) -> str:
     return f"{folder.path}/" if folder.path else ""
-
-
-@contextmanager
-def _opened(folder: str) -> Iterator[int | str]:
-    """Open a folder for `os.scandir`; yields its path where the system cannot list a descriptor."""
-    if not _BY_DESCRIPTOR:
-        yield folder
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def inside_of(root: str, real: str, separator: str = os.sep) -> str | None:

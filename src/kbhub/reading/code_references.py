@@ -11,7 +11,6 @@ import difflib
 import itertools
 import re
 import warnings
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Literal
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import PathNotContained
-from kbhub.reading.links import Nearest, files_below
+from kbhub.reading.links import Nearest, files_by_name, folded
 from kbhub.types import Base
 from kbhub.values import shared_start, struct
 
@@ -259,11 +258,9 @@ class Sources:
     def _near(self, path: str) -> str:
         """Return the file that was probably meant: one with the same name, else with a similar path."""
         if self._names is None:
-            self._names = defaultdict(list)
-            for file in files_below(self.root):
-                self._names[file.rpartition("/")[2].casefold()].append(file)
+            self._names = files_by_name(self.root)
             self._nearest = Nearest(self._names)
-        name = path.rpartition("/")[2].casefold()
+        name = folded(path.rpartition("/")[2])
         same = self._names.get(name) or []
         if not same:
             close = self._nearest.closest(name, _NEAR_NAME)

@@ -33,7 +33,7 @@ from kbhub.reading.links import (
     PathTable,
     Resolution,
     SiteSettings,
-    files_below,
+    files_by_name,
     folded,
     places,
     site_settings,
@@ -466,7 +466,7 @@ class Faults:
         self._graph = graph
         self._sites: dict[str, SiteSettings | None] = {}
         self._attachments: dict[str, dict[str, list[str]]] = {}
-        """Base → folded file name → folded paths."""
+        """Base → folded file name → paths."""
 
     def verdict(self, edge: Edge) -> tuple[Status, str]:
         """Return the kind of a link's target, and why or where if it is no document."""
@@ -512,10 +512,7 @@ class Faults:
     def _attachment(self, base: Base, target: str) -> str | None:
         """Find a file by the end of its path."""
         if base.id not in self._attachments:
-            self._attachments[base.id] = {}
-            for path in files_below(base.path):
-                name = folded(path.rpartition("/")[2])
-                self._attachments[base.id].setdefault(name, []).append(path)
+            self._attachments[base.id] = files_by_name(base.path)
         end = folded(target)
         same_name = self._attachments[base.id].get(end.rpartition("/")[2], ())[:MOST_SAME]
         return next((path for path in same_name if f"/{folded(path)}".endswith(f"/{end}")), None)

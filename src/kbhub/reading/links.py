@@ -256,17 +256,19 @@ MOST_FILES = 50_000
 """Files of a folder that are looked at for what a link or an entry of `refs` may mean; that takes 50 to 200 ms."""
 
 
-def files_below(root: Path) -> Iterator[str]:
-    """Yield the paths of the first files in a folder, with `/`; skips symlinks and hidden folders."""
+def files_by_name(root: Path) -> dict[str, list[str]]:
+    """Return folded name → paths, with `/`, of the first files in a folder; skips symlinks and hidden folders."""
+    names: dict[str, list[str]] = defaultdict(list)
     count = 0
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
         inside = os.path.relpath(folder, root).replace(os.sep, "/")
         for name in sorted(files):
-            yield name if inside == "." else f"{inside}/{name}"
+            names[folded(name)].append(name if inside == "." else f"{inside}/{name}")
         count += len(files)
         if count > MOST_FILES:
-            return
+            break
+    return names
 
 
 def stem(path: str) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.catalogue import chunk_vectors
-from kbhub.index.engine import Index
 from kbhub.types import Base
 from kbhub.values import struct
 
@@ -45,15 +44,9 @@ def means_in(hub: Hub, base: Base) -> Means | None:
     index = hub.index(base)
     try:
         with index.snapshot():
-            return _means_of(index)
+            rows_found, fingerprint = chunk_vectors(index), index.meta("embedder")
     except IndexUnavailable:
         return None
-
-
-def _means_of(index: Index) -> Means:
-    """Compute the mean vectors of a base's documents, from its index in a snapshot."""
-    rows_found = chunk_vectors(index)
-    fingerprint = index.meta("embedder")
     paths = list(dict.fromkeys(path for path, _ in rows_found))
     if not rows_found:
         return Means(fingerprint, {}, np.zeros((0, 0), np.float16))

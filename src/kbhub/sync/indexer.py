@@ -25,7 +25,7 @@ import numpy as np
 
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.source import IsolatedParser, chunks_of, packed, read_source
-from kbhub.documents.walk import KeptFolder, Limits, open_contained
+from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index.engine import NewChunk, NewDocument, title_above
 from kbhub.index.references import chunk_key, document_id, embedded_text
@@ -107,11 +107,8 @@ class DocumentReader:
     def __exit__(self, *_: object) -> None:
         self.parser.close()
 
-    def read(self, entry: FileEntry, known: bytes | None, folder: KeptFolder | None = None) -> NewDocument | None:
-        """Read a file, or the kept text of a deleted one; None if its hash is the known one or it cannot be read.
-
-        `folder` is that of the file before.
-        """
+    def read(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
+        """Read a file, or the kept text of a deleted one; None if its hash is the known one or it cannot be read."""
         try:
             with suppress(OSError):  # harmless: only the date is unknown then
                 self.keeping.note(entry.path, gone=entry.size < 0)
@@ -122,7 +119,7 @@ class DocumentReader:
                 return None
             kind = kind_of(self.base, entry.path)
             limit = byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes)
-            with open_contained(self.base, entry.path, folder) as opened:
+            with open_contained(self.base, entry.path) as opened:
                 file: Any = opened
                 if not is_converted(kind):  # text is read once; a converted file may be large, and is often only hashed
                     data = opened.read(entry.size + 1)  # memory is taken for its size, unless it has grown
@@ -161,14 +158,13 @@ class DocumentReader:
         """
         failed, unread = len(self.failed), set(self.unread)
         documents, same = [], []
-        with KeptFolder() as folder:
-            for entry in entries:
-                previous = known.get(entry.path)
-                document = self.read(entry, previous[2] if previous else None, folder)
-                if document is not None:
-                    documents.append(document)
-                elif entry.path not in self.unread:
-                    same.append(entry)
+        for entry in entries:
+            previous = known.get(entry.path)
+            document = self.read(entry, previous[2] if previous else None)
+            if document is not None:
+                documents.append(document)
+            elif entry.path not in self.unread:
+                same.append(entry)
         return Read(
             documents=tuple(documents),
             same=tuple(same),

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import apsw
 
 from kbhub.documents.markdown import decode
-from kbhub.documents.walk import KeptFolder, Limits, open_contained
+from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import IndexUnavailable, PathNotContained
 from kbhub.index.query.parser import Term, normalise
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
@@ -107,20 +107,19 @@ def _best(found: UnindexedScan, entries: list[FileEntry], terms: Iterable[Term],
 def _texts(found: UnindexedScan, entries: list[FileEntry], limits: Limits) -> Iterator[tuple[FileEntry, str]]:
     """Yield the texts of files, folded, within the limits of a scan."""
     end, room = time.monotonic() + SCAN_SECONDS, SCAN_BYTES
-    with KeptFolder() as folder:
-        for entry in entries:
-            if is_converted(kind_of(found.base, entry.path)):
-                continue
-            if room <= 0 or time.monotonic() > end:
-                return
-            try:
-                with open_contained(found.base, entry.path, folder) as file:
-                    data = file.read(min(room, limits.file_bytes))
-            except (OSError, PathNotContained):
-                continue
-            room -= len(data)
-            found.scanned += 1
-            yield entry, normalise(decode(data)[0]).casefold()
+    for entry in entries:
+        if is_converted(kind_of(found.base, entry.path)):
+            continue
+        if room <= 0 or time.monotonic() > end:
+            return
+        try:
+            with open_contained(found.base, entry.path) as file:
+                data = file.read(min(room, limits.file_bytes))
+        except (OSError, PathNotContained):
+            continue
+        room -= len(data)
+        found.scanned += 1
+        yield entry, normalise(decode(data)[0]).casefold()
 
 
 def _index(base: Base, entries: list[FileEntry], limits: Limits, embedder: Embedder | None, path: Path) -> SqliteIndex:

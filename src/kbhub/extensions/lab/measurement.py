@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
     from kbhub.extensions.lab.corpus import Setup
 
-METRICS = (
-    *("ndcg5", "ndcg10", "recall5", "recall10", "mrr10", "hit1"),
-    *("recall_any5", "recall_any10", "recall_all5", "recall_all10"),
-)
+METRICS = (*report.HEADS, *report.EVIDENCE_HEADS)
 """Metrics of each query, all in 0..1."""
 
 PERMUTATIONS = 10_000
