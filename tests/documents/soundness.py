@@ -11,7 +11,10 @@ def check_soundness(document):
     assert all(1 <= item.line <= count for item in (*document.headings, *document.links))
     assert [heading.line for heading in document.headings] == sorted({heading.line for heading in document.headings})
     for spans in (document.fences, document.tables):
-        assert all(1 <= first <= last <= count for first, last in spans)
-        assert list(spans) == sorted(spans)
+        ends = [line for span in spans for line in span]
+        assert ends == sorted(ends)
+        assert all(1 <= line <= count for line in ends)
+    for first, last in document.fences:
+        assert not any(first <= item.line <= last for item in (*document.headings, *document.links))
     kept = " ".join(chunk.text for chunk in chunk_document(document)).split()
     assert kept == " ".join(document.lines).split()

@@ -316,18 +316,6 @@ def test_a_log_that_grew_embeds_its_new_turns_alone(environment, logs):
     assert (1, 1, 3) == (report.changed, report.vectors_made, report.vectors_reused)
 
 
-def test_size_has_its_own_limit(environment, logs):
-    settings_file = environment.home / ".kbhub.json"
-    text = settings_file.read_text()[:-1] + f', "limits": {{"fileBytes": 10, "sessionBytes": {len(CLAUDE) + 10}}}}}'
-    environment.write(settings_file, text)
-    environment.write(logs / "long.jsonl", CLAUDE * 2)
-    hub = synced(environment)
-    found = {one.subject: one.message for one in hub.status().bases[0].problems}
-
-    assert "limits.sessionBytes" in found["long.jsonl"]
-    assert hub.search(Query(text="Makefile lacks the target")).hits
-
-
 @pytest.mark.slow
 def test_a_long_log_is_read_in_bounded_time():
     """50 MB, most of it tool output, within some seconds."""

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from conftest import make_repository
 from kbhub.documents.filters import Layer, parse_rules
-from kbhub.documents.walk import excluded_by, open_contained, scan
+from kbhub.documents.walk import Limits, excluded_by, open_contained, scan
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base
+from kbhub.workspace.settings import LimitSettings
 
 MEGABYTE = 1_000_000
 
@@ -248,15 +249,28 @@ def test_named_classes_of_characters_mean_what_git_takes_them_to_mean(folder):
         ], brackets
 
 
-def test_a_file_above_the_size_limit_is_reported_and_one_at_the_limit_is_taken(folder):
-    put(folder, "at.md", text="x" * 100)
-    put(folder, "above.md", text="x" * 101)
+@pytest.mark.parametrize(
+    ("name", "most", "setting"),
+    [
+        (".md", 10, "fileBytes"),
+        (".pdf", 20, "pdfBytes"),
+        (".docx", 30, "convertedBytes"),
+        (".jsonl", 40, "sessionBytes"),
+    ],
+)
+def test_a_file_above_the_limit_of_its_kind_is_reported_and_one_at_it_is_taken(folder, name, most, setting):
+    settings = LimitSettings(file_bytes=10, pdf_bytes=20, converted_bytes=30, session_bytes=40)
+    limits = Limits.of(settings, folder)
+    put(folder, f"at{name}", text="x" * most)
+    put(folder, f"above{name}", text="x" * (most + 1))
     put(folder, "big.png", text="x" * 1000)
-    found = look(folder, max_bytes=100)
-    assert list(found.files) == ["at.md"]
-    (problem,) = found.skipped
-    assert problem.subject == "above.md"
-    assert "101 bytes, but the limit is 100" in problem.message
+    base = a_base(folder, kind="session" if name == ".jsonl" else "document")
+    found = scan(base, max_bytes=limits.file_bytes, max_files=9, kind_bytes=limits.kind_bytes)
+    reason = excluded_by(base, f"above{name}", max_bytes=limits.file_bytes, kind_bytes=limits.kind_bytes)
+
+    assert list(found.files) == [f"at{name}"]
+    assert [problem.message for problem in found.skipped] == [f"above{name}: {reason}."]
+    assert reason.startswith(f"it has {most + 1} bytes, but the limit is {most} (`limits.{setting}`")
 
 
 def test_above_the_limit_of_files_the_rest_is_left_out_with_one_problem(folder):

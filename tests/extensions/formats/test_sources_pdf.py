@@ -107,16 +107,3 @@ def test_time_is_bounded(monkeypatch):
 
     assert "It takes too long or has too much text; pages from" in document.problems[0]
     assert time.monotonic() - started < 20  # all of it would take 50 times 0.5 s and more
-
-
-def test_size_has_its_own_limit(environment):
-    """A PDF may be longer than a document, up to `limits.pdfBytes`."""
-    environment.configure(limits={"fileBytes": 50, "pdfBytes": 4000})
-    environment.write("knowledge/manual.pdf", MANUAL)
-    environment.write("knowledge/big.pdf", MANUAL + b"%" * 4000)
-    hub = synced(environment)
-
-    assert 50 < len(MANUAL) < 4000
-    assert "limits.pdfBytes" in problems(hub)["big.pdf"]
-    assert "Valve torque" in read(hub, "manual.pdf").text
-    assert "limits.pdfBytes" in hub.read(["big.pdf"]).unread[0].message
