@@ -66,12 +66,14 @@ def written(tmp_path_factory):
     return Written(
         tmp_path_factory.mktemp("index") / "notes.db",
         [
-            ("api/a.md", {"tags": ["Ops", "team/infra"], "priority": 1, "date": "2023-05-01", "owner": "Jane Doe"}),
+            ("api/a.md", {"tags": ["Ops", "team/infra"], "priority": 1, "date": "2023-05-01", "owner": "Jane Doe",
+             "namespace": "infra/vpn"}),
             ("api/v2/b.md", {"tags": ["ops"], "priority": 3, "date": "2024-02-29", "owner": ["jane doe", "Bob"]}),
             ("API/c.draft.md", {"tags": ["team"], "priority": "5", "date": "2024-12-31t10:00:00", "draft": True}),
-            ("docs/d.md", {"tags": ["teamwork"], "version": "1.10", "meta": {"level": 2}, "dated": NOW - 40 * DAY}),
+            ("docs/d.md", {"tags": ["teamwork"], "namespace": "infrared", "version": "1.10", "meta": {"level": 2},
+             "dated": NOW - 40 * DAY}),
             ("docs/Über uns.md", {"Größe": "STRASSE", "dated": NOW - 400 * DAY}, "about", "a draft of it"),
-            ("e.md", {"year": 2024, "draft": False, "date": "unknown"}),
+            ("e.md", {"namespace": "infra", "year": 2024, "draft": False, "date": "unknown"}),
         ],
     )  # fmt: skip
 
@@ -79,6 +81,8 @@ def written(tmp_path_factory):
 FOUND = """
 tag:OPS → a b; tag:#ops → a b; tag:team → a c; tag:team/infra → a; tag:team,teamwork → a c d; tag:ops tag:team → a
 -tag:ops → c d e u; tag:* → a b c d; tag:nothing →
+namespace:infra → a e; namespace:Infra/ → a e; namespace:infra/vpn → a; -namespace:infra → b c d u
+namespace:infra/vpn,infrared → a d
 path:api/ → a b c; path:api/v2 → b; path:./API/A.md → a; path:*.draft.md → c; path:api/*.md → a c; path:api/**/b.md → b
 path:v2/ →; path:*/v2 → b; path:docs/Ü → u; path:"docs/über uns.md" → u; path:docs/,e.md → d e u
 -path:docs/ -path:api → e; path:[ →; path:!* →

@@ -42,21 +42,6 @@ def test_a_base_that_is_not_there_is_told_with_those_that_are(environment):
         assert not any("No base" in note for note in hub.search(text).notes)
 
 
-def test_a_namespace_takes_in_those_below_it(environment):
-    """As a tag does, and as `memories --namespace` does."""
-    for number, namespace in enumerate(("infra", "infra/vpn", "infra/vpn/keys", "infrared", "app")):
-        environment.write(f"knowledge/{number}.md", f"---\nnamespace: {namespace}\n---\n# {number}\n\nbastion\n")
-    hub = synced(environment)
-
-    def found(text):
-        return {hit.ref for hit in hub.search(Query(text=text, limit=20, mode="keyword")).hits}
-
-    assert found("bastion namespace:infra") == found("namespace:Infra/") == {"0.md", "1.md", "2.md"}
-    assert found("bastion namespace:infra/vpn") == {"1.md", "2.md"}
-    assert found("bastion -namespace:infra") == {"3.md", "4.md"}
-    assert found("bastion namespace:app,infrared") == {"3.md", "4.md"}
-
-
 @pytest.fixture
 def nested(environment):
     """A base `vault` with a base `vpn` in one of its folders."""

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from kbhub.index.engine import Index, mapping_of, numbers, texts_of
-from kbhub.types import Document, Heading, Kind
+from kbhub.types import Document, Heading
 from kbhub.values import struct
 
 MOST_PLACED = 500
@@ -277,28 +277,6 @@ def _chunks(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, list[tupl
         for document, start, end, prose, text in rows:
             chunks_by_path[path_of[document]].append((start, end, prose, text))
         yield from chunks_by_path.items()
-
-
-@struct
-class LinkedDocument:
-    """The parts of a document that link it to others."""
-
-    path: str
-    docid: str
-    title: str
-    kind: Kind
-    tags: tuple[str, ...]
-    aliases: tuple[str, ...]
-
-
-def linked_documents(index: Index) -> dict[str, LinkedDocument]:
-    """Return path → document for every document, sorted by path."""
-    rows = index.rows("SELECT path, docid, title, kind, tags, aliases FROM document ORDER BY path")
-    with index.sound():
-        return {
-            path: LinkedDocument(path, docid, title, kind, texts_of(tags), texts_of(aliases))
-            for path, docid, title, kind, tags, aliases in rows
-        }
 
 
 def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:

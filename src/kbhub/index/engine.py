@@ -71,6 +71,9 @@ class ChunkRow:
 DOCUMENT = "id, path, docid, title, kind, tags, aliases, size, mtime_ns, dated, committed"
 """Columns of `document` for `document_of`."""
 
+DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
+"""SQL: date of a document in seconds since the epoch: its own, else that of its last commit, else its mtime."""
+
 CHUNK = "id, document_id, headings, start_line, end_line, prose, text"
 """Columns of `chunk` for `chunk_of`."""
 
@@ -435,9 +438,12 @@ class Index(ABC):
             return list(map(document_of, rows))
 
     def latest(self, limit: int) -> list[DocumentRow]:
-        """Return the documents changed last: by their own date, else that of their last commit, else their mtime."""
-        moment = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
-        return self._documents(f"true ORDER BY {moment} DESC, path LIMIT ?", limit)
+        """Return the documents changed last."""
+        return self._documents(f"true ORDER BY {DATED} DESC, path LIMIT ?", limit)
+
+    def every_document(self) -> list[DocumentRow]:
+        """Return all documents by path."""
+        return self._documents("true ORDER BY path")
 
     def documents_after(self, path: str, limit: int) -> list[DocumentRow]:
         """Return a page of documents by path, after the last path of the previous page (empty for the first page)."""

@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 
 from kbhub.documents.filters import Rule, parse_rules
-from kbhub.index.engine import K1, B, Index, Key, Place, Selection, numbers
+from kbhub.index.engine import DATED, K1, B, Index, Key, Place, Selection, numbers
 from kbhub.index.query import parser
 from kbhub.index.signatures import Postings
 from kbhub.values import DAY_SECONDS, struct
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
     "Returns the positions of chunks."
-
-DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
-"""Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""
 
 _WILD = re.compile(r"[*?\[]")
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from kbhub.documents.walk import inside_of
 from kbhub.errors import DocumentNotFound, IndexUnavailable
-from kbhub.index.catalogue import LinkedDocument, document_slugs, front_matter_of, link_rows, linked_documents
-from kbhub.index.engine import Index
+from kbhub.index.catalogue import document_slugs, front_matter_of, link_rows
+from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.query.parser import fold
 from kbhub.index.references import ref_of
 from kbhub.reading.links import (
@@ -172,7 +172,7 @@ class BaseLinks:
     base: Base
     generation: int
     table: PathTable
-    documents: Mapping[str, LinkedDocument]
+    documents: Mapping[str, DocumentRow]
     """By path, sorted."""
     links: Sequence[tuple[WrittenLink, Resolution | None]]
     """Each link with the document of this base it leads to, if any."""
@@ -209,7 +209,7 @@ class Graph(Value):
     coming: Mapping[Node, Sequence[Edge]] = field(default_factory=dict)
     """Links to a document from others."""
 
-    def document(self, node: Node) -> LinkedDocument:
+    def document(self, node: Node) -> DocumentRow:
         """Return the indexed data of a document."""
         return self.bases[node[0]].documents[node[1]]
 
@@ -287,7 +287,7 @@ def _links_of(base: Base, index: Index, cached: BaseLinks | None) -> BaseLinks:
         generation = index.generation()
         if cached is not None and cached.generation == generation and cached.base == base:
             return cached
-        rows = linked_documents(index)
+        rows = {row.path: row for row in index.every_document()}
         names = ((row.path, name) for row in rows.values() for name in (row.title, *row.aliases))
         site = site_settings(base)
         table = PathTable(rows, names, document_slugs(index), site.roots if site else ())

@@ -71,9 +71,7 @@ def test_an_answer_is_kept_for_this_user_alone(server, tmp_path):
     first = expand(QUESTION, SETTINGS, server.env, tmp_path)
     again = expand(QUESTION, SETTINGS, server.env, tmp_path)
 
-    assert not first.cached
-    assert again == first.model_copy(update={"cached": True})
-    assert len(server.requests) == 1
+    assert (again, len(server.requests)) == (first, 1)
     [file] = (tmp_path / "answers").iterdir()
     if os.name == "posix":
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -87,9 +85,10 @@ def test_an_answer_is_kept_for_this_user_alone(server, tmp_path):
 def test_a_damaged_file_of_the_cache_is_as_none_and_one_that_cannot_be_written_is_done_without(server, tmp_path):
     expand(QUESTION, SETTINGS, server.env, tmp_path)
     [file] = (tmp_path / "answers").iterdir()
-    for damage in (b"", b"{", b"[]", b"\xff\xfe", b'{"queries": 1}'):
+    for asked, damage in enumerate((b"", b"{", b"[]", b"\xff\xfe", b'{"queries": 1}'), 2):
         file.write_bytes(damage)
-        assert [expand(QUESTION, SETTINGS, server.env, tmp_path).cached for _ in range(2)] == [False, True]
+        both = [expand(QUESTION, SETTINGS, server.env, tmp_path) for _ in range(2)]
+        assert (both[0], len(server.requests)) == (both[1], asked)
 
     file.unlink()
     file.parent.rmdir()
@@ -109,7 +108,8 @@ def test_the_cache_does_not_grow_for_ever(server, tmp_path):
 
     assert len(list(folder.iterdir())) == KEPT_FILES
     assert not (folder / f"{0:040}.json").exists()
-    assert expand(QUESTION, SETTINGS, server.env, tmp_path).cached
+    expand(QUESTION, SETTINGS, server.env, tmp_path)
+    assert len(server.requests) == 1
 
 
 def test_thinking_and_talk_around_the_answer_are_taken_away(server, tmp_path):
@@ -258,34 +258,22 @@ def test_plain_words_have_no_filters_exclusions_and_phrases(text):
 # Searching
 
 
-@pytest.fixture
-def hub(environment):
-    environment.write(
-        "knowledge/revert.md", "---\ntags: [ops]\n---\n# Reverting\n\nRollback of a release: redeploy the old image.\n"
-    )
+def test_a_strong_query_is_not_expanded(environment, server):
+    environment.write("knowledge/revert.md", "# Reverting\n\nRollback of a release: redeploy the old image.\n")
     environment.write("knowledge/undo.md", "# Undo in the editor\n\nPress the undo key to undo typing.\n")
     environment.write("knowledge/lunch.md", "# Lunch\n\nThe canteen opens at noon.\n")
-    for number in range(8):
-        environment.write(f"knowledge/notes/{number}.md", f"# Note {number}\n\nUndo number {number} of the list.\n")
-    return synced(environment)
-
-
-def refs(result):
-    return [hit.ref for hit in result.hits]
-
-
-def test_a_strong_query_is_not_expanded(hub, environment, server):
     environment.env.update(server.env)
+    hub = synced(environment)
     strong = search_assisted(hub, Query(text="canteen opens at noon"), EXPAND)
     assert strong.verdict == "strong"
     assert ALREADY_STRONG in strong.notes
     assert server.requests == []
 
     weak = search_assisted(hub, Query(text="backout bad deploy"), EXPAND)
-    assert refs(weak)[0] == "revert.md"
+    assert weak.hits[0].ref == "revert.md"
     assert "Also searched for: rollback release; revert deployment." in weak.notes
     assert len(server.requests) == 1
 
     own = search_assisted(hub, Query(text="backout bad deploy", queries=("rollback",)), EXPAND)
-    assert refs(own)[0] == "revert.md"
+    assert own.hits[0].ref == "revert.md"
     assert len(server.requests) == 1, "the client's own words keep a model from being asked for some"

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -171,10 +170,9 @@ def test_indexing_goes_on_behind_a_query_that_was_given_up(ollama, embedder, mon
     assert embedder.embed_query("warm up").any()
     monkeypatch.setattr(remote, "QUERY_SECONDS", 0.1)
     ollama.silent = True
-    with pytest.raises(EmbedderError):
-        embedder.embed_query("x")
-    with pytest.raises(EmbedderError):
-        embedder.embed_query("x")
+    for _ in range(2):
+        with pytest.raises(EmbedderError, match=r"took longer than 0.1 s"):
+            embedder.embed_query("x")
     asked = len(ollama.requests)
     ollama.silent = False
     threading.Timer(0.2, ollama.released.set).start()
@@ -182,19 +180,6 @@ def test_indexing_goes_on_behind_a_query_that_was_given_up(ollama, embedder, mon
     assert embedder.embed(["y"]).any()
     assert len(ollama.requests) == asked + 1
     assert embedder.embed_query("z").any()
-
-
-@pytest.mark.parametrize("way", ["silent", "drip"])
-def test_a_query_waits_only_so_long(ollama, embedder, monkeypatch, way):
-    """A server that hangs makes a search one by keywords."""
-    assert embedder.embed_query("warm up").any()
-    monkeypatch.setattr(remote, "QUERY_SECONDS", 0.2)
-    setattr(ollama, way, True)
-    started = time.monotonic()
-    with pytest.raises(EmbedderError, match=r"took longer than 0.2 s"):
-        embedder.embed_query("x")
-
-    assert time.monotonic() - started < 5
 
 
 def test_nonsense_is_an_error(ollama, embedder):

@@ -57,7 +57,6 @@ class Expansion(Model):
     queries: tuple[str, ...] = Field((), description="Keyword queries that ask for the same, at most three.")
     passage: str = Field("", description="What a document that answers might say; empty if there is none.")
     note: str | None = Field(None, description="Why there are no other words.")
-    cached: bool = Field(False, description="Whether they came from the cache.")
 
 
 class _Answer(Model, extra="ignore"):
@@ -80,8 +79,8 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
     prompt = expansion_prompt(question)
     asked = ("expansion", settings.model, prompt.system, prompt.user)
     stored = StoredAnswers(cache)
-    if cached := stored.load(Expansion, asked):
-        return cached.model_copy(update={"cached": True})
+    if known := stored.load(Expansion, asked):
+        return known
     try:
         answer = Ollama(env).generate_as(
             _Answer,
