@@ -109,24 +109,18 @@ def test_a_document_that_is_gone_since_it_was_indexed_is_quoted_from_the_index(e
     assert (answer.outcome, "ninety seconds" in answer.text) == ("written", True)
 
 
-def test_a_question_is_expanded_where_every_search_is(environment, ollama):
-    """The setting holds for answers, too: other wordings of a model find what the question does not name."""
+@pytest.mark.parametrize(("model", "env"), [("", {"KBHUB_EXPANSION__ENABLED": "true"}), ("qwen3:0.6b", {})])
+def test_a_model_is_asked_for_other_words_where_every_search_is_or_before_nothing_is_found(
+    environment, ollama, model, env
+):
+    """Other wordings find what the question does not name; not if the asker has given some."""
     ollama.answers({"queries": ["roll back a release"], "passage": ""})
-    hub = with_ollama(environment, ollama, "", KBHUB_EXPANSION__ENABLED="true")
-    found = prepare(hub, "Wie macht man eine Auslieferung rückgängig?")
-
-    assert any(one.ref.startswith("runbooks/") for one in found.passages)
-    assert "Also searched for: roll back a release." in found.notes
-
-
-def test_before_it_gives_up_a_local_model_is_asked_for_other_words(environment, ollama):
-    """Not if the asker has given some."""
-    ollama.answers({"queries": ["roll back a release"], "passage": ""})
-    hub, question = with_ollama(environment, ollama), "Auslieferung rückgängig"
+    hub, question = with_ollama(environment, ollama, model, **env), "Auslieferung rückgängig"
     given = prepare(hub, question, queries=["soccer"])
     found = prepare(hub, question)
 
     assert (given.outcome, found.outcome) == ("not_covered", None)
+    assert any(one.ref.startswith("runbooks/") for one in found.passages)
     assert len(ollama.asked("/api/chat")) == 1
     assert "Also searched for: roll back a release." in found.notes
 

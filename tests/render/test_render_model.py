@@ -1,4 +1,4 @@
-"""What a model reads: structure and size hold whatever the documents contain."""
+"""What a model reads: structure and size hold whatever the documents contain; a person gets the same facts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from kbhub.documents.shown_text import fenced, one_line
 from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unread
-from kbhub.render import search
+from kbhub.render import search, terminal
 from kbhub.render.bases import nothing_here, status_report
-from kbhub.render.report import ANSWER_BYTES, model_answer
+from kbhub.render.report import ANSWER_BYTES, Bare, Call, Item, Line, Name, Names, Quote, Ref, Report, model_answer, say
+from kbhub.render.terminal import Painter
 from kbhub.search.judge import NEAR_ONLY
 from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Skipped, Span, Workspace
 
@@ -243,3 +244,43 @@ def test_a_line_is_cut_by_bytes_at_a_character():
             assert len(cut.encode()) <= limit
             assert cut.endswith("…")
             assert text.startswith(cut[:-1])
+
+
+ONE = Item(Ref("a.md", "#0000aa", ":3-5"), Name("A"), "0.90", ("1 year old",), quote=Quote("x\ny", 99), number=1)
+TWO = Item(Ref('b"\n.md', "#0000bb"), Bare("B"), row=True, depth=1)
+
+
+def test_a_report_is_written_twice():
+    """Names in quotes and a docid for a ref that no call takes, or as they are; a call, or a command."""
+    call = Call("read", {"refs": Ref("a.md", part=":1"), "options": {"all": ["é", True]}}, "kbhub read a.md:1")
+    report = Report(
+        say("Found {}; open it with {}", Names(("a", "b")), call), ["", "Parts", TWO], notes=[Line("Odd.", 99)]
+    )
+
+    assert model_answer(report)[0] == (
+        'Found a, b; open it with read(refs="a.md:1", options={"all": ["é", true]})\n'
+        'Parts\n  - #0000bb · path "b\' .md" · B\nNote: Odd.'
+    )
+    assert terminal.text(report) == 'Found a, b; open it with `kbhub read a.md:1`\n\nParts\n  #0000bb  b"␊.md    B'
+    assert terminal.notes(report) == ["Odd."]
+
+
+def test_a_quote_is_fenced_or_behind_a_rule():
+    report = Report(parts=[ONE], calls=lambda shown: [f"{shown} shown"])
+
+    assert model_answer(report)[0] == '1. a.md:3-5 · "A" · 0.90 · 1 year old\n```\nx\ny\n```\n1 shown'
+    assert terminal.text(report) == "0.90  a.md:3-5  #0000aa  1 year old\n      A\n  │ x\n  │ y"
+    assert "\x1b[1;36ma.md:3-5\x1b[0m" in terminal.text(report, Painter(colour=True))
+
+
+def test_what_does_not_fit_is_counted():
+    """For a model; a person gets everything."""
+    items = [Item(title=Name(f"{number} {'x' * 90}")) for number in range(200)]
+    report = Report(parts=items, summary=lambda shown: [f"{shown} of 200"], advice="ask for less")
+    told = model_answer(report, 2_000)[0]
+
+    assert len(told.encode()) <= 2_000
+    shown = told.count("\n- ")
+    assert told.startswith(f"{shown} of 200\n")
+    assert told.endswith(f"… and {200 - shown} more lines; ask for less.")
+    assert terminal.text(report).count("\n") == 199

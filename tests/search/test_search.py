@@ -69,15 +69,9 @@ def test_a_second_passage_of_the_first_document_is_shown_where_it_may_answer_as_
 
 
 FILTERS = [
-    ("release tag:ops", {"deploy.md", "rollback.md", "notes@release.md"}),
-    ("release tag:release", {"deploy.md"}),
     ("release tag:ops status:draft", {"rollback.md"}),
-    ("release status:draft,final", {"deploy.md", "rollback.md"}),
     ("release -tag:ops", {"bread.md", "api/errors.md", "api/paging.md"}),
-    ("release priority:>=3", {"rollback.md"}),
     ("release base:notes", {"notes@release.md"}),
-    ("api path:api/", {"api/errors.md", "api/paging.md"}),
-    ("api path:*ging.md", {"api/paging.md"}),
     ("release -broken tag:ops", {"deploy.md", "notes@release.md"}),
 ]
 
