@@ -30,7 +30,11 @@ for number in range(count):
 """
 
 
-def run_agents(environment, processes, count):
+@pytest.mark.parametrize(
+    ("processes", "count"), [(2, 5), pytest.param(8, 50, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+)
+def test_agents_at_once_lose_nothing(environment, processes, count):
+    """Memories of their own, one that all write, one that all confirm: every file, tag and use is there."""
     hub = environment.hub()
     shared = remember(hub, "One memory that all of them confirm.").memory.id
     env = {**environment.env, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -61,11 +65,6 @@ def run_agents(environment, processes, count):
     assert [path.name for path in folder.rglob("*") if path.name.endswith((".tmp", ".new"))] == []
 
 
-def test_three_agents_at_once_lose_nothing(environment):
-    """10 memories each, one that all write, one that all confirm: every file, tag and use is there."""
-    run_agents(environment, 3, 10)
-
-
 @pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
 @pytest.mark.parametrize("moment", ["fsync", "link"])
 def test_what_a_killed_process_left_is_swept_in_an_hour(environment, children, moment):
@@ -87,10 +86,3 @@ def test_what_a_killed_process_left_is_swept_in_an_hour(environment, children, m
     assert not file.exists()
     assert all(path.exists() for path in mine)
     assert memories(hub).total == 3
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_eight_agents_at_once_lose_nothing(environment):
-    """50 memories each."""
-    run_agents(environment, 8, 50)

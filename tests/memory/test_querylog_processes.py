@@ -12,7 +12,7 @@ from kbhub.usage.gaps import maintain, show_log
 from kbhub.usage.log import log_path
 
 SOURCE = Path(__file__).parents[2] / "src"
-KILLED = 3
+KILLED = 2
 """Processes that are killed, one after the other."""
 
 ANSWER = """
@@ -61,7 +61,11 @@ def started(environment, script, *arguments):
     )
 
 
-def run_agents(environment, processes, count):
+@pytest.mark.parametrize(
+    ("processes", "count"), [(2, 30), pytest.param(8, 300, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+)
+def test_processes_at_once_lose_nothing(environment, processes, count):
+    """Queries and readings, with maintenance in between: every one is there, with its own client's reading."""
     agents = [started(environment, AGENT, me, count) for me in range(processes)]
     assert [agent.communicate(timeout=540)[1] for agent in agents] == [""] * processes
 
@@ -70,17 +74,6 @@ def run_agents(environment, processes, count):
     assert found.total == processes * count
     assert asked == {(str(me), f"Question{n} of {me}") for me in range(processes) for n in range(count)}
     assert all(one.read == ("a.md",) for one in found.queries)
-
-
-def test_four_processes_lose_nothing(environment):
-    """30 queries and readings each, with maintenance in between: every one is there, with its own client's reading."""
-    run_agents(environment, 4, 30)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_eight_processes_lose_nothing(environment):
-    run_agents(environment, 8, 300)
 
 
 def test_a_killed_process_leaves_a_readable_log(environment):
