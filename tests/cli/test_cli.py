@@ -321,6 +321,32 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
     assert anonymous("---\n".join(told), environment) == snapshot
 
 
+def test_status_tells_what_there_is_and_what_changed_since(kbhub, environment):
+    environment.write("knowledge/c.md", "# C\n")
+    kbhub("admin", "index")
+    assert "tags" not in kbhub("status").out
+    assert "memories" not in kbhub("status").out
+    (environment.project / "knowledge/c.md").unlink()
+    environment.write("knowledge/a.md", "---\ntags: [ops, web]\n---\n# A\n")
+    environment.write("knowledge/b.md", "---\ntags: [ops]\n---\n# B\n")
+    assert kbhub("admin", "index").code == 0
+    assert kbhub("remember", "staging restarts at noon").code == 0
+    fresh = kbhub("status", "--json").json
+    environment.write("knowledge/b.md", "# B is another and longer now\n")
+    environment.write("knowledge/c.md", "# C\n")
+    (environment.project / "knowledge/a.md").unlink()
+    later = kbhub("status", "--json").json
+    text = kbhub("status").out
+
+    assert [(one["tag"], one["documents"]) for one in fresh["tags"]] == [("ops", 2), ("web", 1)]
+    assert fresh["memories"] == {"memories": 1, "strength": 0.7, "faded": 0, "superseded": 0}
+    assert {one["base"]["id"]: one["behind"] for one in fresh["bases"]} == {"project": 0, "memory": 0}
+    assert {one["base"]["id"]: one["behind"] for one in later["bases"]} == {"project": 3, "memory": 0}
+    assert "3 changes since" in text
+    assert "ops 2 · web 1" in text
+    assert "1, mean strength 0.70" in text
+
+
 def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
     environment.write(str(environment.home / "notes" / ".kbhub.json"), '{"knowledge": "./elsewhere"}')

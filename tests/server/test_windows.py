@@ -6,6 +6,7 @@ import random
 import stat
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from kbhub import __version__
 from kbhub.server.daemon import proxy
 from kbhub.server.daemon.launch import DaemonUnavailable, newer, stop
 from kbhub.server.daemon.protocol import ConnectOptions, read_record, running, try_lock
+from kbhub.workspace.files import RACY_SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
@@ -45,18 +47,13 @@ def noted(tmp_path_factory):
     """
     place = furnish(make_environment(tmp_path_factory.mktemp("noted")), "canary")
     with windows(place) as begin:
-
-        def told():
-            window = begin()
-            answers = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
-            window.end()
-            return (
-                answers
-                if any("initialize" in note.read_text() for note in folder_of(place).notes.glob("*.json"))
-                else 0
-            )
-
-        yield place, begin, until(told)
+        time.sleep(RACY_SECONDS)
+        window = begin()
+        answers = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
+        window.end()
+        (note,) = folder_of(place).notes.glob("*.json")
+        assert "initialize" in note.read_text()
+        yield place, begin, answers
 
 
 @pytest.fixture

@@ -109,7 +109,6 @@ def _served(given: list[str]) -> int | None:
 
 
 def _run(given: list[str]) -> int:
-    """Run the command."""
     if given[:1] == ["search"]:
         collect_rarely()
     # Here and not above, so that Ctrl-C while modules load ends as quietly as later.

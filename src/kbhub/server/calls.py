@@ -232,7 +232,6 @@ class Calls:
         return self.watcher.follows(base) and not self.background.is_pending(base)
 
     def _compare(self, names: tuple[str, ...], max_age: float | None) -> None:
-        """Compare bases with their files as far as due."""
         # Skip what the background is already handling and comparisons that take long, instead of waiting for them.
         bases, busy = self.hub.select(names), self.background.busy()
         if names:

@@ -257,7 +257,6 @@ class KbhubServer(MCPServer[None]):
                 self._registered.add(name)
 
     def _register_prompts(self) -> None:
-        """Register the prompts, once."""
         self._opened()
         with self._registering:
             for prompt in () if self._prompted else self._prompts_of(self._offered):

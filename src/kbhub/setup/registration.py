@@ -21,7 +21,7 @@ from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Shape, c
 from kbhub.setup.plan import MAX_BYTES, MODE, AnyName, PlannedStep, Registration, Step, failed, major_version, planned
 from kbhub.values import struct
 from kbhub.workspace import config_edits
-from kbhub.workspace.config import parse_jsonc
+from kbhub.workspace.config import BOM, parse_jsonc
 from kbhub.workspace.files import content_of
 
 _UNUSUAL = "has an unusual layout; make the change by hand"
@@ -259,9 +259,6 @@ def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
     return _changed(text, target, fields).encode() if fields else content
 
 
-_BOM = "\ufeff"
-
-
 def decode(content: bytes | None, path: Path) -> str:
     """Decode a file's content; None means that there is no file and gives an empty string."""
     try:
@@ -277,7 +274,7 @@ def data_of(file: Path, form: Form = "json") -> dict[str, Any]:
 
 def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
     """Parse a client's file; a blank file is an empty object."""
-    text = text.removeprefix(_BOM)
+    text = text.removeprefix(BOM)
     if not text.strip():
         return {}
     data = FORMATS[form].parse(text, path)
@@ -336,7 +333,7 @@ def _plain(data: Any, keys: Sequence[str]) -> Any:
 
 def without_bom(text: str) -> tuple[str, str]:
     """Return a byte order mark, if a text begins with one, and the rest."""
-    return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
+    return (BOM, text[1:]) if text.startswith(BOM) else ("", text)
 
 
 def _json_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:

@@ -210,7 +210,6 @@ class PostgresWriter:
             self._rows(f"SELECT kbhub.clear_{table}(%s)")
 
     def _flush(self) -> None:
-        """Write the rows of the documents put so far."""
         pending, self._pending, self._pending_chunks = self._pending, [], 0
         if not pending:
             return

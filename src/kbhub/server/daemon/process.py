@@ -431,7 +431,6 @@ class Connections:
             self._dismissed(greeting.why)
 
     async def _first_line(self, stream: ByteStream, buffered: BufferedByteReceiveStream) -> bytes:
-        """Wait for a client's greeting."""
         self._greeting[id(stream)] = stream
         if len(self._greeting) > MOST_GREETING:
             await self._greeting.pop(next(iter(self._greeting))).aclose()
