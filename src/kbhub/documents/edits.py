@@ -105,6 +105,9 @@ class _Value:
     kind: Literal["scalar", "alias", "flow", "block"]
     """A collection is in flow style (brackets), or a block on lines of its own."""
     items: tuple[_Value, ...] = ()
+    """Of a list, or the values of a mapping."""
+    text: str = ""
+    """Of a scalar."""
 
 
 @struct
@@ -144,48 +147,39 @@ def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
 
 
 def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Text:
-    """Replace strings (old → new) under a key in place, a single one or those of a list, and keep their comments.
+    """Replace strings (old → new) wherever they stand under a key, however deep, and keep their comments.
 
     The front matter must be valid. `WriteRefused` if it cannot be changed without touching other keys.
     """
-    values = read_front_matter(text.bare).values
-    is_list = isinstance(values[key], list)
-    old = values[key] if is_list else [values[key]]
-    new = [changes.get(item, item) if isinstance(item, str) else item for item in old]
-    value = new if is_list else new[0]
-    place = next(entry.value for entry in reversed(_entries(ref, text)) if entry.key == key)
-    places = place.items if is_list else (place,)
-    changed = text
-    if len(places) == len(old):
-        for item, before, after in reversed(list(zip(places, old, new, strict=True))):
-            if before != after and item.kind == "scalar" and item.start[0] == item.end[0]:
-                line = changed.lines[item.start[0]]
-                written = line[item.start[1] : item.end[1]]
-                within = line[: item.start[1]] + _as_quoted(written, after) + line[item.end[1] :]
-                changed = changed.replaced(item.start[0], item.start[0] + 1, (within,))
-    if _same(read_front_matter(changed.bare).values, {**values, key: value}):
-        return changed
-    return with_values(ref, text, {key: value})
-
-
-def with_text(ref: str, text: Text, key: str, old: str, new: str) -> Text:
-    """Replace a string wherever it stands under a key, however deep; nothing else changes, or `WriteRefused`."""
 
     def replaced(value: Any) -> Any:
         if isinstance(value, list):
             return [replaced(one) for one in value]
         if isinstance(value, Mapping):
             return {name: replaced(one) for name, one in value.items()}
-        return new if value == old else value
+        return changes.get(value, value) if isinstance(value, str) else value
 
-    front = read_front_matter(text.bare)
-    whole = re.compile(rf"(?<![\w./:@-]){re.escape(old)}(?![\w./:@-])")
-    lines = [whole.sub(lambda _: new, line) for line in text.lines[: front.closing]]
-    changed = text.replaced(0, front.closing, lines)
-    expected = {name: replaced(value) if name == key else value for name, value in front.values.items()}
-    if changed == text or not _same(read_front_matter(changed.bare).values, expected):
-        raise WriteRefused(ref, f"{old!r} cannot be replaced without touching other values; edit it by hand")
-    return changed
+    values = read_front_matter(text.bare).values
+    value = replaced(values[key])
+    place = next(entry.value for entry in reversed(_entries(ref, text)) if entry.key == key)
+    changed = text
+    for item in reversed(list(_scalars(place))):
+        new = changes.get(item.text, item.text)
+        if new != item.text and item.start[0] == item.end[0]:
+            line = changed.lines[item.start[0]]
+            written = line[item.start[1] : item.end[1]]
+            within = line[: item.start[1]] + _as_quoted(written, new) + line[item.end[1] :]
+            changed = changed.replaced(item.start[0], item.start[0] + 1, (within,))
+    if _same(read_front_matter(changed.bare).values, {**values, key: value}):
+        return changed
+    return with_values(ref, text, {key: value})
+
+
+def _scalars(place: _Value) -> Iterator[_Value]:
+    if place.kind == "scalar":
+        yield place
+    for item in place.items:
+        yield from _scalars(item)
 
 
 def _as_quoted(written: str, new: str) -> str:
@@ -351,8 +345,10 @@ _NODES = (yaml.AliasEvent, yaml.ScalarEvent, yaml.CollectionStartEvent, yaml.Col
 def _value(first: Any, events: Iterator[Any]) -> _Value:
     """Consume one value from the parser's events; `read_front_matter` has bounded its depth."""
     start, end = _point(first.start_mark), _point(first.end_mark)
-    if not isinstance(first, yaml.CollectionStartEvent):
-        return _Value(start, end, "scalar" if isinstance(first, yaml.ScalarEvent) else "alias")
+    if isinstance(first, yaml.ScalarEvent):
+        return _Value(start, end, "scalar", text=first.value)
+    if isinstance(first, yaml.AliasEvent):
+        return _Value(start, end, "alias")
     items: list[_Value] = []
     while not isinstance(event := next(events), yaml.CollectionEndEvent):
         items.append(_value(event, events))
@@ -360,8 +356,8 @@ def _value(first: Any, events: Iterator[Any]) -> _Value:
         end = _point(event.end_mark)
     elif items:
         end = items[-1].end
-    listed = tuple(items) if isinstance(first, yaml.SequenceStartEvent) else ()
-    return _Value(start, end, "flow" if first.flow_style else "block", listed)
+    inner = items if isinstance(first, yaml.SequenceStartEvent) else items[1::2]
+    return _Value(start, end, "flow" if first.flow_style else "block", tuple(inner))
 
 
 def _point(mark: Any) -> _Point:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.documents.edits import Text, front_matter_of, with_text, with_texts, with_values
+from kbhub.documents.edits import Text, front_matter_of, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.editing import audit_documents
@@ -217,7 +217,7 @@ def _fixed_text(
         text = _retagged_inline(place.ref, text, renamed) if place.base.inline_tags else text
     values = [(finding, fix) for finding, fix in fixes if fix.what == "value"]
     for _, fix in values:
-        text = with_text(place.ref, text, fix.kind, fix.before, fix.after)
+        text = with_texts(place.ref, text, fix.kind, {fix.before: fix.after})
     made += [(finding, finding.line, fix.before, fix.after) for finding, fix in (*tags, *values)]
     return text, (
         [Change(ref=of.ref, line=line, check=of.check, before=before, after=after) for of, line, before, after in made],
