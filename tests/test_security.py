@@ -18,7 +18,6 @@ from mcp import Client
 import kbhub.hub
 import kbhub.server.calls
 from conftest import make_environment, make_repository
-from kbhub.documents.walk import scan
 from kbhub.errors import IndexUnavailable
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.index.sqlite.schema import open_reader, open_writer
@@ -27,7 +26,6 @@ from kbhub.server.server import KbhubServer, instructions
 from kbhub.setup.doctor import examine
 from kbhub.types import Base, Query
 from kbhub.workspace.git import main_worktree
-from kbhub.workspace.settings import DEFAULT_FILES
 from test_render_model import outside_fences
 from trees import snapshot
 
@@ -399,15 +397,6 @@ def test_more_files_than_the_limit_are_left_out_and_said(victim):
     assert "more than 1500 files" in report.failed[0].message
     assert "more than 1500 files" in result.content[0].text
     assert len(result.content[0].text.encode()) < 8_000
-
-
-@posix
-@pytest.mark.slow
-def test_a_hundred_thousand_names_meet_the_default_limit(tmp_path):
-    make_files(tmp_path, DEFAULT_FILES + 500)
-    found = scan(Base(id="project", path=tmp_path, origin="knowledge"), max_bytes=1, max_files=DEFAULT_FILES)
-
-    assert (100_000, 1) == (len(found.files), len(found.skipped))
 
 
 HIT = re.compile(r"^(\d+)\. ")

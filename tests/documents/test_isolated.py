@@ -13,8 +13,7 @@ from kbhub.documents import source as limits
 from kbhub.documents.source import GREETING, MOST_BYTES, IsolatedParser, packed, unpacked
 from kbhub.extensions.formats.packages import XML_BYTES
 from kbhub.types import Document
-from office_files import WORD, a_docx, a_pptx, a_zip, an_epub, an_odt, an_xlsx, paragraph
-from pdfs import a_pdf
+from office_files import a_docx, a_zip, an_epub, an_odt, an_xlsx, paragraph
 
 GOOD = a_docx(paragraph("All is well."))
 LAUGHS = (
@@ -287,18 +286,3 @@ def test_a_parser_may_not_leave_its_process(tmp_path):
 
     assert done.stdout.split() == ["True"] * len(FORBIDDEN), done.stderr
     assert place.read_text() == "secret"
-
-
-@pytest.mark.parametrize(
-    ("kind", "data"),
-    [
-        ("docx", GOOD), ("pptx", a_pptx(("T", ["All is well."], ""))), ("xlsx", an_xlsx(("S", [["All is well."]]))),
-        ("odt", an_odt("<text:p>All is well.</text:p>")), ("epub", an_epub("<p>All is well.</p>")),
-        ("pdf", a_pdf("All is well.")), ("html", b"<p>All is well."),
-    ],
-)  # fmt: skip
-def test_every_format_is_read_within_the_limits(parser, kind, data):
-    text, problem = told(parser, data, kind)
-    assert "All is well." in text
-    assert problem == ""
-    assert WORD not in text
