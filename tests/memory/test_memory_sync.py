@@ -14,8 +14,9 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import Gone, exchange, merged, same
 from kbhub.memory.files import FolderFiles, new_file, parse_memory
-from kbhub.memory.git_ref import Done, Git, MemoryIndex, RemoteRef, Tree, git_in
+from kbhub.memory.git_ref import Done, Git, MemoryIndex, RemoteRef, Tree
 from kbhub.memory.lists import memories, restore, trashed
+from kbhub.workspace.git import installed
 from repositories import add_remote, commit, write_object
 
 REF = "refs/kbhub/memories"
@@ -105,7 +106,7 @@ def remote(tmp_path):
 @pytest.fixture
 def theirs(remote):
     """The ref of the remote, as somebody sees it who has the remote itself for a repository."""
-    return RemoteRef(git_in(remote), "origin", REF, ())
+    return RemoteRef(Git(installed(), remote), "origin", REF, ())
 
 
 @pytest.fixture
@@ -411,7 +412,7 @@ def test_git_pushes_only_after_what_it_fetched(tmp_path, theirs, remote):
     """And brings back what was pushed."""
     make_repository(tmp_path / "clone")
     add_remote(tmp_path / "clone", remote)
-    ref = RemoteRef(git_in(tmp_path / "clone"), "origin", REF, ())
+    ref = RemoteRef(Git(installed(), tmp_path / "clone"), "origin", REF, ())
     index = MemoryIndex(version=1, gone={"x": 1})
     first = tree_of(remote, [("100644", "a.md", "A"), ("100644", "index.json", index.model_dump_json())])
     (remote / "refs/kbhub").mkdir()
@@ -528,7 +529,7 @@ def test_no_command_of_a_remote_or_a_setting_is_run(over_git):
     one, project = over_git, over_git.environment.project
     add_remote(project, "ext::touch ran", "ext")
     with pytest.raises(KbhubError, match=r"Cannot fetch from 'ext', .* 'ext' not allowed"):
-        RemoteRef(git_in(project), "ext", REF, ()).fetched()
+        RemoteRef(Git(installed(), project), "ext", REF, ()).fetched()
     with (project / ".git/config").open("a") as config:
         config.write("[core]\n\tsshCommand = touch ran\n")
     with pytest.raises(UsageError, match=r"core\.sshcommand"):
@@ -548,7 +549,7 @@ class Told(Git):
 
 def test_what_is_missing_is_said_in_a_sentence(over_git, remote, monkeypatch):
     one, project = over_git, over_git.environment.project
-    monkeypatch.setattr("kbhub.memory.git_ref.git_in", lambda folder: Told("git", folder))
+    monkeypatch.setattr("kbhub.memory.git_ref.Git", Told)
     for name in ("--upload-pack=touch ran", str(remote)):
         with pytest.raises(UsageError, match=r"has no remote .* It has: origin"):
             one.sync(to=name)
@@ -564,7 +565,7 @@ def test_what_is_missing_is_said_in_a_sentence(over_git, remote, monkeypatch):
     monkeypatch.setattr(Told, "says", {"config": "", "remote": ""})
     with pytest.raises(UsageError, match=r"origin'\. Add one"):
         one.sync()
-    monkeypatch.setattr("kbhub.memory.git_ref.git_in", lambda folder: None)
+    monkeypatch.setattr("kbhub.memory.git_ref.installed", lambda: None)
     with pytest.raises(UsageError, match="Install git"):
         one.sync()
     shutil.rmtree(project / ".git")

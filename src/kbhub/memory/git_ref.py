@@ -12,7 +12,6 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from shutil import which
 from typing import Literal
 
 from pydantic import Field, ValidationError
@@ -23,7 +22,7 @@ from kbhub.hub import Hub
 from kbhub.memory.files import MAX_FILE_BYTES
 from kbhub.memory.transfer import MOST_USES
 from kbhub.values import struct
-from kbhub.workspace.git import common_directory, normal_origin
+from kbhub.workspace.git import SAFE, common_directory, installed, normal_origin
 
 REFS = {"project": "refs/kbhub/memories", "user": "refs/kbhub/user-memories"}
 INDEX = "index.json"
@@ -45,11 +44,10 @@ SHOWN_CHARACTERS = 300
 PROTOCOLS = "https:http:ssh:git:file"
 """Protocols git may fetch with: none that runs a command chosen by the remote, such as `ext`."""
 
-SAFE = (
-    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.alternateRefsCommand="),
+OPTIONS = (
+    *SAFE,
     *("-c", "core.askPass=", "-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"),
-    *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "log.showSignature=false"),
-    *("-c", "protocol.ext.allow=never"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "protocol.ext.allow=never"),
 )
 _QUIET = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -72,7 +70,7 @@ _HARMLESS = re.compile(
     re.DOTALL,
 )
 """Harmless keys of a checkout's configuration, in lower case: none names a program, another file or a proxy that counts
-beside `SAFE`."""
+beside `OPTIONS`."""
 
 
 _Seconds = Field(0, ge=0, le=1 << 53)
@@ -137,7 +135,7 @@ class Git:
         """Run a command, with `data` on standard input."""
         try:
             process = subprocess.Popen(  # noqa: S603 - git itself, with fixed options
-                [self.program, "--no-pager", *SAFE, *arguments],
+                [self.program, "--no-pager", *OPTIONS, *arguments],
                 cwd=self.folder,
                 env=_environment(self.folder),
                 stdin=subprocess.PIPE,
@@ -157,13 +155,6 @@ class Git:
             raise
         message = " ".join(errors.decode("utf-8", "replace").split())[:SHOWN_CHARACTERS]
         return Done(process.returncode == 0, out.decode("utf-8", "surrogateescape"), message or "git did not say why")
-
-
-def git_in(folder: Path) -> Git | None:
-    """Return git for a folder, or None if it is not installed."""
-    git = which("git")
-    # A git in the working directory is untrusted.
-    return Git(git, folder) if git and os.path.isabs(git) else None  # noqa: PTH117
 
 
 @struct
@@ -291,8 +282,9 @@ def remote_ref(hub: Hub, remote: str | None, scope: Literal["project", "user"]) 
             f"{workspace.directory or hub.options.cwd} is in no git repository, and memories are synced through one. "
             "Run it in a repository with a remote, or use `kbhub memories export`."
         )
-    if (git := git_in(root)) is None:
+    if (program := installed()) is None:
         raise UsageError("git is not installed, and memories are synced through it. Install git.")
+    git = Git(program, root)
     if strange := git.strange_settings():
         raise UsageError(
             f"{root}/.git/config has settings that git would obey ({', '.join(strange[:3])}). Review them, and move "
@@ -307,7 +299,7 @@ def remote_ref(hub: Hub, remote: str | None, scope: Literal["project", "user"]) 
     if len(addresses) != 1:
         raise UsageError(f"The remote {chosen!r} has {len(addresses)} addresses to push to. Name one with a single.")
     is_folder = normal_origin(addresses[0]) is None
-    receive = f"--receive-pack={shlex.join((git.program, *SAFE, 'receive-pack'))}"
+    receive = f"--receive-pack={shlex.join((git.program, *OPTIONS, 'receive-pack'))}"
     return RemoteRef(git, chosen, REFS[scope], (receive,) if is_folder else ())
 
 

@@ -219,7 +219,7 @@ class Calls:
         (_, discovery), notes = await self.state(), await self.run(base_suggestions.outside, self.hub)
         return self.result(model_answer(nothing_here(discovery, notes))[0], empty)
 
-    def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
+    def _tidy(self, at_most_every: float, seconds: float) -> bool:
         """Process the query log."""
         return maintain(self.hub, at_most_every=at_most_every, seconds=seconds).ran
 

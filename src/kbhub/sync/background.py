@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import filelock
 
@@ -145,12 +145,8 @@ TIDY_EVERY_SECONDS = 3600.0
 searches skip it."""
 
 
-class Tidy(Protocol):
-    """Processes the query log."""
-
-    def __call__(self, *, at_most_every: float, seconds: float) -> bool:
-        """Return whether it ran, which it does only if the last time was long enough ago."""
-
+Tidy = Callable[[float, float], bool]
+"""Processes the query log, at most every so many seconds, for at most so many; returns whether it ran."""
 
 EmbedAhead = Callable[[Callable[[], bool]], bool]
 """Computes transformer vectors as long as a function says so; returns whether nothing is left to do."""
@@ -335,7 +331,7 @@ class Background:
         if self._untidy:
             self._untidy = False
             with _survived("Maintaining the query log"):
-                if self._tidy_log and self._tidy_log(at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS):
+                if self._tidy_log and self._tidy_log(TIDY_EVERY_SECONDS, TIDYING_SECONDS):
                     self._tidied = time.monotonic()
         elif self._embed_ahead:
             self._embed(self._embed_ahead)

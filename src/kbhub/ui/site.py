@@ -109,7 +109,7 @@ class Site:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-        self.background = Background(hub, tidy=lambda **limits: maintain(hub, **limits).ran)
+        self.background = Background(hub, tidy=lambda every, most: maintain(hub, at_most_every=every, seconds=most).ran)
         self.answering = ThreadPoolExecutor(ANSWERS, "answer")
         """Threads of their own for what may take a minute, so that others find one."""
         self.auditing = SharedAudit(hub)

@@ -28,7 +28,7 @@ LOG_SECONDS = 10
 FRESH_PATHS = 200
 """Most paths passed to git individually; for more, the whole base is listed."""
 
-_SAFE = (
+SAFE = (
     # A repository's own configuration may name programs; none of them may run because a folder is searched.
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false"),
     *("-c", "core.quotePath=false", "-c", "log.mailmap=false", "-c", "core.alternateRefsCommand="),
@@ -251,13 +251,12 @@ def _moved(root: Path, commits: Collection[str]) -> Mapping[str, Mapping[str, st
 
 def is_shallow(root: Path) -> bool:
     """Return whether the history of a repository was cut off when it was cloned."""
-    return (_own_folders(root)[1] / "shallow").exists()
+    return ((common_directory(root) or _own_folder(root)) / "shallow").exists()
 
 
-def _own_folders(root: Path) -> tuple[Path, Path]:
-    """Return git's folder for a worktree, and the one for its repository."""
-    own = _path_in(root / ".git", "gitdir: ") or root / ".git"
-    return own, _path_in(own / "commondir") or own
+def _own_folder(root: Path) -> Path:
+    """Return git's folder for a worktree."""
+    return _path_in(root / ".git", "gitdir: ") or root / ".git"
 
 
 def stored(root: Path, names: Iterable[str], most: int, budget: int) -> dict[str, bytes] | None:
@@ -288,12 +287,11 @@ def head_commit(folder: Path) -> str | None:
     root = git_root(Path(os.path.realpath(folder)), None)
     if root is None:
         return None
-    own, common = _own_folders(root)
-    text = ""
+    own, text = _own_folder(root), ""
     with suppress(OSError, ValueError):
         text = read_regular(own / "HEAD", _MAX_LINE_BYTES).decode()
         if branch := _BRANCH.fullmatch(text):
-            text = read_regular(common / branch[1], _MAX_LINE_BYTES).decode()
+            text = read_regular((common_directory(root) or own) / branch[1], _MAX_LINE_BYTES).decode()
     return _hash(text) or _hash(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))
 
 
@@ -307,16 +305,21 @@ def _git(folder: Path, *arguments: str, given: str = "") -> str | None:
     return None if output is None else output.decode("utf-8", "surrogateescape")
 
 
+def installed() -> str | None:
+    """Return the path of git, or None; one found in the working directory is untrusted, and not run."""
+    git = which("git")
+    return git if git and os.path.isabs(git) else None  # noqa: PTH117
+
+
 def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
     if git_root(Path(os.path.realpath(folder)), None) is None:  # starting git to find this out takes 5 ms
         return None
-    git = which("git")
-    if git is None or not os.path.isabs(git):  # noqa: PTH117 - never run a `git` found in the working directory
+    if (git := installed()) is None:
         return None
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _QUIET
     try:
         result = subprocess.run(  # noqa: S603 - git itself, with fixed options
-            [git, "--no-pager", *_SAFE, *arguments],
+            [git, "--no-pager", *SAFE, *arguments],
             cwd=folder,
             env=environment,
             capture_output=True,
