@@ -294,13 +294,9 @@ def check_version(name: str, version: int) -> None:
 
 def schema_version(connection: Connection[Any]) -> int:
     """Return the number of kbhub's schema in a database; 0 if it has none."""
-    table, function = connection.execute(
-        "SELECT to_regclass('kbhub.version'), to_regprocedure('kbhub.version()')"
-    ).fetchone()  # type: ignore[misc]
-    if not table:
+    if connection.execute("SELECT to_regprocedure('kbhub.version()')").fetchone() == (None,):
         return 0
-    # Version 1 had no functions for readers, who could read the table.
-    row = connection.execute(f"SELECT {'kbhub.version()' if function else 'version FROM kbhub.version'}").fetchone()
+    row = connection.execute("SELECT kbhub.version()").fetchone()
     return int(row[0]) if row else 0
 
 
