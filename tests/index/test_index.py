@@ -1,11 +1,9 @@
 """The SQLite file of a base."""
 
 import os
-import sqlite3
 import stat
 import threading
 
-import apsw
 import numpy as np
 import pytest
 
@@ -14,7 +12,6 @@ from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.query.parser import parse_query
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path, set_aside
-from kbhub.index.sqlite.schema import SCHEMA_VERSION
 from kbhub.types import Base
 
 (DEPLOY,) = parse_query("deploy").terms
@@ -150,31 +147,6 @@ def test_a_missing_index_says_how_to_make_it(tmp_path):
         with pytest.raises(IndexUnavailable, match=told), SqliteIndex(path, "ops").snapshot():
             pass
         path.touch()
-
-
-@pytest.mark.parametrize("damage", ["noise", "truncated", "foreign", "newer"])
-def test_a_file_that_is_no_index_is_refused(index, damage):
-    index.close()
-    path = index.path
-    if damage == "noise":
-        path.write_bytes(os.urandom(10_000))
-    elif damage == "truncated":
-        path.write_bytes(path.read_bytes()[:5000])
-    elif damage == "foreign":
-        path.unlink()
-        with sqlite3.connect(path) as connection:
-            connection.execute("CREATE TABLE t(x)")
-        connection.close()
-    else:
-        connection = apsw.Connection(str(path))
-        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}").fetchall()
-        connection.close()
-
-    fresh = SqliteIndex(path, "project")
-    with pytest.raises(IndexUnavailable), fresh.snapshot():
-        fresh.counts()
-        fresh.chunks(list(range(60)))
-        fresh.problems()
 
 
 def test_one_folder_has_one_index_and_two_folders_two(tmp_path):

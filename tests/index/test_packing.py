@@ -110,7 +110,7 @@ def test_what_comes_and_goes_after_packing_is_found_as_in_an_index_made_anew(sma
     tidied(index)
     for query in QUERIES[:2]:
         rankings(index, query)  # what it keeps in memory must follow, too
-    for batch in range(3):
+    for batch in range(2):
         changed = choose.sample(sorted(documents), 8)
         texts = dict(zip(changed, sentences(8, seed=100 * seed + batch).values(), strict=True))
         fresh = {f"new/{seed}-{batch}.md": "deploy refund w17 release rollback " * (batch + 1)}

@@ -85,12 +85,6 @@ def test_every_chunk_is_listed_where_a_hit_is_a_chunk(environment):
     assert last.total_exact
 
 
-def test_filters_leave_out_what_they_leave_out_everywhere(hub):
-    hits, _ = walk(hub, text="zebra -path:0/ -path:3/", mode="keyword")
-
-    assert {hit.ref for hit in hits} == {ref for ref in WANTED if ref[0] not in "03"}
-
-
 def test_a_least_score_cuts_the_list_where_the_score_is_lower(hub):
     every, _ = walk(hub)
     for place in (5, 200):  # among those that are ranked, and behind them

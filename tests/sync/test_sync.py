@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import faults
-import kbhub.index.catalogue
+import kbhub.index.engine
 import kbhub.sync.sync
 import kbhub.workspace.git
 import repositories
@@ -215,7 +215,7 @@ def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch):
     (folder.base.path / "1.md").unlink()
     (folder.base.path / "4.md").unlink()
     for at_once in (1, 2, 5, 500):
-        monkeypatch.setattr(kbhub.index.catalogue, "AT_ONCE", at_once)
+        monkeypatch.setattr(kbhub.index.engine, "AT_ONCE", at_once)
         found = compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)
         assert [one.path for one in found.suspects] == ["0.5.md", "3.md", "a.md"]
         assert found.gone == ("1.md", "4.md")
@@ -238,7 +238,7 @@ def test_files_that_differ_have_another_digest(one, other):
 
 def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypatch):
     """What is read a few documents at a time goes on behind the last of them."""
-    monkeypatch.setattr(kbhub.index.catalogue, "AT_ONCE", 2)
+    monkeypatch.setattr(kbhub.index.engine, "AT_ONCE", 2)
     folder.sync()
     with closing(apsw.Connection(str(folder.index_path))) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -5,12 +5,13 @@ All functions need an index within a snapshot.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from kbhub.index.engine import Index, mapping_of, numbers, texts_of
+from kbhub.index.engine import Index, numbers, texts_of
 from kbhub.types import Document, Heading
 from kbhub.values import struct
 
@@ -78,6 +79,28 @@ def document_slugs(index: Index) -> list[tuple[str, str]]:
     )
 
 
+MOST_NESTED = 100
+"""Depth of front matter; that of a document has at most 50 (`frontmatter.MAX_DEPTH`)."""
+
+
+def _mapping_of(written: str) -> dict[str, Any]:
+    """Parse stored front matter; raises like `texts_of`."""
+    mapping: dict[str, Any] = json.loads(written)
+    if type(mapping) is not dict:
+        raise TypeError("front matter in it is none")
+    level: list[Any] = [mapping]
+    for _ in range(MOST_NESTED):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return mapping
+    raise ValueError("front matter in it is nested too deeply")
+
+
 @struct
 class MemoryRow:
     """A document with its front matter."""
@@ -98,7 +121,7 @@ def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = No
     )
     with index.sound():
         return [
-            MemoryRow(path, title, texts_of(tags), mapping_of(front), abs(mtime))
+            MemoryRow(path, title, texts_of(tags), _mapping_of(front), abs(mtime))
             for path, title, tags, front, mtime in rows
             if path.startswith(prefix)
         ]
@@ -177,7 +200,7 @@ def indexed_document(
             path=path,
             title=title,
             lines=tuple(lines),
-            front_matter=mapping_of(front_matter),
+            front_matter=_mapping_of(front_matter),
             headings=tuple(headings),
             problems=(problem,) if problem else (),
         )
@@ -211,9 +234,6 @@ def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
 
 BATCH = 200
 """Documents whose text is in memory at once."""
-
-AT_ONCE = 500
-"""Documents read at once; reading all would take memory that the process never returns."""
 
 
 @struct
@@ -302,7 +322,7 @@ def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any
         written[document].append(text)
     with index.sound():
         for number, path, front in documents:
-            yield path, mapping_of(front), "\n".join(written[number])
+            yield path, _mapping_of(front), "\n".join(written[number])
 
 
 def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
@@ -313,35 +333,3 @@ def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
     path_of = dict(index.rows("SELECT id, path FROM document"))
     owned = sorted(zip(documents, (embedding for _, embedding in rows), strict=True), key=itemgetter(0))
     return [(path_of[document], embedding) for document, embedding in owned]
-
-
-def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str], list[str]]:
-    """Compare the documents of an index with all files: path → (size in bytes, mtime in ns).
-
-    Returns, unsorted, paths that are new or have another size or time; of files indexed so soon after a write that they
-    may have changed within the same tick; and of documents without a file.
-    """
-    different, young, gone = list[str](), list[str](), list[str]()
-    matched = 0
-    for rows in _documents(index):
-        for _, path, size, mtime in rows:
-            if (file := files.get(path)) is None:
-                gone.append(path)
-                continue
-            matched += 1
-            if file != (size, mtime):
-                (young if file == (size, -mtime) else different).append(path)
-    if matched < len(files):
-        different += files.keys() - {row[1] for rows in _documents(index) for row in rows}
-    return different, young, gone
-
-
-def _documents(index: Index) -> Iterator[list[tuple[int, str, int, int]]]:
-    """Yield (id, path, size, time) of all documents, in batches."""
-    last = 0
-    query = "SELECT id, path, size, mtime_ns FROM document WHERE id > ? ORDER BY id LIMIT ?"
-    while rows := index.rows(query, last, AT_ONCE):
-        if rows[-1][0] <= last:  # prevents an endless loop
-            raise index.damaged("its documents are out of order")
-        last = rows[-1][0]
-        yield rows

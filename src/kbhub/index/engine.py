@@ -77,9 +77,6 @@ DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
 CHUNK = "id, document_id, headings, start_line, end_line, prose, text"
 """Columns of `chunk` for `chunk_of`."""
 
-MOST_NESTED = 100
-"""Depth of front matter; that of a document has at most 50 (`frontmatter.MAX_DEPTH`)."""
-
 _DOCUMENT_TYPES = frozenset((int, *[str] * 6, int, int, *times) for times in product((int, NoneType), repeat=2))
 KINDS = frozenset(get_args(Kind))
 
@@ -118,24 +115,6 @@ def texts_of(written: str) -> tuple[str, ...]:
     if type(texts) is not list or any(type(text) is not str for text in texts):
         raise TypeError("a list of texts in it is none")
     return tuple(texts)
-
-
-def mapping_of(written: str) -> dict[str, Any]:
-    """Parse stored front matter; raises like `texts_of`."""
-    mapping: dict[str, Any] = json.loads(written)
-    if type(mapping) is not dict:
-        raise TypeError("front matter in it is none")
-    level: list[Any] = [mapping]
-    for _ in range(MOST_NESTED):
-        level = [
-            inner
-            for value in level
-            if isinstance(value, dict | list)
-            for inner in (value.values() if isinstance(value, dict) else value)
-        ]
-        if not level:
-            return mapping
-    raise ValueError("front matter in it is nested too deeply")
 
 
 @struct
@@ -181,6 +160,9 @@ WORD = re.compile(r"@(\w+)")
 
 PACKED_FROM = 2_000
 """Fewest chunks of a packed index; a smaller one is read in milliseconds anyway."""
+
+AT_ONCE = 500
+"""Documents whose files are compared at once; all would take memory that the process never returns."""
 
 MOST_SAID = 200
 """Characters of an error that are repeated: it may quote a value."""
@@ -471,6 +453,16 @@ class Index(ABC):
         every = "SELECT path, size, mtime_ns FROM document"
         rows = self.rows(every) if paths is None else self.rows(f"{every} WHERE path IN @texts", list(paths))
         return {path: (size, mtime) for path, size, mtime in rows}
+
+    def file_states(self) -> Iterator[tuple[str, int, int]]:
+        """Yield (path, size, mtime in ns) of all documents, read some at a time."""
+        last = 0
+        query = "SELECT id, path, size, mtime_ns FROM document WHERE id > ? ORDER BY id LIMIT ?"
+        while rows := self.rows(query, last, AT_ONCE):
+            if rows[-1][0] <= last:  # prevents an endless loop
+                raise self.damaged("its documents are out of order")
+            last = rows[-1][0]
+            yield from [row[1:] for row in rows]
 
     def has_below(self, folder: str) -> bool:
         """Return whether the index has anything below a folder of the base."""

@@ -26,7 +26,6 @@ from kbhub.documents.filters import Filters, included, parse_rules
 from kbhub.documents.walk import KEPT, Limits, Scan, Traversal, digest_of, is_relative, listing_of, open_contained
 from kbhub.errors import IndexUnavailable, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.hub import Hub
-from kbhub.index.catalogue import differing
 from kbhub.index.engine import Index
 from kbhub.index.sqlite import noted_damage
 from kbhub.types import Base, Document, FileEntry, Kind, Problem
@@ -176,7 +175,7 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
             generation = index.generation()
             if digest and f"{generation} {digest}" in (in_step, index.meta(IN_STEP)):
                 return Difference(scan, (), (), new_index=False, generation=generation, digest=digest)
-            differ, young, absent = differing(index, scan.files)
+            differ, young, absent = _differing(index, scan.files)
             differ += young
             if keeping.rules:
                 differ += filter(keeping.lacks, scan.files.keys() - differ)
@@ -214,6 +213,25 @@ def _can_read(base: Base, entry: FileEntry) -> bool:
             open_contained(base, entry.path).close()
             return True
     return False
+
+
+def _differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str], list[str]]:
+    """Compare the documents of an index with all files: path → (size in bytes, mtime in ns).
+
+    Returns, unsorted, paths that are new or have another size or time; of files indexed so soon after a write that they
+    may have changed within the same tick; and of documents without a file.
+    """
+    different, young, gone, matched = list[str](), list[str](), list[str](), 0
+    for path, size, mtime in index.file_states():
+        if (file := files.get(path)) is None:
+            gone.append(path)
+            continue
+        matched += 1
+        if file != (size, mtime):
+            (young if file == (size, -mtime) else different).append(path)
+    if matched < len(files):
+        different += files.keys() - {path for path, *_ in index.file_states()}
+    return different, young, gone
 
 
 def _from_nothing(scan: Scan) -> Difference:
