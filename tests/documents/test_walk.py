@@ -34,7 +34,7 @@ def a_base(folder: Path, **more) -> Base:
 
 
 def look(folder: Path, *, max_bytes=MEGABYTE, max_files=1000, **more):
-    return scan(a_base(folder, **more), max_bytes=max_bytes, max_files=max_files)
+    return scan(a_base(folder, **more), Limits(max_bytes, max_files))
 
 
 def taken(folder: Path, **more) -> list[str]:
@@ -265,8 +265,8 @@ def test_a_file_above_the_limit_of_its_kind_is_reported_and_one_at_it_is_taken(f
     put(folder, f"above{name}", text="x" * (most + 1))
     put(folder, "big.png", text="x" * 1000)
     base = a_base(folder, kind="session" if name == ".jsonl" else "document")
-    found = scan(base, max_bytes=limits.file_bytes, max_files=9, kind_bytes=limits.kind_bytes)
-    reason = excluded_by(base, f"above{name}", max_bytes=limits.file_bytes, kind_bytes=limits.kind_bytes)
+    found = scan(base, limits)
+    reason = excluded_by(base, f"above{name}", limits)
 
     assert list(found.files) == [f"at{name}"]
     assert [problem.message for problem in found.skipped] == [f"above{name}: {reason}."]
@@ -483,8 +483,9 @@ def test_no_string_opens_anything_outside_the_base(guarded, path):
 
 @given(path=hostile)
 def test_any_string_can_be_asked_about(guarded, path):
-    reason = excluded_by(guarded, path)
-    assert (reason is None) == (path in scan(guarded, max_bytes=MEGABYTE, max_files=100).files)
+    limits = Limits(MEGABYTE, 100)
+    reason = excluded_by(guarded, path, limits)
+    assert (reason is None) == (path in scan(guarded, limits).files)
 
 
 odd_patterns = st.sampled_from(
@@ -530,8 +531,9 @@ def test_what_keeps_a_file_out_is_said_in_words(folder, tmp_path):
     for name, target in links.items():
         (folder / name).symlink_to(target)
     base = a_base(folder, include=("*.txt",), exclude=("drafts/",))
-    files = scan(base, max_bytes=500, max_files=100).files
+    limits = Limits(500, 100)
+    files = scan(base, limits).files
     for path, reason in REASONS.items():
-        found = excluded_by(base, path, max_bytes=500)
+        found = excluded_by(base, path, limits)
         assert (found is None) == (reason is None) == (path in files)
         assert reason is None or re.match(reason, found)

@@ -14,7 +14,6 @@ from dataclasses import field, replace
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO
 
 from kbhub.documents.filters import Filters, Layer, belongs, too_large
@@ -27,7 +26,6 @@ from kbhub.workspace.formats import (
     IGNORE_NAMES,
     NATIVE_SUFFIXES,
     TAKEN_SUFFIXES,
-    byte_limit,
     is_text,
     kind_of,
     passed_over,
@@ -36,9 +34,6 @@ from kbhub.workspace.settings import MAX_RULES, LimitSettings
 
 KEPT = "kept"
 """Folder in kbhub's data directory with the texts of deleted files."""
-
-NO_LIMITS: Mapping[Kind, int] = MappingProxyType({})
-"""All kinds have the limit of documents."""
 
 
 @struct
@@ -61,20 +56,21 @@ class Limits:
         kinds = {**dict.fromkeys(CONVERTED_KINDS, settings.converted_bytes), **own}
         return Limits(settings.file_bytes, settings.files, kinds, data / KEPT)
 
+    def bytes_of(self, kind: Kind) -> int:
+        """Return the size limit of files of a kind."""
+        return self.kind_bytes.get(kind, self.file_bytes)
 
-def scan(base: Base, *, max_bytes: int, max_files: int, kind_bytes: Mapping[Kind, int] = NO_LIMITS) -> Scan:
+
+def scan(base: Base, limits: Limits) -> Scan:
     """List the files of a base, in order of path; raises `BaseUnavailable` if it cannot.
 
-    Larger files than `max_bytes`, or than `kind_bytes` of their kind, are skipped and reported; after `max_files`, the
-    rest is reported in one entry.
+    Larger files are skipped and reported; if there are more files, the rest is reported in one entry.
     """
-    unordered = Traversal(base, max_bytes, max_files, kind_bytes).run()
+    unordered = Traversal(base, limits).run()
     return replace(unordered, listings=(listing_of(unordered.files),))
 
 
-def excluded_by(
-    base: Base, path: str, *, max_bytes: int | None = None, kind_bytes: Mapping[Kind, int] = NO_LIMITS
-) -> str | None:
+def excluded_by(base: Base, path: str, limits: Limits | None = None) -> str | None:
     """Explain why an existing file is not in a base, or return None if `scan` lists it."""
     try:
         with open_contained(base, path) as file:
@@ -86,8 +82,8 @@ def excluded_by(
     filters = Filters(base)
     reason = filters.reason(path) or _linked_reason(filters, path)
     kind = kind_of(base, path)
-    if reason is None and max_bytes is not None and size > (limit := byte_limit(kind, max_bytes, kind_bytes)):
-        return too_large(size, limit, kind)
+    if reason is None and limits is not None and size > limits.bytes_of(kind):
+        return too_large(size, limits.bytes_of(kind), kind)
     return reason
 
 
@@ -269,9 +265,7 @@ class Traversal:
     """One pass over a base, or over some of its files."""
 
     base: Base
-    max_bytes: int
-    max_files: int
-    kind_bytes: Mapping[Kind, int]
+    limits: Limits
     wanted: Collection[str] | None = None
     """Paths to look at; None for all files of the base."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -287,7 +281,7 @@ class Traversal:
     joined: bool = False
     """Whether there are files, such as links, that cannot be judged independently of others."""
     full: bool = False
-    """Whether `max_files` was exceeded."""
+    """Whether there are more files than `limits.files`."""
     filters: Filters = field(init=False)
     root: str = field(init=False)
     entered: set[str] = field(default_factory=set)
@@ -318,13 +312,12 @@ class Traversal:
         for file in dict.fromkeys(self.filters.overfull):
             self._skip(file, f"only the first {MAX_RULES} of its rules are used; write fewer patterns")
         alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
-        limits = (self.max_bytes, self.max_files, sorted(self.kind_bytes.items()))
         return Scan(
             (*self.plain, listing_of(self.files)) if self.files else tuple(self.plain),
             tuple(self.skipped),
             tuple(sorted(self.unlisted)),
             self.passed_over,
-            (self.base, limits, self.filters.outer) if alone else None,
+            (self.base, self.limits, self.filters.outer) if alone else None,
         )
 
     def _descend(self, start: PendingFolder) -> None:
@@ -352,7 +345,7 @@ class Traversal:
             plain = FileListing(_prefix(folder))
             with os.scandir(place) as entries:
                 others, passed = self._split(entries, plain)
-            if len(self.files) + self.count + len(plain.names) <= self.max_files:
+            if len(self.files) + self.count + len(plain.names) <= self.limits.files:
                 self._apply_ignore_files(folder, others)
                 if folder.layers or self.base.exclude:
                     plain = self._not_ignored(plain, folder)
@@ -405,7 +398,7 @@ class Traversal:
         """Collect plain text files; return the entries to examine further, and names of passed-over text files."""
         # Inlined, as most files end here: a call for each would take a quarter more time.
         names, sizes, times, low, high = plain.names, plain.sizes, plain.times, -MAX_TIME_NS, MAX_TIME_NS
-        limit = byte_limit(self.base.kind, self.max_bytes, self.kind_bytes)
+        limit = self.limits.bytes_of(self.base.kind)
         others, passed = [], []
         for entry in entries:
             name = entry.name
@@ -469,14 +462,14 @@ class Traversal:
     def _file(self, entry: os.DirEntry[str], path: str) -> None:
         status = entry.stat()
         kind = kind_of(self.base, path)
-        limit = byte_limit(kind, self.max_bytes, self.kind_bytes)
+        limit = self.limits.bytes_of(kind)
         if not stat.S_ISREG(status.st_mode):
             self._skip(path, "it is a device or a pipe, not a file")
         elif status.st_size > limit:
             self._skip(path, too_large(status.st_size, limit, kind))
-        elif len(self.files) + self.count >= self.max_files:
+        elif len(self.files) + self.count >= self.limits.files:
             self.full = True
-            reason = f"the base has more than {self.max_files} files (`limits.files` in ~/.kbhub.json)"
+            reason = f"the base has more than {self.limits.files} files (`limits.files` in ~/.kbhub.json)"
             self._skip(self.base.id, f"{reason}; the rest is skipped")
         else:
             self.files[path] = (status.st_size, max(-MAX_TIME_NS, min(status.st_mtime_ns, MAX_TIME_NS)))

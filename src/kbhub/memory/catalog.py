@@ -140,9 +140,8 @@ def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
         times = index.files()
     if shelf.files:
         return set(times), set(times)
-    limits = hub.config().settings.limits
     base = shelf.base.model_copy(update={"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {})
-    files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
+    files = scan(base, hub.limits()).files
     return set(files), {path for path, stamp in files.items() if times.get(path) == stamp}
 
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from kbhub.documents.markdown import decode, parse_document
 from kbhub.documents.secrets import masked, refuse_secrets
-from kbhub.documents.walk import open_contained, scan
+from kbhub.documents.walk import Limits, open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
 from kbhub.index.side_files import Use
 from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, shelf_to_write, sync_shelves
@@ -79,7 +79,7 @@ MOST_PROBLEMS = 200
 def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
     """Read the Markdown of a basic-memory folder, adding unreadable files to `problems`; links out are not followed."""
     base = Base(id="import", path=folder.resolve(), origin="argument")
-    files = scan(base, max_bytes=MAX_FILE_BYTES, max_files=MOST_FILES)
+    files = scan(base, Limits(MAX_FILE_BYTES, MOST_FILES))
     problems += files.skipped
     records = []
     for path in files.files:

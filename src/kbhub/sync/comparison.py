@@ -203,7 +203,7 @@ def scan_base(base: Base, keeping: DeletedTexts, limits: Limits, paths: Collecti
     With `paths`, check only these; the result is what a full scan would find for them if `Scan.frame` is the same for
     both and not None. Raises `BaseUnavailable` if the base's folder is gone.
     """
-    return keeping.with_gone(Traversal(base, limits.file_bytes, limits.files, limits.kind_bytes, paths).run())
+    return keeping.with_gone(Traversal(base, limits, paths).run())
 
 
 def _can_read(base: Base, entry: FileEntry) -> bool:

@@ -20,7 +20,7 @@ from kbhub.index.engine import Index
 from kbhub.sync.comparison import DeletedTexts, deleted_words
 from kbhub.types import Base, Document
 from kbhub.values import struct
-from kbhub.workspace.formats import KINDS_OF_PARTS, byte_limit, is_converted, kind_of, why_unreadable
+from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted, kind_of, why_unreadable
 
 
 @struct
@@ -62,7 +62,7 @@ class Opener:
 
     def excluded_by(self, base: Base, path: str) -> str | None:
         """Return in words why an existing file is not part of a base, or None if it is."""
-        return excluded_by(base, path, max_bytes=self.limits.file_bytes, kind_bytes=self.limits.kind_bytes)
+        return excluded_by(base, path, self.limits)
 
     def open(self, base: Base, path: str, index: Index | None = None) -> Opened:
         """Open a document; the path is relative to the base, with `/`, and untrusted.
@@ -112,5 +112,5 @@ class Opener:
         kind = kind_of(base, path)
         digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type] # a raw file will do
         file.seek(0)
-        document, _ = read_source(base, path, file, byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes))
+        document, _ = read_source(base, path, file, self.limits.bytes_of(kind))
         return Opened(document, digest)

@@ -35,7 +35,7 @@ from kbhub.sync.comparison import DeletedTexts
 from kbhub.types import Base, Chunk, Document, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
-from kbhub.workspace.formats import byte_limit, converts, is_converted, kind_of, why_unreadable
+from kbhub.workspace.formats import converts, is_converted, kind_of, why_unreadable
 
 RACY_NS = 2_000_000_000
 """A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on
@@ -118,7 +118,7 @@ class DocumentReader:
                 self._fail(entry, reason)
                 return None
             kind = kind_of(self.base, entry.path)
-            limit = byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes)
+            limit = self.limits.bytes_of(kind)
             with open_contained(self.base, entry.path) as opened:
                 file: Any = opened
                 if not is_converted(kind):  # text is read once; a converted file may be large, and is often only hashed

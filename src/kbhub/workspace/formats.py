@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePosixPath
@@ -208,11 +208,6 @@ def may_be_taken(base: Base, suffix: str) -> bool:
 def is_session(name: str) -> bool:
     """Return whether a file name, in lower case, is that of a session log."""
     return name.endswith(LOG_SUFFIX) or (name.startswith(RECORD_PREFIX) and name.endswith(RECORD_SUFFIX))
-
-
-def byte_limit(kind: Kind, max_bytes: int, kind_bytes: Mapping[Kind, int]) -> int:
-    """Return the size limit of files of a kind: its own in `kind_bytes`, else `max_bytes`."""
-    return kind_bytes.get(kind, max_bytes)
 
 
 def is_text(name: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kbhub.documents.markdown import parse_document, sections_of
-from kbhub.documents.walk import open_contained, scan
+from kbhub.documents.walk import Limits, open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
 from kbhub.search.document_signals import written_day
 from kbhub.types import Base, Document
@@ -363,7 +363,7 @@ def _vault(folder: Path) -> Dataset:
 def files_of(base: Base) -> tuple[dict[str, bytes], list[str]]:
     """Return path → content of the files of a base, and why others were left out; raises `BaseUnavailable`."""
     files, notes = {}, []
-    scanned = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
+    scanned = scan(base, Limits(MOST_BYTES, MOST_FILES))
     for path in scanned.files:
         try:
             with open_contained(base, path) as file:

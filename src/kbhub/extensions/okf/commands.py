@@ -79,9 +79,9 @@ def export(hub: Hub, base: str, folder: Path, /, *, okf: bool = False, allow_sec
 
 
 def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool) -> CopiedBase:
-    limits, filters = hub.limits(), Filters(base)
+    filters = Filters(base)
     out = Base(id=base.id, path=target, origin="argument")
-    pages = scan(base, max_bytes=limits.file_bytes, max_files=limits.files, kind_bytes=limits.kind_bytes).files
+    pages = scan(base, hub.limits()).files
     new = okf and not declared(base)
     paths, written, changed, refused = [*pages], list[str](), list[str](), list[str]()
     titles, count, seen = dict[str, str](), 0, set(paths)

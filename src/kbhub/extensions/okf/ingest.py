@@ -45,7 +45,7 @@ from kbhub.sync.sync import Progress
 from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.files import numbered, open_folder
-from kbhub.workspace.formats import FORMATS, byte_limit, is_converted, is_markdown, kind_of, why_unreadable
+from kbhub.workspace.formats import FORMATS, is_converted, is_markdown, kind_of, why_unreadable
 from kbhub.workspace.project import PROJECT_ID
 
 MOST_SOURCES, CHANGED_LINES = 1_000, 20
@@ -137,8 +137,7 @@ def _files(hub: Hub, home: Base, given: Path) -> Iterator[_Source]:
     if given.is_symlink():
         paths, why = [], "it is a link; name what it leads to"
     elif walks:
-        limits = hub.limits()
-        listed = scan(walked, max_bytes=limits.file_bytes, max_files=limits.files, kind_bytes=limits.kind_bytes)
+        listed = scan(walked, hub.limits())
         faults = {one.subject: one.message for one in listed.skipped}
         paths = sorted({*listed.files, *faults})
     new = [path for path in paths if not (is_markdown(path) and (walked.path / path).is_relative_to(root))]
@@ -207,8 +206,8 @@ class _Intake:
         return done.model_copy(update=update)
 
     def _data(self, source: _Source) -> bytes:
-        kind, limits = kind_of(self.base, source.kept), self.hub.limits()
-        limit = byte_limit(kind, limits.file_bytes, limits.kind_bytes)
+        kind = kind_of(self.base, source.kept)
+        limit = self.hub.limits().bytes_of(kind)
         if why := source.fault or why_unreadable(self.base, source.kept):
             raise KbhubError(why)
         try:

@@ -137,7 +137,7 @@ def list_skills(hub: Hub, asked: PaginatedRequestParams) -> dict[str, Any]:
     limits, found = hub.limits(), list[Skill]()
     for base in _bases(hub):
         try:
-            files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
+            files = scan(base, limits).files
         except BaseUnavailable:
             continue
         folders = (str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == FILE)
