@@ -39,7 +39,7 @@ from kbhub.reading.links import (
     site_settings,
 )
 from kbhub.reading.lists import short_docids
-from kbhub.reading.resolver import resolver_of
+from kbhub.reading.resolver import Resolver
 from kbhub.sync.freshness import first_indexes
 from kbhub.types import Base, Skipped
 from kbhub.values import Value, struct
@@ -556,7 +556,7 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
     match.
     """
     ref = ref.encode("utf-8", "replace").decode("utf-8")
-    resolver = resolver_of(hub)
+    resolver = Resolver(hub)
     with resolver.opened():
         _, place = resolver.one(ref)
         base_links = graph.bases.get(place.base.id)

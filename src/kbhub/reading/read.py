@@ -23,7 +23,7 @@ from kbhub.index.references import (
 )
 from kbhub.reading.links import squashed
 from kbhub.reading.reports import Reading, ReadResult, Unread
-from kbhub.reading.resolver import ResolvedDocument, Resolver, resolver_of
+from kbhub.reading.resolver import ResolvedDocument, Resolver
 from kbhub.types import Base, Document
 from kbhub.values import counted, struct
 from kbhub.workspace.discovery import matching
@@ -75,7 +75,7 @@ def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None
     the cursor belongs to other refs.
     """
     with hub.readers:
-        return Library(resolver_of(hub), hub.config().settings.contexts).read(refs, options)
+        return Library(Resolver(hub), hub.config().settings.contexts).read(refs, options or ReadOptions())
 
 
 @struct
@@ -91,13 +91,11 @@ class _Wanted:
 class Library:
     """The reader of the documents of all active bases; `contexts` are those of the global config, for every base."""
 
-    def __init__(self, resolver: Resolver, contexts: Mapping[str, str] | None = None) -> None:
-        self._resolver = resolver
-        self._contexts = contexts or {}
+    def __init__(self, resolver: Resolver, contexts: Mapping[str, str]) -> None:
+        self._resolver, self._contexts = resolver, contexts
 
-    def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+    def read(self, refs: str | Sequence[str], options: ReadOptions) -> ReadResult:
         """Read documents or parts of them; see `read`."""
-        options = options or ReadOptions()
         refs = refs if isinstance(refs, str) else tuple(refs)
         with self._resolver.opened():
             entries = self._wanted(refs)
@@ -295,7 +293,7 @@ def open_whole(hub: Hub, ref: str) -> Whole:
     Raises `DocumentNotFound` and `PathNotContained`; `UsageError` if the ref is too long.
     """
     with hub.readers:
-        resolver = resolver_of(hub)
+        resolver = Resolver(hub)
         with resolver.opened():
             reference, place = resolver.one(ref)
             opened = resolver.open(place, ref)

@@ -105,21 +105,12 @@ class ResolvedDocument:
     docid: str
 
 
-def resolver_of(hub: Hub) -> Resolver:
-    """Return the documents of a hub's active bases, findable by name."""
-    return Resolver([(base, hub.index(base)) for base in hub.select()], Opener(hub.limits(), hub.index), hub)
-
-
 class Resolver:
-    """The documents of all active bases, findable by name.
+    """The documents of a hub's active bases, findable by name."""
 
-    The index of the project base must come first.
-    """
-
-    def __init__(self, indexes: Sequence[tuple[Base, Index]], opener: Opener, hub: Hub) -> None:
-        self.bases = [base for base, _ in indexes]
-        self._opener, self._hub = opener, hub
-        self._indexes = indexes
+    def __init__(self, hub: Hub) -> None:
+        self.bases = hub.select()
+        self._hub, self._opener = hub, Opener(hub.limits(), hub.index)
         self._names: dict[str, dict[str, list[ResolvedDocument]]] = {}
         self._opened: list[tuple[Base, Index]] = []
         self._unreadable: dict[str, str] = {}
@@ -129,7 +120,8 @@ class Resolver:
     def opened(self) -> Iterator[None]:
         """Hold a snapshot of each readable index; all other methods are called inside."""
         with ExitStack() as stack:
-            for base, index in self._indexes:
+            for base in self.bases:
+                index = self._hub.index(base)
                 try:
                     stack.enter_context(index.snapshot())
                 except IndexUnavailable as error:
