@@ -14,7 +14,7 @@ TREES = {path: ast.parse(text) for path, text in TEXTS.items()}
 
 LINES_PER_FILE = 600
 LINES_PER_FUNCTION = 80
-IMPORTS_IN_FUNCTIONS = 48
+IMPORTS_IN_FUNCTIONS = 47
 """Where somebody waits for a process that needs little of what kbhub has: hooks, windows, help, a first search."""
 
 
@@ -124,12 +124,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 234,
-    "lines": 65107,
-    "code lines": 45016,
+    "lines": 65108,
+    "code lines": 45017,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 45322,
+    "test lines": 45323,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -289,10 +289,11 @@ def test_every_event_keeps_its_budget(shop, environment, letters):
 
 
 def test_a_session_keeps_its_budget(shop, environment):
-    words = ["apples", "bridges", "candles", "doors", "engines", "ferries", "gardens", "harbours", "islands", "jungles"]
-    for number in range(24):
-        one, other = words[number % 10], words[number // 10]
-        remember(shop, f"Rule {number}: {one} before {other}. " + f"{one} {other} " * 12, about=["src/pay.py"])
+    made = remember(shop, "Rule: apples before bridges. " + "apples bridges " * 12, about=["src/pay.py"]).memory
+    (file,) = environment.memories()
+    for number in range(1, 24):
+        text = file.read_text().replace(made.id, f"r{number:07}").replace("Rule:", f"Rule {number}:")
+        environment.write(file.with_name(f"{number}.md"), text)
     total = 0
     for _ in range(12):
         if delivery := deliver(shop, reading(environment.project, "src/pay.py")):

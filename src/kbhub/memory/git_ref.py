@@ -183,9 +183,10 @@ class RemoteRef:
         return commits[0]
 
     def has(self, commit: str, ancestor: str) -> bool:
-        """Return whether a commit comes after another, which need not exist."""
-        known = _COMMIT.fullmatch(ancestor) is not None
-        return known and self.git.run("merge-base", "--is-ancestor", ancestor, commit).ok
+        """Return whether a commit is another one, which need not exist, or comes after it."""
+        if commit == ancestor or not _COMMIT.fullmatch(ancestor):
+            return commit == ancestor
+        return self.git.run("merge-base", "--is-ancestor", ancestor, commit).ok
 
     def tree(self, commit: str | None) -> Tree:
         """Return what a commit holds; raise `KbhubError` if it is too much, or nothing that kbhub wrote."""
