@@ -1,8 +1,6 @@
 """A project is the same one in every clone and worktree, however its origin is spelt, and no other one."""
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -117,11 +115,12 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
 
 def test_a_submodule_is_its_own_project(repository, tmp_path):
     make_repository(tmp_path / "outer")
-    env = {**os.environ, "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
-    line = ["git", "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository), "inner"]
-    subprocess.run(line, cwd=tmp_path / "outer", env=env, check=True, capture_output=True)
+    module = Path(shutil.copytree(tmp_path / "clone/.git", tmp_path / "outer/.git/modules/inner"))
+    with (module / "config").open("a") as config:
+        config.write("[core]\n\tworktree = ../../../inner\n")
     inner = tmp_path / "outer/inner"
-    assert (inner / ".git").is_file()
+    inner.mkdir()
+    (inner / ".git").write_text("gitdir: ../.git/modules/inner\n")
     assert identity(inner) == identity(repository)
     assert (identity(inner).kind, main_worktree(inner)) == ("root", None)
     assert identity(tmp_path / "outer").kind == "path"
