@@ -50,9 +50,9 @@ def noted(tmp_path_factory):
         time.sleep(RACY_SECONDS)
         window = begin()
         answers = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
+        notes = folder_of(place).notes
+        until(lambda: any("initialize" in note.read_text() for note in notes.glob("*.json")))
         window.end()
-        (note,) = folder_of(place).notes.glob("*.json")
-        assert "initialize" in note.read_text()
         yield place, begin, answers
 
 
