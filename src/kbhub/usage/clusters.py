@@ -54,12 +54,11 @@ class Cluster:
         """Clients that asked them."""
         return tuple(sorted({client for query in self.members for client in query.clients}))
 
-    def mostly(self, verdict: str) -> bool:
-        """Return whether more than half of the judged answers had this verdict."""
-        counts: dict[str, int] = {
-            name: sum(getattr(query, name) for query in self.members) for name in ("strong", "weak", "none")
-        }
-        return 2 * counts[verdict] > sum(counts.values())
+    @property
+    def unanswered(self) -> bool:
+        """Whether more than half of the judged answers had the verdict `none`."""
+        judged = sum(query.strong + query.weak + query.none for query in self.members)
+        return 2 * sum(query.none for query in self.members) > judged
 
     def nearest(self, vectors: NDArray[np.float32]) -> int | None:
         """Return the index of the nearest vector that asks the same, or None."""

@@ -215,7 +215,7 @@ def find_gaps(hub: Hub, log: QueryLog, deadline: float) -> tuple[list[str], list
                 counted = replace(counted, state="open", since=now, reopened=now)
                 reopened.append(counted.question)
             log.put(counted, before=gap.state)
-        elif free > 0 and cluster.mostly("none"):
+        elif free > 0 and cluster.unanswered:
             key = _hashed(cluster.center.key)
             id_ = base64.b32encode(hashlib.sha256(key.encode()).digest())[:ID_CHARACTERS].decode("ascii").lower()
             new = _counted(LoggedGap(id_, key, cluster.center.subject, "open", now), cluster)
@@ -352,7 +352,7 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
         cluster
         for cluster in recurring
         if cluster.count < LEAST
-        and cluster.mostly("none")
+        and cluster.unanswered
         and known.about(cluster) is None
         and time.monotonic() < deadline
         and not _answer(hub, cluster.center.subject)[0]
