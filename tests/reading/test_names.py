@@ -1,7 +1,5 @@
 """A ref may name a document in many ways; one that names none, or several, is told so and what was meant."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 
