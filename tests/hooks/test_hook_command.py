@@ -158,14 +158,16 @@ def test_only_an_event_that_may_have_a_successor_starts_a_daemon(shop, environme
     assert len(begun) == 3
 
 
-def test_a_daemon_that_was_just_started_is_not_started_again(shop, environment):
-    folder = folder_of(environment)
-    folder.make()
-    folder.crash.write_text("it is about to be there")
+def test_a_daemon_that_was_just_started_is_not_started_again(shop, environment, kbhub, monkeypatch):
+    started, folder = [], folder_of(environment)
+    monkeypatch.setattr(launch, "HOOK_SECONDS", 60.0)
+    monkeypatch.setattr(launch, "_spawn", lambda *given: started.append(given))
+    for _ in range(2):
+        data = sent("codex", "prompt", environment.project, prompt=PROMPT)
+        kbhub("hook", "prompt", "--client", "codex", stdin=data, code=0)
+        folder.crash.write_text("it is about to be there")
 
-    run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT))
-
-    assert folder.crash.read_text() == "it is about to be there"
+    assert len(started) == 1
 
 
 def test_what_a_client_should_not_send_is_answered_with_silence(environment, hook):
