@@ -124,8 +124,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 234,
-    "lines": 65107,
-    "code lines": 45016,
+    "lines": 65105,
+    "code lines": 45015,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from kbhub.values import struct
@@ -63,7 +63,12 @@ class Frame:
     @property
     def refused(self) -> bytes:
         """The refusal as a line."""
-        return json.dumps(self.refusal).encode() + b"\n"
+        return line_of(self.refusal)
+
+
+def line_of(message: Mapping[str, Any] | None) -> bytes:
+    """Return a message as a line of the wire."""
+    return json.dumps(message).encode() + b"\n"
 
 
 class Frames:

@@ -51,6 +51,7 @@ from kbhub.server.daemon.protocol import (
     read_record,
     read_token,
 )
+from kbhub.server.frames import line_of
 from kbhub.server.server import KbhubServer
 from kbhub.server.stdio import LOG_FORMAT, Transport, converse, protocol_of
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
@@ -388,7 +389,7 @@ class Connections:
     async def leave(self, why: str, seconds: float) -> None:
         """Tell the clients why the daemon ends, and wait up to some seconds until they have disconnected."""
         self._leaving = True
-        line = _line({OURS: "leaving", "why": why})
+        line = line_of({OURS: "leaving", "why": why})
         with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as group:
                 for peer in list(self._open):
@@ -409,7 +410,7 @@ class Connections:
         try:
             line = await self._first_line(stream, buffered)
         except anyio.DelimiterNotFound:
-            await stream.send(_line(_refusal("greeting", "The greeting is too long.")))
+            await stream.send(line_of(_refusal("greeting", "The greeting is too long.")))
             return
         answer, greeting = self._answer(line)
         server = None
@@ -420,7 +421,7 @@ class Connections:
             return
         if greeting and greeting.kbhub == "hook" and greeting.hook:
             answer = await run_sync(self._hooked, greeting, greeting.hook)
-        await stream.send(_line(answer))
+        await stream.send(line_of(answer))
         if server and greeting:
             peer = Peer(stream, buffered)
             with self._counted(peer):
@@ -497,18 +498,18 @@ class Connections:
         from kbhub.ui import access, app  # noqa: PLC0415
 
         async def changed(door: access.PageAddress) -> None:
-            await peer.say(_line({OURS: "ui", "page": asdict(door)}))
+            await peer.say(line_of({OURS: "ui", "page": asdict(door)}))
 
         door = access.PageAddress(**wanted)
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
             page = await run_sync(lambda: app.PageServer(Hub(options), bind_port(door.port), door, changed))
         except KbhubError as error:
-            await peer.say(_line(_refusal("failed", str(error))))
+            await peer.say(line_of(_refusal("failed", str(error))))
             return
         with self._counted(peer):
             async with anyio.create_task_group() as group:
-                group.start_soon(page.serve, lambda: peer.say(_line({OURS: "ui", "version": __version__})))
+                group.start_soon(page.serve, lambda: peer.say(line_of({OURS: "ui", "version": __version__})))
                 await peer.hear()
                 page.end()
 
@@ -568,7 +569,3 @@ def _note(line: bytes, greeting: Greeting, hub: Hub) -> tuple[str, list[Any]] | 
 
 def _refusal(reason: str, message: str, exit_code: int = 0) -> dict[str, Any]:
     return {OURS: "refused", "reason": reason, "message": message, "exit": exit_code}
-
-
-def _line(message: dict[str, Any]) -> bytes:
-    return json.dumps(message).encode() + b"\n"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 from kbhub import __version__
 from kbhub.server.daemon import protocol
 from kbhub.server.daemon.launch import DaemonUnavailable, greeted, own_server, reach
-from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, frames, refusal
+from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, frames, line_of, refusal
 from kbhub.values import struct
 from kbhub.workspace.files import data_dir, working_directory
 from kbhub.workspace.tool_names import WRITERS
@@ -74,7 +74,7 @@ class Request:
                 answer["result"]["resultType"] = "complete"
         else:
             answer["error"] = {"code": _LOST, "message": text}
-        return _line(answer)
+        return line_of(answer)
 
 
 class Proxy:
@@ -124,7 +124,7 @@ class Proxy:
         with self._state:
             if not isinstance(method, str):
                 if key in self._asked:  # else it answers a daemon that is gone
-                    self._send(_line({**message, "id": self._asked.pop(key)}))
+                    self._send(line_of({**message, "id": self._asked.pop(key)}))
                 return
             params = _inside(message, "params")
             if "id" in message and key in self._pending:
@@ -138,7 +138,7 @@ class Proxy:
             for known, given, result in self._told if self._starting else ():
                 if (known, given) == (method, params):
                     self._shaken = self._shaken or method == "initialize"
-                    self._write(_line({"jsonrpc": "2.0", "id": request.id, "result": result}))
+                    self._write(line_of({"jsonrpc": "2.0", "id": request.id, "result": result}))
                     return
             for _ in range(ATTEMPTS):
                 if not self._connected():
@@ -187,12 +187,12 @@ class Proxy:
             elif identifier is not None:
                 seen = identifier if self._daemons == 1 else f"kbhub-{self._daemons}-{identifier}"
                 self._asked[key_of(seen)] = identifier
-                line = line if seen == identifier else _line({**message, "id": seen})
+                line = line if seen == identifier else line_of({**message, "id": seen})
             elif method == _CANCELLED:
                 params = _inside(message, "params")
                 for seen in [key for key, own in self._asked.items() if own == params.get("requestId")]:
                     del self._asked[seen]
-                    line = _line({**message, "params": {**params, "requestId": json.loads(seen)}})
+                    line = line_of({**message, "params": {**params, "requestId": json.loads(seen)}})
             elif method == LISTENING:
                 key = key_of(_inside(_inside(message, "params"), "_meta").get(_SUBSCRIPTION))
                 if stream := self._pending.get(key):
@@ -267,7 +267,7 @@ class Proxy:
         link.close()
         for seen in self._asked:
             gone = {"requestId": json.loads(seen), "reason": "The kbhub daemon that sent the request has stopped."}
-            self._write(_line({"jsonrpc": "2.0", "method": _CANCELLED, "params": gone}))
+            self._write(line_of({"jsonrpc": "2.0", "method": _CANCELLED, "params": gone}))
         self._asked.clear()
         for key, request in list(self._pending.items()):
             if request.method != LISTEN:
@@ -312,7 +312,7 @@ class Proxy:
         self._link = link
         self._state.notify_all()
         for method in CHANGED if self._shaken and self._daemons > 1 else ():
-            self._write(_line({"jsonrpc": "2.0", "method": method}))
+            self._write(line_of({"jsonrpc": "2.0", "method": method}))
 
     def _introduce(self, link: protocol.DaemonLink) -> None:
         """Tell a new daemon of the client."""
@@ -320,7 +320,7 @@ class Proxy:
             if "id" in message:
                 link.ask({**message, "id": f"kbhub-again-{number}"})
             else:
-                link.send(_line(message))
+                link.send(line_of(message))
         for request in self._pending.values():  # streams of notifications
             link.send(request.line)
 
@@ -355,10 +355,6 @@ def run(
 def _inside(message: dict[str, Any], name: str) -> dict[str, Any]:
     member = message.get(name)
     return member if isinstance(member, dict) else {}
-
-
-def _line(message: dict[str, Any]) -> bytes:
-    return json.dumps(message).encode() + b"\n"
 
 
 MODE = "--connect"
