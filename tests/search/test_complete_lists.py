@@ -112,9 +112,10 @@ def test_recency_and_weights_count_to_the_end(environment, weight):
 
 
 def test_a_copy_that_is_told_with_its_twin_is_not_listed_again(environment):
-    """Each document is named once, as a hit or as what has the same text."""
+    """Each document is named once, as a hit or as what has the same text, however many of its sections match."""
     write_notes(environment)
-    text = "# The zebra\n\nzebra zebra zebra zebra lives where the grass is high and the river is near.\n"
+    lines = ("zebra zebra zebra", *(f"the zebra of month {month} {'eats grass ' * 200}" for month in range(1, 13)))
+    text = "# The zebra\n\n" + "\n\n".join(f"## Part {number}\n\n{line}" for number, line in enumerate(lines))
     for number in range(8):
         environment.write(f"knowledge/copies/{number}.md", text)
     hub = synced(environment)

@@ -20,7 +20,7 @@ def chunk(text):
 
 
 def document(path="a.md", kind="document"):
-    return DocumentRow(1, path, "0" * 16, "A", kind, (), (), 1, 1, None, None)
+    return DocumentRow(1, path, "0" * 16, "A", kind, (), (), 1, 1, None, None, b"")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ class DocumentRow:
     """Front matter `updated` or `date`, seconds since the epoch."""
     committed: int | None
     """Time of the last commit, seconds since the epoch."""
+    hash: bytes
+    """SHA-256 of the file."""
 
 
 @struct
@@ -68,7 +70,7 @@ class ChunkRow:
     text: str
 
 
-DOCUMENT = "id, path, docid, title, kind, tags, aliases, size, mtime_ns, dated, committed"
+DOCUMENT = "id, path, docid, title, kind, tags, aliases, size, mtime_ns, dated, committed, hash"
 """Columns of `document` for `document_of`."""
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
@@ -77,7 +79,7 @@ DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
 CHUNK = "id, document_id, headings, start_line, end_line, prose, text"
 """Columns of `chunk` for `chunk_of`."""
 
-_DOCUMENT_TYPES = frozenset((int, *[str] * 6, int, int, *times) for times in product((int, NoneType), repeat=2))
+_DOCUMENT_TYPES = frozenset((int, *[str] * 6, int, int, *times, bytes) for times in product((int, NoneType), repeat=2))
 KINDS = frozenset(get_args(Kind))
 
 _CHUNK_TYPES = (int, int, str, int, int, int, str)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -295,7 +295,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
     result = SearchResult(
         query=query.text.encode("utf-8", "replace").decode("utf-8"),
         mode=query.mode,
-        hits=described(grouped(hits, bases, by_document=True), plan, bases),
+        hits=described(hits, plan, bases),
         total=sum(counts),
         filters=plan.filters,
     )
@@ -304,18 +304,24 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
     return result.model_copy(update={"notes": tuple(notes)})
 
 
-def grouped(candidates: Iterable[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
+def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
     """Group candidates, best first, by document under the best one, and duplicate documents under the best of them.
 
     `by_document` makes a hit of each document rather than of each chunk.
     """
     groups: dict[Key, Candidate] = {}
+    documents = bases.documents([hit.document_key for hit in candidates]) if by_document else {}
+    files: dict[tuple[str, bytes], Candidate] = {}
     # By title and heading: only chunks that share both can be duplicates.
     leaders: dict[tuple[bool, tuple[str, ...]], list[Candidate]] = {}
     for hit in candidates:
         key = hit.document_key if by_document else hit.key
         if key in groups:
             groups[key].more.append(hit)
+            continue
+        file = (documents[key].title, documents[key].hash) if by_document else None
+        if file and (first := files.get(file)):
+            first.same += [hit] if all(one.document_key != key for one in first.same) else []
             continue
         if hit.evidence is not None:
             rejected = hit.document_key in bases.facts and bases.facts[hit.document_key].rejected
@@ -327,6 +333,8 @@ def grouped(candidates: Iterable[Candidate], bases: OpenBases, *, by_document: b
                 continue
             leading.append(hit)
         groups[key] = hit
+        if file:
+            files[file] = hit
     return list(groups.values())
 
 

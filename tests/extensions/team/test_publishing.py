@@ -98,7 +98,7 @@ def test_readers_see_the_base_as_it_was_until_all_is_done(twin):
     twin.publish()
     hub, seen = twin.shared(), []
     for path in list(twin.folder.rglob("*.md")):
-        path.write_text("# All different\n\nxylophone\n")
+        path.write_text(f"# All different\n\nxylophone {path.stem}\n")
 
     twin.publish(progress=lambda *_: seen.append((refs(hub, "xylophone"), len(refs(hub, "deploy")))))
 
