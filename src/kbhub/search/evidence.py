@@ -110,12 +110,11 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     name = _name(plan.question)
     if not name:
         return
-    rare_parts = {name[0], *filter(str.isdigit, name)}  # cheap test before a path is split
     named = set()
     paths = bases.paths([hit.document_key for hit in hits])
     for hit in hits:
         path = paths.get(hit.document_key, "")
-        if hit.document_key not in named and any(map(path.lower().count, rare_parts)) and _names(name, path):
+        if hit.document_key not in named and _names(name, path):
             named.add(hit.document_key)
             hit.add([SignalPart(NAME, 1.0, NAME_AMOUNT)])
 

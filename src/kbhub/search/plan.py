@@ -160,12 +160,12 @@ class Evidence:
 class Candidate:
     """A chunk on its way to a hit: its score, and the parts and factors that make it.
 
-    `document` is the id in its base. `parts` may be a function that computes them on first access. `factors` are
-    (name, factor), applied to the sum of the parts.
+    `document` is the id in its base. `parts` are what each signal adds; `factors` are (name, factor), applied to their
+    sum.
     """
 
     __slots__ = (
-        *("_parts", "document", "document_key", "evidence", "factors", "key", "more"),
+        *("document", "document_key", "evidence", "factors", "key", "more", "parts"),
         *("replaced_by", "replaces", "same", "score", "spoken"),
     )
 
@@ -173,11 +173,11 @@ class Candidate:
         self,
         key: Key,
         document: int,
-        parts: tuple[SignalPart, ...] | Callable[[], tuple[SignalPart, ...]] = (),
+        parts: tuple[SignalPart, ...] = (),
         factors: tuple[tuple[str, float], ...] = (),
         score: float | None = None,
     ) -> None:
-        self.key, self.document, self.factors, self._parts = key, document, factors, parts
+        self.key, self.document, self.factors, self.parts = key, document, factors, parts
         self.document_key: Key = key[0], document
         self.evidence: Evidence | None = None
         self.spoken = False
@@ -191,17 +191,10 @@ class Candidate:
         """Best chunks of documents with the same text."""
         self.score = self._sum() if score is None else score
 
-    @property
-    def parts(self) -> tuple[SignalPart, ...]:
-        """What each signal adds."""
-        if not isinstance(self._parts, tuple):
-            self._parts = self._parts()
-        return self._parts
-
     def add(self, parts: Iterable[SignalPart], *, zeros: bool = False) -> None:
         """Add parts to the score, those of zero only if they are to be shown."""
         if added := tuple([part for part in parts if part.amount or zeros]):
-            self._parts = self.parts + added
+            self.parts += added
             self.score = self._sum()
 
     def multiply(self, name: str, factor: float) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -322,10 +321,7 @@ def fuse(
         (signal, values[signal][order], amount[order], ranks[signal][order]) for signal, amount in amounts.items()
     ]
     rows = zip(keys_of(chunks[order]), joined.documents[first][order].tolist(), total[order].tolist(), strict=True)
-    return [
-        Candidate(key, document, partial(_parts, columns, at), (), score)
-        for at, (key, document, score) in enumerate(rows)
-    ]
+    return [Candidate(key, document, _parts(columns, at), (), score) for at, (key, document, score) in enumerate(rows)]
 
 
 def semantic_share(coverage: float) -> float:
