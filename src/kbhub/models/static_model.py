@@ -9,6 +9,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -456,8 +457,8 @@ class QueryVectors:
         self.dimensions = int(self._matrix.shape[1])
         pieces = folder / PIECES
         self._pieces = pieces.read_bytes() if pieces.is_file() else None
-        self._kept: dict[str, tuple[int, ...]] = {}
-        self._kept_directions: dict[str, NDArray[np.float32]] = {}
+        self._direction = lru_cache(WORDS_KEPT)(self._direction_of)
+        self._tokens = lru_cache(WORDS_KEPT)(self._tokens_of)
 
     def embed_all(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return one vector per text, or None if one needs the tokenizer; see `Embedder.embed`."""
@@ -502,15 +503,11 @@ class QueryVectors:
 
     def _directions(self, texts: Iterable[str]) -> list[NDArray[np.float32]]:
         """Return the unit vectors of the texts that are known."""
-        directions = []
-        for text in texts:
-            if (direction := self._kept_directions.get(text)) is None and (tokens := self._known_tokens(text)):
-                if len(self._kept_directions) >= WORDS_KEPT:
-                    self._kept_directions.clear()
-                direction = self._kept_directions[text] = unit(self._rows(np.array(tokens, np.int64)).sum(0))
-            if direction is not None:
-                directions.append(direction)
-        return directions
+        return [direction for direction in map(self._direction, texts) if direction is not None]
+
+    def _direction_of(self, text: str) -> NDArray[np.float32] | None:
+        tokens = self._known_tokens(text)
+        return unit(self._rows(np.array(tokens, np.int64)).sum(0)) if tokens else None
 
     def _known_tokens(self, text: str) -> list[int]:
         return [token for token in self.plain_tokens(text) or () if token != UNKNOWN_ID]
@@ -524,21 +521,21 @@ class QueryVectors:
         numbers: list[int] = []
         left = LOOK_UPS
         for word in _WORDS.findall(known_marks(text)):
-            if (tokens := self._kept.get(word)) is None:
-                own, rest = self._lexicon.tokens([word]).get(word, ([], word)) if self._lexicon else ([], word)
-                if not rest.isascii():
-                    return None
-                tokens = tuple(own)
-                for part in _WORDS.findall(rest):
-                    pieces, left = _looked_up(self._pieces, part.lower(), left)
-                    tokens += pieces
-                if left < 0:
-                    return None
-                if len(self._kept) >= WORDS_KEPT:
-                    self._kept.clear()
-                self._kept[word] = tokens
+            tokens, used = self._tokens(word)
+            left -= used
+            if left < 0:
+                return None
             numbers += tokens
         return numbers
+
+    def _tokens_of(self, word: str) -> tuple[tuple[int, ...], int]:
+        """Return the token ids of a word, and the lookups that they took: too many if it needs the tokenizer."""
+        own, rest = self._lexicon.tokens([word]).get(word, ([], word)) if self._lexicon else ([], word)
+        tokens, left = tuple(own), LOOK_UPS if rest.isascii() else -1
+        for part in _WORDS.findall(rest) if left > 0 else ():
+            pieces, left = _looked_up(self._pieces or b"", part.lower(), left)
+            tokens += pieces
+        return tokens, LOOK_UPS - left
 
 
 def _looked_up(pieces: bytes, word: str, left: int) -> tuple[tuple[int, ...], int]:
