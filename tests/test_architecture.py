@@ -124,8 +124,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 234,
-    "lines": 65115,
-    "code lines": 45024,
+    "lines": 65098,
+    "code lines": 45006,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -312,8 +312,8 @@ def _state(rows: Rows) -> tuple[str | None, Columns, Signatures | None]:
 
 
 def _rows_of(connection: apsw.Connection) -> Rows:
-    def rows(statement: str, *values: apsw.SQLiteValue) -> list[Any]:
-        return connection.execute(statement, values).fetchall()
+    def rows(statement: str, *values: Any) -> list[Any]:
+        return connection.execute(statement, tuple(map(_bound, values))).fetchall()
 
     return rows
 
@@ -401,7 +401,7 @@ class IndexWriter:
             "SELECT key, embedding FROM vector WHERE key IN (SELECT value FROM json_each(?)) "
             "AND (embedding IS NULL OR length(embedding) = (SELECT value FROM meta WHERE key = 'dimensions')) "
             "GROUP BY key",
-            json.dumps(list(keys)),
+            list(keys),
         )
         return dict(rows)
 

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import zlib
-from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -275,10 +274,9 @@ def stored_vectors(
     rows: Callable[..., list[Any]], chunks: Sequence[int] | NDArray[np.signedinteger]
 ) -> list[tuple[int, bytes]]:
     """Return (chunk id, int8 vector) of those chunks that have one."""
-    ids = numbers(chunks) if len(chunks) else array("q", [-1])  # an empty array cannot be bound
     return rows(
         "SELECT chunk_id, embedding FROM carray(?) JOIN vector ON chunk_id = carray.value WHERE embedding IS NOT NULL",
-        apsw.carray(ids),
+        numbers(chunks),
     )
 
 
