@@ -350,8 +350,9 @@ def test_nearly_the_same_text_is_told_with_how_much_is_the_same(audited):
     assert report.findings[1].message.startswith("The text is 9")
 
 
-def test_one_file_in_two_bases_is_no_duplicate(audited, environment):
+def test_one_file_in_two_bases_or_by_two_names_is_no_duplicate(audited, environment):
     environment.write("knowledge/sub/a.md", "# A\n\nText of some length.\n")
+    (environment.project / "knowledge" / "README.md").symlink_to("sub/a.md")
     inner = environment.project / "knowledge" / "sub"
     report = audited(hub=environment.hub(bases={"inner": inner}), checks=["duplicates"])
 

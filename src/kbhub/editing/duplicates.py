@@ -173,7 +173,9 @@ def resembling(run: AuditRun) -> Iterator[Found]:
                 first[row.hash] = material, path
                 distinct.append((material, path))
             elif material.documents[path].size:
-                yield _found(material, path, first[row.hash], "The content is")
+                of, other = first[row.hash]
+                if os.path.realpath(real) != os.path.realpath(of.base.path / other):  # a link to it is no copy
+                    yield _found(material, path, (of, other), "The content is")
     pairs, complete = alike(_texts(distinct), NEARLY)
     for pair in pairs:
         yield _found(*distinct[pair.other], distinct[pair.one], f"The text is {pair.likeness:.0%}")
