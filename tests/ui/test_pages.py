@@ -13,7 +13,9 @@ from browsers import Watched, served
 from kbhub.editing.audit import audit
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
+from kbhub.reading.graph import graph_of
 from kbhub.reading.read import read
+from kbhub.ui.graph import groups_of
 from ollama_server import running_ollama
 
 
@@ -301,6 +303,18 @@ def test_the_graph_is_drawn(shared_tab):
     page = shared_tab.go("/graph?around=people/oncall.md")
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "3")
     assert shared_tab.complaints == []
+
+
+def test_where_one_folder_has_nearly_all_those_below_it_are_coloured(environment):
+    paths = ["readme.md", *(f"locales/{name}/{number}.md" for name in ("en", "fr") for number in (1, 2, 3))]
+    for path in paths:
+        environment.write(f"knowledge/{path}", "# Title\n\nText.\n")
+    hub = environment.hub()
+    hub.sync()
+
+    groups = groups_of(graph_of(hub), [("project", path) for path in paths], "folder")
+
+    assert groups == ["", *["locales/en"] * 3, *["locales/fr"] * 3]
 
 
 @pytest.mark.slow

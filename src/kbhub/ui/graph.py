@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +73,9 @@ LISTED = 100
 
 GROUPS = 8
 """Colours: the folders or tags with the most documents; the others are grey."""
+
+NEARLY_ALL, MOST_LEVELS = 0.75, 3
+"""Share of the documents above which the folders below theirs are coloured, and how deep."""
 
 AROUND_KINDS: tuple[EdgeKind, ...] = tuple(kind for kind in EDGE_KINDS if kind in ("link", "backlink", "related"))
 
@@ -145,7 +148,7 @@ def graph_data(request: Request) -> Response:
         }
     )
     near = near_pairs(site.hub, graph, nodes) if chosen.near else []
-    groups = _groups(graph, nodes, chosen.color)
+    groups = groups_of(graph, nodes, chosen.color)
     names = [name for name, _ in Counter(filter(None, groups)).most_common(GROUPS)]
     degrees = Counter(at for link in links for at in link)
     data: dict[str, Any] = {
@@ -191,12 +194,14 @@ def _most_linked(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     return sorted(sorted(nodes, key=lambda node: -links[node])[:MOST_NODES])
 
 
-def _groups(graph: Graph, nodes: Iterable[Node], color: str) -> list[str]:
-    """Return the first tag or the folder of each document; empty without."""
+def groups_of(graph: Graph, nodes: Sequence[Node], color: str) -> list[str]:
+    """Return the first tag or the folder of each document, empty without; below a folder that has nearly all."""
     if color == "tag":
         return [next(iter(graph.document(node).tags), "") for node in nodes]
-    several = len(graph.bases) > 1
-    return [
-        "/".join(filter(None, [base if several else "", path.partition("/")[0] if "/" in path else ""]))
-        for base, path in nodes
-    ]
+    bases, groups = [f"{base}/" if len(graph.bases) > 1 else "" for base, _ in nodes], list[str]()
+    for depth in range(1, MOST_LEVELS + 1):
+        folders = ["/".join(path.split("/")[:-1][:depth]) for _, path in nodes]
+        groups = [f"{base}{folder}".removesuffix("/") for base, folder in zip(bases, folders, strict=True)]
+        if max(Counter(groups).values(), default=0) <= NEARLY_ALL * len(groups):
+            break
+    return groups
