@@ -376,8 +376,8 @@ def serve_by_daemon(
 HOOK_SECONDS = 0.4
 """Time for an answer, after which there is none: issue "Knowledge that arrives by itself"."""
 
-HANDED_OVER, HANDED_OVER_SECONDS = ("compact", "stop"), 0.01
-"""Events without an answer: the session's log is read while the client goes on."""
+HANDED_OVER, HANDED_OVER_SECONDS = ("compact", "stop"), 0.001
+"""Events without an answer, which is hardly waited for: the log is read while the client goes on."""
 
 END = "session-end"
 END_SECONDS = 20.0
