@@ -64,14 +64,15 @@ def structure(text):
 
 def test_the_first_hit_is_quoted_and_the_others_are_refs():
     also = (Span(start_line=9, end_line=12),)
-    text = answer([hit(0, stale=True, age_days=400, also=also), hit(1, also=also)], total=7)
+    same = {"also": also, "duplicates": ("a.md",)}
+    text = answer([hit(0, stale=True, age_days=400, **same), hit(1, **same)], total=7)
 
     assert text == (
         'Hits 1-2 of 7 in project (cursor="cursor2" for more).\n'
         "\n"
-        '1. notes/n0.md:3-5 · "Note 0 › Roll back" · 0.90 · 1 year old · also lines 9-12\n'
+        '1. notes/n0.md:3-5 · "Note 0 › Roll back" · 0.90 · 1 year old · also lines 9-12 · same text: a.md\n'
         "```\nRoll back number 0\nwith the tag\nof before.\n```\n"
-        '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90\n'
+        '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90 · 1 copy\n'
         "   > Roll back number 1 with the tag of before."
     )
 

@@ -238,6 +238,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     spans = [(f"{span.start_line}-{span.end_line}", span.excerpt) for span in hit.also]
     also = ", ".join(lines for lines, shown in spans if not shown)
     texts = [(lines, " ".join(unmarked(shown).split())) for lines, shown in spans if shown]
+    same = say("same text: {}", Line(", ".join(hit.duplicates)))
     return Item(
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
         Name(names),
@@ -248,7 +249,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
             *((f"also lines {also}",) if also and number == 1 else ()),
             *(say(f"lines {lines}: {{}}", Name(text, GLANCE_BYTES)) for lines, text in texts),
             *((say("replaces {}", Line(", ".join(hit.replaces))),) if hit.replaces else ()),
-            *((say("same text: {}", Line(", ".join(hit.duplicates))),) if hit.duplicates else ()),
+            *((same if number == 1 else counted(len(hit.duplicates), "copy", "copies"),) if hit.duplicates else ()),
         ),
         trace=_trace(hit.trace) if hit.trace else "",
         number=number,
