@@ -16,6 +16,7 @@ import kbhub.sync.sync
 from conftest import synced
 from kbhub.errors import IndexUnavailable
 from kbhub.index.sqlite.schema import SCHEMA_VERSION
+from kbhub.reading.neighbours import related
 from kbhub.setup.doctor import examine
 from kbhub.sync.background import Background
 from kbhub.types import Query
@@ -225,6 +226,14 @@ def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(sh
     assert "moved aside" in note
     assert faults.content(path) == good
     assert [one.base for one in shop.hub().search(Query(text="platypus", mode="semantic")).skipped] == []
+
+
+def test_a_vector_that_is_too_short_costs_no_more_than_the_neighbours_by_meaning(shop):
+    edit(shop, 10)
+    hub = synced(shop)
+    change(hub, TURNED["a vector is too short"])
+
+    assert related(shop.hub(), "deploy.md", kinds=["near"]).neighbours == ()
 
 
 def change(hub, statement):

@@ -259,3 +259,7 @@ def test_each_turn_of_vs_code_may_be_the_last(shop, environment, tmp_path, hook,
         data = {"sessionId": "s", "hookEventName": "Stop", "cwd": str(environment.project), "transcript_path": str(log)}
         assert hook("stop", json.dumps({**data, "stop_hook_active": False}).encode(), client="copilot-cli") == ""
         assert [one.why for one in waiting(shop)] == ["asked", "corrected"][:number]
+    monkeypatch.setattr("os.fork", lambda: 1, raising=False)  # where there is one, the client does not wait
+    environment.write(log, log.read_text().replace("payment gateway", "real database"))
+    hook("stop", json.dumps(data).encode(), client="copilot-cli")
+    assert len(waiting(shop)) == len(turns)

@@ -427,7 +427,7 @@ def test_git_pushes_only_after_what_it_fetched(tmp_path, theirs, remote):
     assert (fetched, tree.files, tree.index) == (first, {"a.md": b"A"}, index)
     assert refs(remote)[REF].strip() == second
     assert theirs.tree(second).files == {"a.md": b"A", "b.md": b"B"}
-    assert [ref.has(second, first), ref.has(second, "--help")] == [True, False]
+    assert [ref.has(second, first), ref.has(first, second), ref.has(second, "--help")] == [True, False, False]
 
 
 def race(monkeypatch, one, other, races):

@@ -124,7 +124,7 @@ def test_the_current_hit_is_shown_in_its_document(shared_tab):
 
 
 @pytest.mark.slow
-def test_no_document_is_fetched_while_one_types(project, tab):
+def test_no_document_is_fetched_while_one_types_or_passes_its_hit(project, tab):
     shown(tab, "/?q=rollback", ".hit")
     page = tab.go("/")
     page.clock.install()
@@ -140,6 +140,10 @@ def test_no_document_is_fetched_while_one_types(project, tab):
     assert fetched == []
     page.clock.run_for(250)
     expect(page.locator("#preview article")).to_contain_text("Rolling back")
+    for key, current in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
+        page.keyboard.press(key)
+        expect(page.locator(".hit").nth(current)).to_have_class(re.compile("current"))
+    page.clock.run_for(250)
     assert len(fetched) == 1
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.catalogue import chunk_vectors
+from kbhub.index.engine import Index
 from kbhub.types import Base
 from kbhub.values import struct
 
@@ -44,9 +45,14 @@ def means_in(hub: Hub, base: Base) -> Means | None:
     index = hub.index(base)
     try:
         with index.snapshot():
-            rows_found, fingerprint = chunk_vectors(index), index.meta("embedder")
+            return _means_of(index)
     except IndexUnavailable:
         return None
+
+
+def _means_of(index: Index) -> Means:
+    """Compute them within the snapshot, where vectors of a wrong length are damage of the index."""
+    rows_found, fingerprint = chunk_vectors(index), index.meta("embedder")
     paths = list(dict.fromkeys(path for path, _ in rows_found))
     if not rows_found:
         return Means(fingerprint, {}, np.zeros((0, 0), np.float16))

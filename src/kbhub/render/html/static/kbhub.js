@@ -33,8 +33,8 @@ function preview(item, rest = 60) {
   const pane = document.querySelector("#preview");
   const link = item?.querySelector("[data-open]");
   const term = JSON.parse(item?.closest("[data-terms]")?.dataset.terms ?? "[]"), of = `${link?.href} ${term}`;
-  if (!link || !pane?.checkVisibility() || pane.dataset.of === of) return;
   clearTimeout(waiting);
+  if (!link || !pane?.checkVisibility() || pane.dataset.of === of) return;
   waiting = setTimeout(async () => {
     pane.dataset.of = of;
     await htmx.ajax("GET", link.href, { source: pane, target: pane, values: { term } }).catch(() => {});
