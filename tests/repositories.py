@@ -39,6 +39,7 @@ def commit(repository: Path, at: int, *only: str, branch: str = "main", also: tu
     parents = [last.read_text().strip()] if last.exists() else []
     lines = [f"tree {root}", *(f"parent {one}" for one in (*parents, *also))]
     lines += [f"{who} A <a@example.org> {at} +0000" for who in ("author", "committer")]
+    lines += ["gpgsig -----BEGIN PGP SIGNATURE-----", " x", " -----END PGP SIGNATURE-----"]  # a program may check it
     made = write_object(git, "commit", ("\n".join(lines) + "\n\nchange\n").encode())
     head.write_text(made + "\n")
     index = b"DIRC" + struct.pack(">2I", 2, len(files))

@@ -154,6 +154,15 @@ def test_memory_is_limited(parser):
     assert "All is well." in told(parser, GOOD)[0]
 
 
+def test_a_document_has_so_many_characters(monkeypatch):
+    monkeypatch.setattr(limits, "CHARACTERS", 9)
+    document = limits.parsed("a.html", b"<h1>One</h1><p>Two<h1>Three</h1>")
+
+    assert document.lines == ("# One", "")
+    assert [heading.text for heading in document.headings] == ["One"]
+    assert document.problems == ("It has more than 9 characters of text; lines from 3 on are left out.",)
+
+
 SLOW = a_docx(paragraph("Words and words.") * 15_000)
 
 

@@ -270,6 +270,7 @@ def test_a_file_above_the_limit_of_its_kind_is_reported_and_one_at_it_is_taken(f
 
     assert list(found.files) == [f"at{name}"]
     assert [problem.message for problem in found.skipped] == [f"above{name}: {reason}."]
+    assert excluded_by(base, f"at{name}", limits) is None
     assert reason.startswith(f"it has {most + 1} bytes, but the limit is {most} (`limits.{setting}`")
 
 

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import synced
 from kbhub.index.query.parser import parse_query
-from kbhub.search.evidence import QueryTerms, gap, is_identifier, words_of
+from kbhub.search.evidence import AMOUNTS, QueryTerms, gap, is_identifier, words_of
 from kbhub.search.judge import MODELS, confidence
 from kbhub.search.plan import Evidence, WeightedTerm
+from kbhub.types import Query
 
 
 def terms(query: str, **weights: float) -> list[WeightedTerm]:
@@ -50,6 +52,13 @@ def test_a_rare_word_counts_more_than_a_common_one():
     asked = QueryTerms(terms("people kubernetes"))
 
     assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
+
+
+def test_signals_can_be_left_out(environment):
+    environment.write("knowledge/a.md", "# Pool\n\n## max_retries\n\nmax_retries pool\n")
+    (hit,) = synced(environment).search(Query(text="max_retries pool", explain=True, without=("phrase", "title"))).hits
+
+    assert {part.name for part in hit.trace.signals} & {*AMOUNTS} == {"identifier", "definition", "about"}
 
 
 @pytest.mark.parametrize("query", ["max_retries", "max-retries", "MAX_RETRIES", "max retries"])

@@ -331,7 +331,10 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
     assert file.read_bytes() == "zwei é\r\n".encode()
     with pytest.raises(UnicodeEncodeError):
         write_atomically(file, "new \udc80")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_atomically(tmp_path / "folder", "x")
     assert file.read_bytes() == "zwei é\r\n".encode()
-    assert [one.name for one in tmp_path.iterdir()] == ["f.json"]
+    assert {one.name for one in tmp_path.iterdir()} == {"f.json", "folder"}
     if os.name != "nt":
         assert file.stat().st_mode & 0o777 == 0o600
