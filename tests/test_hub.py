@@ -123,7 +123,7 @@ def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
 def test_many_threads_open_few_files(environment):
     bases = {f"b{number}": f"~/b{number}" for number in range(6)}
     for name in bases:
-        environment.write(environment.home / name / "a.md", "zebra")
+        environment.write(environment.home / name / "a.md", f"zebra {name}")
     environment.configure(bases=bases, repos={"*": list(bases)})
     hub = synced(environment)
     together = threading.Barrier(21)

@@ -40,7 +40,7 @@ def test_names_are_compared_as_they_are(environment):
 def test_git_does_not_say_which_files_there_are(environment):
     """Neither a nested repository nor one that ignores the base takes documents out of it (mdvault: 3, 1.3)."""
     for name in ("inner/a.md", "SHOUT.MD"):
-        environment.write(f"knowledge/{name}", "# Zebra\n")
+        environment.write(f"knowledge/{name}", f"# Zebra\n\n{name}\n")
     make_repository(environment.project / "knowledge/inner")
     hub = synced(environment)
     assert set(found(hub, "zebra")) == {"inner/a.md", "SHOUT.MD"}
