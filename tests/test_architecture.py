@@ -138,12 +138,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 234,
-    "lines": 65112,
-    "code lines": 45015,
+    "lines": 65116,
+    "code lines": 45019,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 45388,
+    "test lines": 45398,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -216,8 +216,12 @@ def _fixed_text(
         text = _retagged(place.ref, text, renamed)
         text = _retagged_inline(place.ref, text, renamed) if place.base.inline_tags else text
     values = [(finding, fix) for finding, fix in fixes if fix.what == "value"]
-    for _, fix in values:
-        text = with_texts(place.ref, text, fix.kind, {fix.before: fix.after})
+    for key, before, after in dict.fromkeys((fix.kind, fix.before, fix.after) for _, fix in values):
+        there = key in front_matter_of(text).values
+        replaced = with_texts(place.ref, text, key, {before: after}) if there else text
+        if replaced == text:  # it is written otherwise, or the document changed since
+            raise WriteRefused(place.ref, f"its front matter has no {before!r} to replace; edit it by hand")
+        text = replaced
     made += [(finding, finding.line, fix.before, fix.after) for finding, fix in (*tags, *values)]
     return text, (
         [Change(ref=of.ref, line=line, check=of.check, before=before, after=after) for of, line, before, after in made],
