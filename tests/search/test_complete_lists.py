@@ -124,6 +124,8 @@ def test_a_copy_that_is_told_with_its_twin_is_not_listed_again(environment):
 
     assert len(named) == len(set(named)) == MATCHING + 8
     assert len(hits[0].duplicates) == 7
+    (hit,) = hub.search(Query(text="eats grass", mode="keyword")).hits
+    assert len(set(hit.duplicates)) == len(hit.duplicates) == 7
 
 
 def test_by_meaning_alone_it_is_said_where_the_list_ends(hub):
