@@ -269,10 +269,10 @@ def test_a_log_is_read_as_a_stream():
 
 @pytest.fixture
 def logs(environment):
-    """A base of logs, with files beside them that are none."""
+    """A base of logs, which have a limit of their own, with files beside them that are none."""
     folder = environment.home / ".claude" / "projects"
     bases = {"logs": {"knowledge": "~/.claude/projects", "kind": "session"}}
-    environment.configure(bases=bases, repos={"*": ["logs"]})
+    environment.configure(bases=bases, repos={"*": ["logs"]}, limits={"fileBytes": 10})
     environment.write(folder / "-work-shop" / "s-1.jsonl", CLAUDE)
     environment.write(folder / "chats" / "session-1.json", GEMINI_JSON)
     environment.write(folder / "settings.json", "{}")
