@@ -86,6 +86,8 @@ def sources(environment):
     environment.write("src/shop.py", PYTHON)
     environment.write("src/big.py", "x = 1\n" * 800_000)
     environment.write("secret.py", "key = 1\n")
+    for folder in (".cache", "node_modules"):
+        environment.write(f"{folder}/vendored_by_others.py", "x = 1\n")
     return Sources(environment.project)
 
 
@@ -99,6 +101,7 @@ def test_a_fault_says_what_it_is_and_what_was_meant(sources):
         "../x.py": ("outside", ""), "/etc/passwd": ("outside", ""), "src/../secret.py": ("outside", ""),
         "src/\0.py": ("outside", ""), "shop.py": ("missing", "src/shop.py"),
         "src/shops.py::Shop": ("missing", "src/shop.py"), "src::Shop": ("missing", ""),
+        "vendored_by_others.py": ("missing", ""),
         "src/big.py::x": ("unchecked", ""), "src/shop.py::Whatever": ("named", ""),
         "src/shop.py::Shop::seller": ("undefined", "src/shop.py::Shop::sell"),
     }.items():  # fmt: skip
