@@ -137,9 +137,9 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 234,
-    "lines": 65116,
-    "code lines": 45019,
+    "files": 235,
+    "lines": 65132,
+    "code lines": 45031,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

