@@ -16,7 +16,6 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.lists import status
-from kbhub.reading.reports import BaseStatus
 from kbhub.types import Origin
 from kbhub.values import struct
 from kbhub.workspace.config import (
@@ -78,8 +77,7 @@ def places_of(settings: GlobalConfig, name: str) -> tuple[str, ...]:
 def unknown_base(name: str, known: Iterable[str]) -> UsageError:
     """Return the error for an unknown base id, with the most similar known one."""
     names = list(known)
-    near = nearest(name, names)
-    if near:
+    if near := nearest(name, names):
         return UsageError(f"No base {name!r}; did you mean {near!r}?")
     return UsageError(f"No base {name!r}; " + (f"there are: {', '.join(names)}." if names else "you have none yet."))
 
@@ -118,49 +116,41 @@ def list_bases(hub: Hub) -> KnownBases:
     """Return all bases in the global config, active here or not, and any others that are active here."""
     settings, path = hub.config().settings, config_file(hub)
     active = {name for base in hub.discovery().bases for name in (base.id, *base.names)}
-    everywhere = status(Hub(replace(hub.options, every_base=True)))
-    bases = [_known(base, settings, active) for base in everywhere.bases]
-    listed = {name for base in everywhere.bases for name in (base.base.id, *base.base.names)}
+    everywhere, bases, listed = status(Hub(replace(hub.options, every_base=True))), list[KnownBase](), set[str]()
+    for found in everywhere.bases:
+        base, names = found.base, (found.base.id, *found.base.names)
+        listed |= {*names}
+        bases.append(
+            KnownBase(
+                id=base.id,
+                path=base.path,
+                engine=base.place if base.engine else None,
+                active=not active.isdisjoint(names),
+                places=tuple(dict.fromkeys(place for name in names for place in places_of(settings, name))),
+                **{field: getattr(base, field) for field in _OF_BASE},
+                **{field: getattr(found, field) for field in _OF_STATUS},
+            )
+        )
     problems = {problem.subject: problem.message for problem in everywhere.problems}
     for name, entry in settings.entries().items():
         if name not in listed:
             folder, places, problem = folder_in(hub, name, entry), places_of(settings, name), problems.get(name)
-            bases.append(
-                KnownBase(
-                    id=name, path=folder, engine=entry.engine, origin="config", active=False, places=places,
-                    problem=problem,
-                )
-            )  # fmt: skip
+            here = {"active": False, "places": places, "problem": problem}
+            bases.append(KnownBase(id=name, path=folder, engine=entry.engine, origin="config", **here))
     return KnownBases(config=path, bases=tuple(sorted(bases, key=lambda base: (base.id != "project", base.id))))
 
 
 def show_base(hub: Hub, name: str) -> KnownBase:
     """Return the base of `list_bases` with an id, or with an alias if the base is active."""
     bases = {base.id: base for base in list_bases(hub).bases}
-    if name in bases:
-        return bases[name]
-    alias = next((base.id for base in hub.discovery().bases if name in base.names), None)
-    if alias in bases:
-        return bases[alias]
-    raise unknown_base(name, list(bases))
+    aliased = next((base.id for base in hub.discovery().bases if name in base.names), name)
+    if found := bases.get(name) or bases.get(aliased):
+        return found
+    raise unknown_base(name, bases)
 
 
 _OF_BASE = ("origin", "name", "description", "writable", "weight", "include", "exclude", "contexts")
 _OF_STATUS = ("documents", "index", "index_bytes", "synced")
-
-
-def _known(status: BaseStatus, settings: GlobalConfig, active: set[str]) -> KnownBase:
-    base = status.base
-    names = (base.id, *base.names)
-    return KnownBase(
-        id=base.id,
-        path=base.path,
-        engine=base.place if base.engine else None,
-        active=any(name in active for name in names),
-        places=tuple(dict.fromkeys(place for name in names for place in places_of(settings, name))),
-        **{field: getattr(base, field) for field in _OF_BASE},
-        **{field: getattr(status, field) for field in _OF_STATUS},
-    )
 
 
 _UNFIT = re.compile(r"[^\w.-]+")
@@ -197,14 +187,8 @@ class NewBase:
 
     def fields(self) -> dict[str, Any]:
         """Return the config entry's fields other than the folder, under their names in the file."""
-        fields: dict[str, Any] = {
-            "name": self.name,
-            "description": self.description,
-            "include": list(self.include),
-            "exclude": list(self.exclude),
-            "writable": self.writable,
-        }
-        return {key: value for key, value in fields.items() if value}
+        fields = {key: getattr(self, key) for key in ("name", "description", "include", "exclude", "writable")}
+        return {key: [*value] if isinstance(value, tuple) else value for key, value in fields.items() if value}
 
 
 def add_base(hub: Hub, new: NewBase) -> BaseChange:
@@ -214,10 +198,19 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
     if the folder or id is invalid, or the config uses either of them for another base.
     """
     home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
-    places = tuple(_real_folder(place, home, cwd) for place in new.places)
+    places = [place if place == EVERYWHERE else str(_absolute(place, home, cwd)) for place in new.places]
+    for given, place in zip(new.places, places, strict=True):
+        if place != EVERYWHERE and not is_directory(Path(place)):
+            fault = f"--for {given}: {place} {why_no_directory(Path(place))}"
+            raise UsageError(f"{fault}; name the folder that holds the projects.")
     memories, notes = False, tuple[str, ...]()
     if is_engine_url(new.folder):
-        name, entry = _named_engine(new), {"engine": new.folder, **new.fields()}
+        if wrong := engine_fault(new.folder):
+            raise UsageError(f"The URL of a shared base {wrong}.")
+        url, shared_as = split_engine_url(new.folder)
+        name = new.id or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
+        _check_id(name)
+        entry = {"engine": new.folder, **new.fields()}
         folder = folder_in(hub, name, BaseEntry(engine=new.folder))
         memories, notes = _for_memories(hub, new.folder, name)
     else:
@@ -334,20 +327,13 @@ def _named_folder(new: NewBase, home: Path, cwd: Path) -> tuple[str, Path]:
         remedy = "Name its folder." if folder.is_file() else "Create it first."
         raise UsageError(f"{folder} {why_no_directory(folder)}; a base is a folder of Markdown. {remedy}")
     if name is None:
-        name = _id_of(folder)
+        # A folder that is just called `knowledge` has the name of its parent.
+        called = folder.parent.name if folder.name.lstrip(".") == "knowledge" else folder.name
+        name = _UNFIT.sub("-", called.removesuffix(".knowledge")).strip("-.")
         if id_fault(name):
             raise UsageError(f"{folder} gives no usable id; choose one with --id.")
     _check_id(name)
     return name, folder
-
-
-def _named_engine(new: NewBase) -> str:
-    if fault := engine_fault(new.folder):
-        raise UsageError(f"The URL of a shared base {fault}.")
-    url, shared_as = split_engine_url(new.folder)
-    name = new.id or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
-    _check_id(name)
-    return name
 
 
 def _for_memories(hub: Hub, url: str, name: str) -> tuple[bool, tuple[str, ...]]:
@@ -368,26 +354,9 @@ def _check_id(name: str) -> None:
         raise UsageError(f"{fault[0].upper()}{fault[1:]}.")
 
 
-def _id_of(folder: Path) -> str:
-    """Derive an id from a folder's name, or from its parent's if the folder is just called `knowledge`."""
-    name = folder.name
-    if name.lstrip(".") == "knowledge":
-        name = folder.parent.name
-    return _UNFIT.sub("-", name.removesuffix(".knowledge")).strip("-.")
-
-
 def _absolute(text: str, home: Path, cwd: Path) -> Path:
     # Keep symlinks: the config should name the folder as the user does.
     return Path(os.path.abspath(expand(text, home, cwd)))  # noqa: PTH100 - pathlib keeps `..`
-
-
-def _real_folder(text: str, home: Path, cwd: Path) -> str:
-    folder = _absolute(text, home, cwd)
-    if text == EVERYWHERE:
-        return EVERYWHERE
-    if not is_directory(folder):
-        raise UsageError(f"--for {text}: {folder} {why_no_directory(folder)}; name the folder that holds the projects.")
-    return str(folder)
 
 
 def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], hub: Hub) -> None:

@@ -92,25 +92,12 @@ def too_open(places: Iterable[Path]) -> list[Path]:
     return [path for path in places if (state := state_of(path)) and state.st_mode & 0o077]
 
 
-def is_leftover(path: Path) -> bool:
-    """Return whether a file in a folder of indexes is no longer needed. A journal is needed while its index exists."""
-    suffix = next((suffix for suffix in JOURNALS if path.name.endswith(suffix)), "")
-    if not suffix:
-        return bool(_ASIDE.search(path.name))
-    return not os.path.lexists(path.with_name(path.name.removesuffix(suffix)))
-
-
-def index_of(leftover: Path) -> Path:
-    """Return the index that a leftover belonged to, whose lock protects its deletion."""
-    name = leftover.name
-    for journal in JOURNALS:
-        name = name.removesuffix(journal)
-    return leftover.with_name(_ASIDE.sub("", name))
-
-
 def delete_index(path: Path) -> None:
     """Delete an index, or what is left of one, with its journals and lock; `Timeout` if the lock is held."""
-    index = index_of(path)
+    name = path.name
+    for journal in JOURNALS:
+        name = name.removesuffix(journal)
+    index = path.with_name(_ASIDE.sub("", name))
     with FileLock(f"{index}.lock", timeout=0, mode=FILE_MODE):
         for suffix in ("", *JOURNALS):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
@@ -159,7 +146,7 @@ def examine_cache(hub: Hub) -> Cleanup:
     """
     # Also those of the global config that are not active here.
     bases = (*hub.discovery().bases, *Hub(replace(hub.options, every_base=True)).discovery().bases)
-    found = (*_unused_indexes(hub, bases), *_rebuildable_caches(hub))
+    found = tuple(_removable(hub, bases))
     return Cleanup(
         cache=hub.cache, found=found, bytes=sum(one.bytes for one in found), spared=tuple(_spared(hub, bases))
     )
@@ -192,33 +179,33 @@ def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
     return cleanup.model_copy(update={"deleted": tuple(deleted), "freed": freed, "kept": tuple(kept)})
 
 
-def _unused_indexes(hub: Hub, bases: Sequence[Base]) -> Iterator[Removable]:
+def _removable(hub: Hub, bases: Sequence[Base]) -> Iterator[Removable]:
+    """Yield unused indexes and what is left of some, corpora not changed lately, and answers of models."""
     in_use = {hub.index(base).path for base in bases}
     for path in _files(hub.cache / BASES):
         facts = _facts(Path(f"{path}{suffix}") for suffix in ("", *JOURNALS))
         lock_of = path.with_name(path.name.removesuffix(".lock"))
-        if is_leftover(path):
-            what = "a journal without its index" if path.name.endswith(JOURNALS) else "an index that was moved aside"
-            yield Removable(path=path, kind="leftover", reason=what, **facts)
+        journal = next((suffix for suffix in JOURNALS if path.name.endswith(suffix)), "")
+        if journal and not os.path.lexists(path.with_name(path.name.removesuffix(journal))):
+            yield Removable(path=path, kind="leftover", reason="a journal without its index", **facts)
+        elif not journal and _ASIDE.search(path.name):
+            yield Removable(path=path, kind="leftover", reason="an index that was moved aside", **facts)
         elif _INDEX.fullmatch(path.name) and path not in in_use:
-            base = _base_of(path)
-            reason = _why_unknown(hub, base, path, lambda one: hub.index(one).path)
-            if reason:
-                yield Removable(path=path, kind="index", base=base, reason=reason, **facts)
+            base = None  # of an index that is unreadable or unfinished
+            with suppress(IndexUnavailable), closing(SqliteIndex(path, path.stem)) as index, index.snapshot():
+                folder = index.meta("base")
+                base = Path(folder) if isinstance(folder, str) and folder else None
+            if why := _why_unknown(hub, base, path, lambda one: hub.index(one).path):
+                yield Removable(path=path, kind="index", base=base, reason=why, **facts)
         elif lock_of != path and _INDEX.fullmatch(lock_of.name) and not ({lock_of} & in_use or lock_of.exists()):
             yield Removable(path=path, kind="lock", reason="a lock without its index", **facts)
-
-
-def _rebuildable_caches(hub: Hub) -> Iterator[Removable]:
-    """Yield what is rebuilt on demand: corpora not changed lately, and answers of models."""
     for path in _listed(hub.cache / EVALUATIONS):
         facts = _facts(Path(folder, name) for folder, _, names in os.walk(path) for name in names)
         if _is_folder(path) and _CORPUS.fullmatch(path.name) and facts["age"] > RESTING_SECONDS:
             yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub dev eval`", **facts)
-    folder = hub.cache / ANSWERS
-    if answers := _answers(folder):
+    if answers := _answers(hub.cache / ANSWERS):
         reason = f"cached model answers ({len(answers)}), requested again when needed"
-        yield Removable(path=folder, kind="answers", reason=reason, **_facts(answers))
+        yield Removable(path=hub.cache / ANSWERS, kind="answers", reason=reason, **_facts(answers))
 
 
 def _answers(folder: Path) -> list[Path]:
@@ -228,7 +215,9 @@ def _answers(folder: Path) -> list[Path]:
 def _spared(hub: Hub, bases: Sequence[Base]) -> Iterator[Spared]:
     """Yield the folders of retained texts whose base is gone or no longer configured."""
     for folder in _listed(hub.data / KEPT):
-        texts, base = [path for path in _files(folder) if path.name.endswith(SUFFIX)], _base_of_texts(folder)
+        texts, base = [path for path in _files(folder) if path.name.endswith(SUFFIX)], None
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            base = Path(json.loads(read_regular(folder / ABOUT, _ABOUT_BYTES, follow=False))["base"])
         reason: str | None = "they belong to an unknown base"
         if base is not None:
             known = is_directory(base) and any(one.path == base for one in bases)
@@ -237,39 +226,22 @@ def _spared(hub: Hub, bases: Sequence[Base]) -> Iterator[Spared]:
             yield Spared(path=folder, base=base, reason=reason, **_facts(texts))
 
 
-def _base_of_texts(folder: Path) -> Path | None:
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return Path(json.loads(read_regular(folder / ABOUT, _ABOUT_BYTES, follow=False))["base"])
-    return None
-
-
-def _base_of(path: Path) -> Path | None:
-    """Return the folder recorded in an index, or None if the index is unreadable or unfinished."""
-    with suppress(IndexUnavailable), closing(SqliteIndex(path, path.stem)) as index, index.snapshot():
-        folder = index.meta("base")
-        return Path(folder) if isinstance(folder, str) and folder else None
-    return None
-
-
 def _why_unknown(hub: Hub, folder: Path | None, place: Path, place_of: Callable[[Base], Path]) -> str | None:
     """Return why what is at a place belongs to no base of the user, a project or memories, or None if it does."""
     if folder is None:
         return "no known base uses it, and it is incomplete, damaged or of another version"
     if not is_directory(folder):
         return f"its folder {folder} is gone"
-    memories = Path(os.path.realpath(hub.trust.path.parent))
-    if folder.is_relative_to(memories) or any(place_of(base) == place for base in _project_bases(hub, folder)):
+    if folder.is_relative_to(os.path.realpath(hub.trust.path.parent)):  # memories
         return None
-    return f"no known base is {folder}"
-
-
-def _project_bases(hub: Hub, folder: Path) -> Iterator[Base]:
-    """Yield the bases of all projects that might use a folder as their knowledge."""
+    # Projects that might use the folder as their knowledge.
     grants = [grant.pointer.parent for grant in hub.trust.entries() if grant.target == folder]
     sibling = folder.with_name(folder.name.removesuffix(".knowledge"))
     for directory in filter(is_directory, dict.fromkeys((folder, folder.parent, sibling, *grants))):
         with suppress(ConfigError):  # that project's own
-            yield from Hub(replace(hub.options, root=directory)).discovery().bases
+            if any(place_of(base) == place for base in Hub(replace(hub.options, root=directory)).discovery().bases):
+                return None
+    return f"no known base is {folder}"
 
 
 def _files(folder: Path) -> list[Path]:

@@ -14,7 +14,6 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.setup.bases import config_file, edit_config, folder_in, unknown_base
 from kbhub.setup.init import create_file
-from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.config import POINTER_NAMES, checked, read_jsonc
 from kbhub.workspace.config_edits import alone, edit_file, remove_value, set_value
@@ -57,16 +56,19 @@ class ContextTarget:
 
 def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context, ...]:
     """Return the contexts of active and configured bases; with `place`, those that apply to it or below it."""
-    settings, file = hub.config().settings, config_file(hub)
+    settings, file, discovery = hub.config().settings, config_file(hub), hub.discovery()
     contexts = [Context(base=None, path=path, context=text, file=file) for path, text in settings.contexts.items()]
-    bases = {base.id: base for base in hub.discovery().bases}
+    bases, entries = {base.id: base for base in discovery.bases}, settings.entries()
+    pointer = find_pointer(discovery.workspace, Path(os.path.realpath(hub.options.home)), config=file)
     for base in bases.values():
+        said = {path for name in (base.id, *base.names) if name in entries for path in entries[name].contexts}
+        other = pointer if base.id == PROJECT_ID else None
         contexts += [
-            Context(base=base.id, path=path, context=text, file=_file_of(hub, base, path))
+            Context(base=base.id, path=path, context=text, file=file if path in said else other)
             for path, text in base.contexts.items()
         ]
     united = {name for base in bases.values() for name in base.names}
-    for name, entry in settings.entries().items():
+    for name, entry in entries.items():
         if name not in bases and name not in united:
             contexts += [
                 Context(base=name, path=path, context=text, file=file) for path, text in clean(entry.contexts).items()
@@ -87,7 +89,9 @@ def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
     if not text:
         raise UsageError("A context needs a text: kbhub base context add BASE/PATH TEXT.")
     home = _home_of(hub, place)
-    key = _key(home, place)
+    # As spelled in the file, or with a trailing slash if it is a folder.
+    slash = "/" if home.folder is not None and place.path and (home.folder / place.path).is_dir() else ""
+    key = next((key for key in home.contexts if plain(key) == place.path), f"{place.path}{slash}")
     changed = _write(hub, home, key, text)
     notes = [] if changed else [f"{home.file} already says so; nothing changed."]
     if home.folder is not None and place.path and not (home.folder / place.path).exists():
@@ -132,10 +136,12 @@ def parse_place(hub: Hub, text: str | None) -> ContextTarget:
     cwd = Path(os.path.realpath(hub.options.cwd))
     target = Path(os.path.normpath(cwd / (text or ".")))
     enclosing = [base for base in hub.discovery().bases if cwd.is_relative_to(base.path)]
-    if not enclosing and text and (place := _in_project(hub, text)):
-        return place
     if not enclosing and text:
-        raise unknown_base(text.partition("/")[0], known)
+        project = hub.discovery().project
+        unsafe = "\0" in text or Path(text).is_absolute() or ".." in Path(text).parts
+        if project is None or unsafe or not os.path.lexists(project.path / text):
+            raise unknown_base(text.partition("/")[0], known)
+        return ContextTarget(project.id, _contained(text))
     if not enclosing:
         raise UsageError(f"{cwd} is not in an active base; name one: kbhub base context add BASE/PATH TEXT.")
     base = max(enclosing, key=lambda candidate: len(candidate.path.parts))
@@ -143,15 +149,6 @@ def parse_place(hub: Hub, text: str | None) -> ContextTarget:
         raise UsageError(f"{text!r} is outside the base {base.id!r}.")
     inside = target.relative_to(base.path).as_posix()
     return ContextTarget(base.id, "" if inside == "." else inside)
-
-
-def _in_project(hub: Hub, text: str) -> ContextTarget | None:
-    """Return the place of a path that exists in the project base, written as for `ls`."""
-    base = hub.discovery().project
-    unsafe = "\0" in text or Path(text).is_absolute() or ".." in Path(text).parts
-    if base is None or unsafe or not os.path.lexists(base.path / text):
-        return None
-    return ContextTarget(base.id, _contained(text))
 
 
 @struct
@@ -183,27 +180,20 @@ def _home_of(hub: Hub, place: ContextTarget) -> _Home:
         raise UsageError(
             f"The base {base.id!r} has no entry in any file. Add it first: kbhub base add {base.id}={folder}."
         )
-    pointer = _pointer(hub, base)
+    workspace, folder = hub.discovery().workspace, base.path.parent
+    pointer = find_pointer(workspace, Path(os.path.realpath(hub.options.home)), config=hub.config().path)
+    if base.origin != "pointer" or pointer is None:
+        # A pointer without `knowledge` means ./knowledge; any other folder would have to be named in it.
+        inside = workspace.directory is not None and workspace.directory.is_relative_to(folder)
+        if base.origin != "knowledge" or base.path.name != "knowledge" or not inside or pointer != base.path:
+            raise UsageError(
+                f"The project's knowledge is {base.path}, and it has no pointer that could hold contexts. "
+                f"Run `kbhub init --knowledge {'docs' if base.origin == 'docs' else base.path}` "
+                "in the project's folder to create one."
+            )
+        pointer = folder / POINTER_NAMES[0]
     contexts = checked(Pointer, read_jsonc(pointer), pointer).contexts if pointer.exists() else {}
     return _Home(pointer, (_FIELD,), contexts, base.path, pointer=True)
-
-
-def _pointer(hub: Hub, base: Base) -> Path:
-    """Return the project base's pointer, or the path for a new one that changes nothing else."""
-    workspace = hub.discovery().workspace
-    pointer = find_pointer(workspace, Path(os.path.realpath(hub.options.home)), config=hub.config().path)
-    if base.origin == "pointer" and pointer is not None:
-        return pointer
-    folder = base.path.parent
-    # A pointer without `knowledge` means ./knowledge; any other folder would have to be named in it.
-    inside = workspace.directory is not None and workspace.directory.is_relative_to(folder)
-    if base.origin == "knowledge" and base.path.name == "knowledge" and inside and pointer == base.path:
-        return folder / POINTER_NAMES[0]
-    raise UsageError(
-        f"The project's knowledge is {base.path}, and it has no pointer that could hold contexts. "
-        f"Run `kbhub init --knowledge {'docs' if base.origin == 'docs' else base.path}` "
-        "in the project's folder to create one."
-    )
 
 
 def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
@@ -228,25 +218,6 @@ def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
             changed = edit_file(home.file, edit, lambda data: checked(Pointer, data, home.file))
     hub.rediscover()
     return changed
-
-
-def _key(home: _Home, place: ContextTarget) -> str:
-    """Return the path as spelled in the file, or with a trailing slash if it is a folder."""
-    spelling = next((key for key in home.contexts if plain(key) == place.path), None)
-    if spelling is not None:
-        return spelling
-    folder = home.folder is not None and bool(place.path) and (home.folder / place.path).is_dir()
-    return f"{place.path}/" if folder else place.path
-
-
-def _file_of(hub: Hub, base: Base, path: str) -> Path | None:
-    """Return the file that defines the context of a path in an active base."""
-    config = config_file(hub)
-    entries = hub.config().settings.entries()
-    if any(path in entries[name].contexts for name in (base.id, *base.names) if name in entries):
-        return config
-    home = Path(os.path.realpath(hub.options.home))
-    return find_pointer(hub.discovery().workspace, home, config=config) if base.id == PROJECT_ID else None
 
 
 def _contained(path: str) -> str:

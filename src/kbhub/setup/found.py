@@ -77,22 +77,38 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
     logs = {"kind": "session", "keepDeleted": ["*.jsonl", "session-*.json"]}
     ours = {**logs, "sessionsOf": portable(project, home)}
     places: dict[str, tuple[Path, dict[str, Any]]] = {}
-    for folder in _claude(machine.path("{claude}/projects"), project):
-        places[f"claude-{named}"] = folder, {**ours, "include": ["/memory/*.md"]}
+    name = _UNFIT.sub("-", str(project))
+    claude = machine.path("{claude}/projects") / name
+    if len(name) <= CLAUDE_CHARACTERS and _is_plain(claude):
+        # A log must say that it is this project's, and none that it is another's.
+        told = [began_in(log, project) for log in claude.glob("*.jsonl") if not log.is_symlink()]
+        if True in told and False not in told:
+            places[f"claude-{named}"] = claude, {**ours, "include": ["/memory/*.md"]}
     if _is_plain(codex := machine.path("{codex}/sessions")):
         places[f"codex-{named}"] = codex, ours
     if _is_plain(copilot := machine.path("{copilot}/session-state")):
         places[f"copilot-{named}"] = copilot, ours
-    for folder in _cursor(machine.path("{home}/.cursor/projects"), project):
-        places[f"cursor-{named}"] = folder, logs
+    for folder in _folders(machine.path("{home}/.cursor/projects")):
+        hyphened, transcripts = _hyphened(str(project)), folder / "agent-transcripts"
+        same = _hyphened(folder.name) == hyphened and _is_plain(transcripts)
+        # Its logs do not tell of which project they are: none of another one with that name may be on this machine.
+        if same and [*_spelled(Path(project.anchor), hyphened)] == [project]:
+            places[f"cursor-{named}"] = transcripts, logs
     if opencode_database(hub.options.env, home).is_file():
         places[f"opencode-{named}"] = folder_of_copies(hub.data, project, "opencode"), ours
     if (memories := machine.path("{codex}/memories")).joinpath("memory_summary.md").is_file() and _is_plain(memories):
         only = {"include": ["/memory_summary.md"], "exclude": ["/*", "!/memory_summary.md"]}
         places["codex-all"] = memories, {"kind": "session", **only}
     gemini = machine.path("{home}/.gemini")
-    for folder in _gemini(gemini / "tmp", project):
-        places[f"gemini-{named}"] = folder, {**logs, "include": ["/memory/*.md"]}
+    # The folder has the project's path in it or, of older versions, the hash of the path as its name.
+    old = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()
+    for folder in _folders(gemini / "tmp"):
+        marker = folder / ".project_root"
+        said = marker.read_text("utf-8", "replace").strip() if marker.is_file() and not marker.is_symlink() else ""
+        same = os.path.realpath(said) == str(project) if said else folder.name == old
+        if same:
+            places[f"gemini-{named}"] = folder, {**logs, "include": ["/memory/*.md"]}
+            break
     if (gemini / "GEMINI.md").is_file() and _is_plain(gemini):
         only = {"include": ["/GEMINI.md"], "exclude": ["/*", "!/GEMINI.md"]}
         places["gemini-all"] = gemini, {"kind": "session", **only}
@@ -103,23 +119,9 @@ def _is_plain(folder: Path) -> bool:
     return folder.is_dir() and not folder.is_symlink()
 
 
-def _claude(projects: Path, project: Path) -> Iterator[Path]:
-    """Yield the project's folder, if a log says that it is this project's and none says that it is another's."""
-    name = _UNFIT.sub("-", str(project))
-    folder = projects / name
-    if len(name) <= CLAUDE_CHARACTERS and _is_plain(folder):
-        told = [began_in(log, project) for log in folder.glob("*.jsonl") if not log.is_symlink()]
-        if True in told and False not in told:
-            yield folder
-
-
-def _cursor(projects: Path, project: Path) -> Iterator[Path]:
-    """Yield the project's folder, unless another one on this machine has that name too: its logs do not tell."""
-    name = _hyphened(str(project))
-    for folder in sorted(projects.iterdir()) if _is_plain(projects) else ():
-        logs = folder / "agent-transcripts"
-        if _hyphened(folder.name) == name and _is_plain(folder) and _is_plain(logs):
-            yield from [logs] if [*_spelled(Path(project.anchor), name)] == [project] else []
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders in one that are no symlinks, if that is none."""
+    return [*filter(_is_plain, sorted(folder.iterdir()))] if _is_plain(folder) else []
 
 
 def _hyphened(name: str) -> str:
@@ -135,17 +137,6 @@ def _spelled(folder: Path, name: str) -> Iterator[Path]:
                 yield child
             elif part and name.startswith(f"{part}-") and _is_plain(child):
                 yield from _spelled(child, name[len(part) + 1 :])
-
-
-def _gemini(folders: Path, project: Path) -> Iterator[Path]:
-    """Yield the folder that has the project's path in it or, of older versions, the hash of the path as its name."""
-    old = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()
-    for folder in sorted(folders.iterdir()) if _is_plain(folders) else ():
-        marker = folder / ".project_root"
-        said = marker.read_text("utf-8", "replace").strip() if marker.is_file() and not marker.is_symlink() else ""
-        if _is_plain(folder) and (os.path.realpath(said) == str(project) if said else folder.name == old):
-            yield folder
-            return
 
 
 def add_found(hub: Hub) -> FoundBases:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
+from kbhub.setup.bases import portable
 from kbhub.types import Base, Discovery
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.files import expand, is_directory, open_folder
@@ -51,10 +52,19 @@ def make_knowledge(discovery: Discovery, *, name: str | None = None, found: tupl
 
 
 def _create_folder(directory: Path, discovery: Discovery, name: str | None) -> Initialised:
+    """Create `knowledge/` and, if it is empty, a starter document in it."""
     _refuse_pointer(directory, discovery)
-    folder = directory / FOLDER
-    made = []
-    if _ensure_folder(folder):
+    folder, made = directory / FOLDER, []
+    if folder.is_symlink():
+        raise UsageError(
+            f"{folder} is a symlink and was left unchanged; allow it with `kbhub base trust {folder}`, or remove it."
+        )
+    try:
+        folder.mkdir(exist_ok=True)
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be used as a knowledge folder: {error.strerror or error}.") from error
+    if empty:
         made.append(create_file(folder / STARTER_NAME, STARTER.read_text("utf-8")))
     if discovery.workspace.git_root is None or name:
         made.append(_create_pointer(directory, f"./{FOLDER}", name=name))
@@ -84,7 +94,12 @@ def point_to(
     elif discovery.untrusted is not None and discovery.untrusted[1] == target and name is None:
         trust.add(*discovery.untrusted)
         return Initialised(knowledge=target, trusted=True)
-    knowledge = _portable(target, directory, home)
+    # A path that works in other checkouts: relative, unless the target is on another drive.
+    try:
+        relative = Path(os.path.relpath(target, directory)).as_posix()
+        knowledge = relative if relative.split("/")[0] in (".", "..") else f"./{relative}"
+    except ValueError:
+        knowledge = portable(target, home)
     _refuse_pointer(directory, discovery, target, knowledge)
     trust.entries()  # fails early if the store cannot be used
     docs = _docs(discovery)
@@ -126,19 +141,6 @@ def create_file(path: Path, text: str) -> Path:
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
     return path
-
-
-def _ensure_folder(folder: Path) -> bool:
-    """Create a folder if it is missing, and return whether it is empty."""
-    if folder.is_symlink():
-        raise UsageError(
-            f"{folder} is a symlink and was left unchanged; allow it with `kbhub base trust {folder}`, or remove it."
-        )
-    try:
-        folder.mkdir(exist_ok=True)
-        return not any(folder.iterdir())
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be used as a knowledge folder: {error.strerror or error}.") from error
 
 
 def _docs(discovery: Discovery) -> Path | None:
@@ -208,13 +210,3 @@ def _refuse_pointer(directory: Path, discovery: Discovery, target: Path | None =
 def _create_pointer(directory: Path, knowledge: str, **more: str | bool | None) -> Path:
     fields = {"knowledge": knowledge, **{name: value for name, value in more.items() if value}}
     return create_file(directory / POINTER_NAMES[0], json.dumps(fields, indent=2, ensure_ascii=False) + "\n")
-
-
-def _portable(target: Path, directory: Path, home: Path) -> str:
-    """Return a path that works in other checkouts: relative, unless the target is on another drive."""
-    try:
-        relative = Path(os.path.relpath(target, directory)).as_posix()
-    except ValueError:
-        real_home = Path(os.path.realpath(home))
-        return f"~/{target.relative_to(real_home).as_posix()}" if target.is_relative_to(real_home) else str(target)
-    return relative if relative.split("/")[0] in (".", "..") else f"./{relative}"

@@ -13,6 +13,7 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,24 +59,20 @@ def agents_tasks(root: Path, machine: Machine, *, remove: bool) -> list[PlannedS
         present = [root / NAMES[0]]
     tasks: dict[str, PlannedStep] = {}
     for file in present:
-        tasks.setdefault(os.path.realpath(file), _lines_task(file, root, machine, remove=remove))
+        if (real := os.path.realpath(file)) in tasks:
+            continue
+        step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
+        if not real.startswith(f"{root}{os.sep}"):
+            fault = str(ConfigError(file, f"points outside {root}; it was left unchanged"))
+            tasks[real] = PlannedStep(failed(step, fault))
+            continue
+        tasks[real] = planned(step, partial(_edited, file=file, remove=remove), machine, within=root)
+        before = content_of(file, MAX_BYTES) if tasks[real].do and not remove else None
+        there = file.name != NAMES[0] and (file.parent / NAMES[0]).is_file()
+        if there and before is not None and _MARK.search(before) is None and _IMPORT.search(before):
+            nothing = {"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}
+            tasks[real] = PlannedStep(step.model_copy(update=nothing))
     return list(tasks.values())
-
-
-def _lines_task(file: Path, root: Path, machine: Machine, *, remove: bool) -> PlannedStep:
-    step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
-    if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
-        return PlannedStep(failed(step, str(ConfigError(file, f"points outside {root}; it was left unchanged"))))
-
-    def change(content: bytes | None) -> bytes | None:
-        return _edited(content, file, remove=remove)
-
-    task = planned(step, change, machine, within=root)
-    before = content_of(file, MAX_BYTES) if task.do and not remove else None
-    there = file.name != NAMES[0] and (file.parent / NAMES[0]).is_file()
-    if there and before is not None and _MARK.search(before) is None and _IMPORT.search(before):
-        return PlannedStep(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
-    return task
 
 
 def _edited(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
@@ -123,33 +120,28 @@ def subagent_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool)
     tasks = []
     for client in clients:
         if client.subagent:
-            title, file, text = f"Subagent for {client.title}", machine.path(client.subagent), _subagent_text(client)
-            tasks.append(_file_task("subagent", title, file, text, machine, remove=remove))
+            text = SUBAGENT.read_text("utf-8")
+            if client.name == "opencode":  # takes the name from that of the file
+                text = text.replace("name: kbhub-researcher", "mode: subagent")
+            elif client.name == "codex":  # TOML
+                _, head, body = text.split("---\n", 2)
+                fields = dict(line.split(": ", 1) for line in head.splitlines())
+                lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+                text = "\n".join([*lines, f"developer_instructions = '''\n{body.lstrip()}'''", ""])
+            title, file = f"Subagent for {client.title}", machine.path(client.subagent)
+            tasks.append(_file_task("subagent", title, file, text.encode(), machine, remove=remove))
     return [task for task in tasks if not remove or task.step.action != "nothing"]
-
-
-def _subagent_text(client: Client) -> bytes:
-    """Return the subagent in the client's form: TOML for Codex; opencode takes the name from that of the file."""
-    text = SUBAGENT.read_text("utf-8")
-    if client.name == "opencode":
-        return text.replace("name: kbhub-researcher", "mode: subagent").encode()
-    if client.name != "codex":
-        return text.encode()
-    _, head, body = text.split("---\n", 2)
-    fields = dict(line.split(": ", 1) for line in head.splitlines())
-    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
-    return "\n".join([*lines, f"developer_instructions = '''\n{body.lstrip()}'''", ""]).encode()
 
 
 def _file_task(subject: str, title: str, file: Path, text: bytes, machine: Machine, *, remove: bool) -> PlannedStep:
     """Plan to write or delete a file that is all kbhub's, and with it a folder that has nothing else."""
-    step = Step(subject=subject, title=title, action="delete" if remove else "write", file=file)
 
     def change(content: bytes | None) -> bytes | None:
         if content is not None and OURS not in content:
             raise ConfigError(file, "is no longer marked as kbhub's, so it was left unchanged")
         return None if remove else text
 
+    step = Step(subject=subject, title=title, action="delete" if remove else "write", file=file)
     task = planned(step, change, machine)
     write = task.do
     if write is None or not remove:
@@ -227,8 +219,14 @@ HOOKED: tuple[Hooked, ...] = (
 
 def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
     """Plan to register or remove the hooks of those clients that have some; `argv` is what starts kbhub."""
-    names = {client.name for client in clients}
-    tasks = [_hooks_task(hooked, machine, argv, remove=remove) for hooked in HOOKED if hooked.client in names]
+    names, tasks = {client.name for client in clients}, list[PlannedStep]()
+    for hooked in (one for one in HOOKED if one.client in names):
+        file, title = machine.path(hooked.file), f"Hooks for {client_named(hooked.client).title}"
+        step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
+        wanted = {event: _entry(hooked, name, machine, argv) for name, event in CLIENT_EVENTS[hooked.client].items()}
+        change = partial(_with_hooks, file=file, wanted={} if remove else wanted, own=hooked.own)
+        notes = (hooked.hint,) if hooked.hint and not remove else ()
+        tasks.append(planned(step, change, machine, notes=notes))
     if "opencode" in names:
         text = OPENCODE.read_text("utf-8").replace('["kbhub"]', json.dumps(argv), 1).encode()
         file = machine.path(OPENCODE_FILE)
@@ -244,26 +242,18 @@ def hooked_clients(machine: Machine, project: Path | None = None) -> tuple[str, 
         with suppress(ConfigError):
             if _places(content_of(file, MAX_BYTES), file):
                 titles.append(title)
-        if hooked.plugins and _has_plugin(hooked, machine, project):
-            titles.append(f"{title}{BY_PLUGIN}")
+        if hooked.plugins:
+            enabled = _plugins(file, "enabledPlugins")
+            if project is not None:  # its files come with a clone, so there the plugin has to be installed, too
+                installed = _plugins(machine.path(hooked.plugins), "plugins")
+                for name in hooked.project:
+                    here = _plugins(project / name, "enabledPlugins").items()
+                    enabled |= {plugin: value for plugin, value in here if value is not True or plugin in installed}
+            titles += [f"{title}{BY_PLUGIN}"] if True in enabled.values() else []
     with suppress(ConfigError):
         if OURS in (content_of(machine.path(OPENCODE_FILE), MAX_BYTES) or b""):
             titles.append("opencode")
     return tuple(titles)
-
-
-def _has_plugin(hooked: Hooked, machine: Machine, project: Path | None) -> bool:
-    """Return whether kbhub's plugin is enabled, whatever its marketplace is called.
-
-    The files of a project come with a clone, so there it has to be installed, too.
-    """
-    enabled = _plugins(machine.path(hooked.file), "enabledPlugins")
-    if project is not None:
-        installed = _plugins(machine.path(hooked.plugins), "plugins")
-        for name in hooked.project:
-            here = _plugins(project / name, "enabledPlugins")
-            enabled |= {plugin: value for plugin, value in here.items() if value is not True or plugin in installed}
-    return True in enabled.values()
 
 
 def _plugins(file: Path, key: str) -> dict[str, Any]:
@@ -275,26 +265,25 @@ def _plugins(file: Path, key: str) -> dict[str, Any]:
     return {}
 
 
-def _hooks_task(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove: bool) -> PlannedStep:
-    file, title = machine.path(hooked.file), f"Hooks for {client_named(hooked.client).title}"
-    step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
-    if remove:
-        return planned(step, lambda content: _without_hooks(content, file), machine)
-    wanted = {event: _entry(hooked, name, machine, argv) for name, event in CLIENT_EVENTS[hooked.client].items()}
-    hint = (hooked.hint,) if hooked.hint else ()
-    return planned(step, lambda content: _with_hooks(content, file, wanted, own=hooked.own), machine, notes=hint)
-
-
 def _with_hooks(content: bytes | None, file: Path, wanted: dict[str, Any], *, own: bool) -> bytes | None:
-    """Return the file with exactly the wanted hooks, by event."""
+    """Return the file with exactly the wanted hooks, by event, and no empty lists; None if nothing is left."""
     places = _places(content, file)
     if {event: entry for event, _, entry in places} == wanted and len(places) == len(wanted):
         return content
-    mark, text = without_bom(decode(_without_hooks(content, file), file))
+    mark, text = without_bom(decode(content, file))
+    for event, number, _ in reversed(places):
+        text = config_edits.remove_value(text, [HOOKS, event, number], file)
+        if not parse(text, "json", file)[HOOKS][event]:
+            text = config_edits.remove_value(text, [HOOKS, event], file)
+    if places and not parse(text, "json", file)[HOOKS]:
+        text = config_edits.remove_value(text, [HOOKS], file)
+    if places and file.name == OWN_NAME and not parse(text, "json", file).keys() - {"version"}:
+        mark = text = ""
+    if not wanted:
+        return f"{mark}{text}".encode() or None
     if not text.strip():
         text = config_edits.NEW_FILE
-    data = parse(text, "json", file)
-    if own and "version" not in data:
+    if own and "version" not in parse(text, "json", file):
         text = config_edits.set_value(text, ["version"], 1, file)
     for event, entry in wanted.items():
         held = parse(text, "json", file).get(HOOKS)
@@ -303,21 +292,6 @@ def _with_hooks(content: bytes | None, file: Path, wanted: dict[str, Any], *, ow
         else:
             text = config_edits.set_value(text, [HOOKS, event], [entry], file)
     return f"{mark}{text}".encode()
-
-
-def _without_hooks(content: bytes | None, file: Path) -> bytes | None:
-    """Return the file without kbhub's hooks, and without the lists that are empty then; None if nothing is left."""
-    places = _places(content, file)
-    if not places:
-        return content
-    mark, text = without_bom(decode(content, file))
-    for event, number, _ in reversed(places):
-        text = config_edits.remove_value(text, [HOOKS, event, number], file)
-        if not parse(text, "json", file)[HOOKS][event]:
-            text = config_edits.remove_value(text, [HOOKS, event], file)
-    if not parse(text, "json", file)[HOOKS]:
-        text = config_edits.remove_value(text, [HOOKS], file)
-    return f"{mark}{text}".encode() if parse(text, "json", file).keys() - {"version"} or file.name != OWN_NAME else None
 
 
 def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str, Any]]]:
@@ -332,7 +306,7 @@ def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str,
         for event, entries in held.items()
         if isinstance(entries, list)
         for number, entry in enumerate(entries)
-        if isinstance(entry, dict) and any(_OURS.search(command) for command in _commands(entry))
+        if isinstance(entry, dict) and any(map(_OURS.search, _commands(entry)))
     ]
 
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -23,8 +23,6 @@ from kbhub.frozen import Model
 from kbhub.setup.clients import SERVER, ClientName, Machine, Shape
 from kbhub.values import struct
 from kbhub.workspace.files import content_of, data_dir, edit_content, private_directory, write_atomically
-
-How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 
 MODE = "--connect"
 """Has the windows share one process."""
@@ -57,7 +55,6 @@ class Launch:
 
     argv: tuple[str, ...]
     """Without the subcommand."""
-    how: How
     note: str = ""
 
 
@@ -79,69 +76,46 @@ def launch(installation: Installation, machine: Machine) -> Launch:
     launcher, which later versions keep, and so is anything else with a symlink on PATH (Homebrew's folders contain the
     version). Otherwise it is the script in the environment.
     """
-    prefix = installation.prefix
-    script = installation.scripts / _executable_name(machine)
-    if _is_ephemeral(prefix, machine.env) and (runner := _uvx(machine)):
+    prefix, env, windows = installation.prefix, machine.env, machine.platform == "win32"
+    name = f"{_PACKAGE}.exe" if windows else _PACKAGE
+    if runner := _uvx(prefix, machine):
         source = ("--from", installation.origin) if installation.origin else ()
-        return Launch((*runner, *source, _PACKAGE), "uvx")
-    how: How = "venv" if installation.isolated else "environment"
+        return Launch((*runner, *source, _PACKAGE))
+    places: tuple[str, ...] = ()
     if (prefix / "uv-receipt.toml").is_file():
-        how = "uv tool"
+        places = ("UV_TOOL_BIN_DIR", "XDG_BIN_HOME")
     elif (prefix / "pipx_metadata.json").is_file():
-        how = "pipx"
-    for launcher in _launchers(how, machine):
-        if _leads_into(launcher, prefix) or (machine.platform == "win32" and how in ("uv tool", "pipx")):
-            return Launch((str(launcher),), how)
-    if script.is_file():
-        note = (
-            f"kbhub is in the virtual environment {prefix} and stops working if you delete that. "
-            "To install it on its own, run `uv tool install kbhub` or `pipx install kbhub`."
-            if how == "venv"
-            else ""
-        )
-        return Launch((str(script),), how, note)
-    return Launch((str(installation.executable), "-P", "-m", _PACKAGE), "module")  # not from a repository
-
-
-def _is_ephemeral(prefix: Path, env: Mapping[str, str]) -> bool:
-    """Return whether an environment is in uv's cache, such as `archive-v0/…` or `environments-v2/…`."""
-    cache = env.get("UV_CACHE_DIR")
-    if cache and prefix.is_relative_to(cache):
-        return True
-    parts = prefix.parts
-    return "uv" in parts and any(part.startswith(("archive-v", "environments-v", "builds-v")) for part in parts)
-
-
-def _uvx(machine: Machine) -> tuple[str, ...] | None:
-    """Return the `uvx` command; uv sets `UV` to its own path."""
-    if uvx := machine.program("uvx"):
-        return (str(Path(uvx).absolute()),)
-    uv = machine.env.get("UV") or machine.program("uv")
-    return (str(Path(uv).absolute()), "tool", "run") if uv and Path(uv).is_file() else None
-
-
-def _launchers(how: How, machine: Machine) -> list[Path]:
-    """Return existing launchers that may link to the script, those of uv and pipx first."""
-    env, name = machine.env, _executable_name(machine)
-    places = {"uv tool": ("UV_TOOL_BIN_DIR", "XDG_BIN_HOME"), "pipx": ("PIPX_BIN_DIR",)}.get(how)
+        places = ("PIPX_BIN_DIR",)
     folders = [*map(env.get, places), f"{machine.home}/.local/bin"] if places else []
-    paths = [Path(folder) / name for folder in folders if folder]
-    paths += [
+    launchers = [Path(folder) / name for folder in folders if folder]
+    launchers += [
         Path(program).absolute()
         for folder in env.get("PATH", "").split(os.pathsep)
         if folder and (program := shutil.which(_PACKAGE, path=folder))
     ]
-    return [path for path in paths if path.is_file()]
+    for launcher in filter(Path.is_file, launchers):
+        inside = launcher.resolve().is_relative_to(os.path.realpath(prefix)) and not launcher.is_relative_to(prefix)
+        if (launcher.is_symlink() and inside) or (windows and places):
+            return Launch((str(launcher),))
+    if (script := installation.scripts / name).is_file():
+        note = (
+            f"kbhub is in the virtual environment {prefix} and stops working if you delete that. "
+            "To install it on its own, run `uv tool install kbhub` or `pipx install kbhub`."
+        )
+        return Launch((str(script),), note if installation.isolated and not places else "")
+    return Launch((str(installation.executable), "-P", "-m", _PACKAGE))  # not from a repository
 
 
-def _leads_into(launcher: Path, prefix: Path) -> bool:
-    """Return whether a symlink outside an environment leads to a program in it."""
-    real = os.path.realpath(prefix)
-    return launcher.is_symlink() and launcher.resolve().is_relative_to(real) and not launcher.is_relative_to(prefix)
-
-
-def _executable_name(machine: Machine) -> str:
-    return f"{_PACKAGE}.exe" if machine.platform == "win32" else _PACKAGE
+def _uvx(prefix: Path, machine: Machine) -> tuple[str, ...] | None:
+    """Return the `uvx` command if an environment is in uv's cache, such as `archive-v0/…` or `environments-v2/…`."""
+    cache, parts = machine.env.get("UV_CACHE_DIR"), prefix.parts
+    named = any(part.startswith(("archive-v", "environments-v", "builds-v")) for part in parts)
+    if not (cache and prefix.is_relative_to(cache)) and not ("uv" in parts and named):
+        return None
+    if uvx := machine.program("uvx"):
+        return (str(Path(uvx).absolute()),)
+    uv = machine.env.get("UV") or machine.program("uv")  # uv sets `UV` to its own path
+    return (str(Path(uv).absolute()), "tool", "run") if uv and Path(uv).is_file() else None
 
 
 def _origin() -> str:

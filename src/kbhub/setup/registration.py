@@ -131,39 +131,37 @@ def registrations(machine: Machine) -> tuple[Registration, ...]:
 
     Project files are not read: they may not be trustworthy, and clients ask before they start anything from them.
     """
-    there = (client for client in CLIENTS if machine.file(client).is_file())
-    return tuple(registration for client in there for registration in _of(client, machine))
+    found = []
+    for client in CLIENTS:
+        if not (file := machine.file(client)).is_file():
+            continue
+        named = {"client": client.name, "title": client.title, "file": file}
+        try:
+            raw = servers(data_of(file, client.form), _keys(client, file, machine), file)
+        except ConfigError as error:
+            found.append(Registration(**named, name=SERVER, command="", fault=str(error)))
+            continue
+        for entry in (entry_of(name, fields, client.shape) for name, fields in raw.items()):
+            if entry.name != SERVER and not runs_kbhub(entry):
+                continue
+            path = entry.env.get("PATH", machine.env.get("PATH", ""))
+            registration = Registration(
+                **named,
+                name=entry.name,
+                command=entry.argv[0] if entry.argv else "",
+                args=entry.argv[1:],
+                env=dict(entry.env),
+                enabled=entry.enabled,
+                program=shutil.which(entry.argv[0], path=path) if entry.argv else None,
+            )
+            found.append(registration)
+    return tuple(found)
 
 
 def unregistered(machine: Machine) -> tuple[str, ...]:
     """Return the titles of installed clients that lack the server."""
     names = {registration.client for registration in registrations(machine)}
     return tuple(client.title for client in CLIENTS if client.name not in names and machine.has(client))
-
-
-def _of(client: Client, machine: Machine) -> list[Registration]:
-    file, path = machine.file(client), machine.env.get("PATH", "")
-    try:
-        raw = servers(data_of(file, client.form), _keys(client, file, machine), file)
-    except ConfigError as error:
-        fault = str(error)
-        return [Registration(client=client.name, title=client.title, file=file, name=SERVER, command="", fault=fault)]
-    entries = [entry_of(name, fields, client.shape) for name, fields in raw.items()]
-    return [
-        Registration(
-            client=client.name,
-            title=client.title,
-            file=file,
-            name=entry.name,
-            command=entry.argv[0] if entry.argv else "",
-            args=entry.argv[1:],
-            env=dict(entry.env),
-            enabled=entry.enabled,
-            program=shutil.which(entry.argv[0], path=entry.env.get("PATH", path)) if entry.argv else None,
-        )
-        for entry in entries
-        if entry.name == SERVER or runs_kbhub(entry)
-    ]
 
 
 SHOWN = "Adds {}, so that the client always shows the tools to its model."
@@ -246,17 +244,37 @@ def _registration(target: Target, step: Step, entry: RegisteredServer | None) ->
 
 
 def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
-    """Return the file so that it starts the command in the step, or without its entry."""
-    text = decode(content, target.file)
-    entry = registered(text, target)
+    """Return the file so that it starts the step's command, or without its entry; `ConfigError` if more changes."""
+    text, form, keys, path = decode(content, target.file), target.client.form, target.keys, target.file
+    entry, fields, remove = registered(text, target), None, step.action == "remove"
     if entry is None or entry.name != SERVER:
-        fields = None if step.action == "remove" else target.shape.entry(step.command)
-        return content if fields is None else _changed(text, target, fields).encode()
-    if step.action == "remove":
-        return _changed(text, target, None).encode()
-    command = {} if target.wants(entry) else target.shape.fields(step.command)
-    fields = {**command, **target.lacks(entry)}
-    return _changed(text, target, fields).encode() if fields else content
+        if remove:
+            return content
+        fields = target.shape.entry(step.command)
+    elif not remove:
+        command = {} if target.wants(entry) else target.shape.fields(step.command)
+        fields = {**command, **target.lacks(entry)}
+        if not fields:
+            return content
+    expected = parse(text, form, path)
+    old = servers(expected, keys, path).get(SERVER)
+    if old is not None and fields is not None and not isinstance(old, Mapping):
+        raise ConfigError(path, "expected an object; it was left unchanged", ".".join((*keys, SERVER)))
+    mark, body = without_bom(text)
+    after = mark + FORMATS[form].edited(body, target, old, fields)
+    holder: Any = expected
+    for key in keys:
+        if holder.get(key) is None:
+            holder[key] = {}
+        holder = holder[key]
+    if fields is None:
+        del holder[SERVER]
+    else:
+        holder[SERVER] = {**(old or {}), **fields}
+    with suppress(ConfigError):
+        if _plain(parse(after, form, path), keys) == _plain(expected, keys):
+            return after.encode()
+    raise ConfigError(path, _UNUSUAL)
 
 
 def decode(content: bytes | None, path: Path) -> str:
@@ -295,33 +313,6 @@ def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping
     return node  # type: ignore[no-any-return]  # a Mapping, as the loop saw
 
 
-def _changed(text: str, target: Target, fields: dict[str, Any] | None) -> str:
-    """Return the text with these fields in the server's entry, or without it; `ConfigError` if more would change."""
-    form, keys, path = target.client.form, target.keys, target.file
-    expected, edits = parse(text, form, path), FORMATS[form]
-    old = servers(expected, keys, path).get(SERVER)
-    if old is not None and fields is not None and not isinstance(old, Mapping):
-        raise ConfigError(path, "expected an object; it was left unchanged", ".".join((*keys, SERVER)))
-    mark, body = without_bom(text)
-    if fields is None:
-        after = mark + edits.removed(body, keys, path)
-    else:
-        after = mark + (edits.added if old is None else edits.changed)(body, keys, fields, path)
-    holder: Any = expected
-    for key in keys:
-        if holder.get(key) is None:
-            holder[key] = {}
-        holder = holder[key]
-    if fields is None:
-        del holder[SERVER]
-    else:
-        holder[SERVER] = {**(old or {}), **fields}
-    with suppress(ConfigError):
-        if _plain(parse(after, form, path), keys) == _plain(expected, keys):
-            return after
-    raise ConfigError(path, _UNUSUAL)
-
-
 def _plain(data: Any, keys: Sequence[str]) -> Any:
     """Return parsed data without the empty objects on the servers' key path."""
     if keys and isinstance(data, dict) and keys[0] in data:
@@ -336,23 +327,20 @@ def without_bom(text: str) -> tuple[str, str]:
     return (BOM, text[1:]) if text.startswith(BOM) else ("", text)
 
 
-def _json_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:
-    return config_edits.set_value(text if text.strip() else config_edits.NEW_FILE, [*keys, SERVER], entry, path)
-
-
-def _json_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: Path) -> str:
+def _json_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | None) -> str:
+    keys, path = target.keys, target.file
+    if fields is None:
+        text = config_edits.remove_value(text, [*keys, SERVER], path)
+        if servers(parse(text, "json", path), keys, path):
+            return text
+        # Servers without any are `{}`, as before, unless there is a comment in them.
+        empty = config_edits.set_value(text, keys, {}, path)
+        return empty if "".join(empty.split()) == "".join(text.split()) else text
+    if old is None:
+        return config_edits.set_value(text if text.strip() else config_edits.NEW_FILE, [*keys, SERVER], fields, path)
     for key, value in fields.items():
         text = config_edits.set_value(text, [*keys, SERVER, key], value, path)
     return text
-
-
-def _json_removed(text: str, keys: Sequence[str], path: Path) -> str:
-    """Return the text without a server; servers without any are `{}`, as before, unless there is a comment in them."""
-    text = config_edits.remove_value(text, [*keys, SERVER], path)
-    if servers(parse(text, "json", path), keys, path):
-        return text
-    empty = config_edits.set_value(text, keys, {}, path)
-    return empty if "".join(empty.split()) == "".join(text.split()) else text
 
 
 def _toml_parse(text: str, path: Path) -> dict[str, Any]:
@@ -362,39 +350,32 @@ def _toml_parse(text: str, path: Path) -> dict[str, Any]:
         raise ConfigError(path, f"malformed TOML: {error}") from error
 
 
-def _toml_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:
-    """Return the text with a table appended, or added in place if the servers are an inline table."""
-    newline = _newline(text)
-    lines = [f"[{'.'.join((*keys, SERVER))}]"]
-    lines += [f"{key} = {tomlkit.item(value).as_string()}" for key, value in entry.items()]
-    head = "" if not text.strip() else text if text.endswith("\n") else text + newline
-    edited = head + (newline if head else "") + newline.join(lines) + newline
-    try:
-        _toml_parse(edited, path)
-    except ConfigError:
-        return _rewritten(text, keys, path, lambda holder: holder.update({SERVER: entry}))
-    return edited
-
-
-def _toml_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: Path) -> str:
-    return _rewritten(text, [*keys, SERVER], path, lambda table: table.update(fields))
-
-
-def _toml_removed(text: str, keys: Sequence[str], path: Path) -> str:
-    """Return the text without the table and its subtables; comments before the next table stay."""
+def _toml_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | None) -> str:
+    """Return the text with a table appended, or changed or added in place, or without the table and its subtables."""
+    keys, path, newline = target.keys, target.file, _newline(text)
+    if fields is not None and old is not None:
+        return _rewritten(text, [*keys, SERVER], path, lambda table: table.update(fields))
+    if fields is not None:
+        lines = [f"[{'.'.join((*keys, SERVER))}]"]
+        lines += [f"{key} = {tomlkit.item(value).as_string()}" for key, value in fields.items()]
+        head = "" if not text.strip() else text if text.endswith("\n") else text + newline
+        edited = head + (newline if head else "") + newline.join(lines) + newline
+        try:
+            _toml_parse(edited, path)
+        except ConfigError:  # the servers are an inline table
+            return _rewritten(text, keys, path, lambda holder: holder.update({SERVER: fields}))
+        return edited
     name = r"[ \t]*\.[ \t]*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (*keys, SERVER))
     blank, line = r"(?:[ \t\r]*(?:#[^\n]*)?\n)*", r"(?![ \t]*\[)[ \t]*[^\s#][^\n]*(?:\n|\Z)"
     table = re.compile(rf"(?m)^[ \t]*\[[ \t]*{name}[ \t]*[.\]][^\n]*(?:\n|\Z)(?:{blank}{line})*")
     tables = [*table.finditer(text)]
     if not tables:
         return _rewritten(text, keys, path, lambda holder: holder.remove(SERVER))
-    start, end = tables[0].start(), tables[-1].end()
-    head, after = text[:start], text[end:]
-    inner = "".join(text[one.end() : two.start()] for one, two in pairwise(tables))
-    blank_line = _newline(text)
-    if head.endswith(f"\n{blank_line}") and (not after or after.startswith(blank_line)):
-        head = head.removesuffix(blank_line)
-    return head + inner.strip(blank_line) + after
+    head, after = text[: tables[0].start()], text[tables[-1].end() :]
+    inner = "".join(text[one.end() : two.start()] for one, two in pairwise(tables))  # comments before the next table
+    if head.endswith(f"\n{newline}") and (not after or after.startswith(newline)):
+        head = head.removesuffix(newline)
+    return head + inner.strip(newline) + after
 
 
 def _rewritten(text: str, keys: Sequence[str], path: Path, change: Callable[[Any], object]) -> str:
@@ -422,44 +403,31 @@ def _yaml_parse(text: str, path: Path) -> Any:
     return {} if data is None else data
 
 
-def _yaml_key(text: str, key: str) -> re.Match[str] | None:
-    """Return the line of a key of the file whose value is a block or nothing."""
+def _yaml_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | None) -> str:
+    """Return the text with a key added at the start of its mapping, which `keys` has alone, or without it."""
+    (key,), newline = target.keys, _newline(text)
+    # Its line, if its value is a block or nothing.
     nothing, comment = r"(?:[ \t]*(?:{}|null|~))?", r"(?P<comment>[ \t\r]*(?:#[^\n]*)?)"
-    return re.search(rf"(?m)^{re.escape(key)}:{nothing}{comment}(?:\n|\Z)", text)
-
-
-def _yaml_indent(text: str) -> str:
-    """Return the indentation of the entries with which a block begins."""
-    first = re.match(r"(?:[ \t\r]*(?:#[^\n]*)?\n)*( +)\S", text)
-    return first[1] if first else " " * _UNIT
-
-
-def _yaml_added(text: str, keys: Sequence[str], entry: dict[str, Any], path: Path) -> str:  # noqa: ARG001
-    """Return the text with a key added at the start of its mapping, which `keys` has alone."""
-    (key,), newline, line = keys, _newline(text), _yaml_key(text, keys[0])
-    if line is None:
+    line = re.search(rf"(?m)^{re.escape(key)}:{nothing}{comment}(?:\n|\Z)", text)
+    if fields is not None and old is not None:
+        removed = _yaml_edited(text, target, old, None)
+        return _yaml_edited(removed, target, None, {**old, **fields})
+    if fields is not None and line is None:
         head = text if not text or text.endswith("\n") else text + newline
-        return head + newline.join([f"{key}:", *_block(entry, " " * _UNIT)]) + newline
-    block = newline.join(_block(entry, _yaml_indent(text[line.end() :])))
-    opening = f"{key}:{line['comment'].rstrip()}"
-    return f"{text[: line.start()]}{opening}{newline}{block}{newline}{text[line.end() :]}"
-
-
-def _yaml_changed(text: str, keys: Sequence[str], fields: dict[str, Any], path: Path) -> str:
-    entry = {**servers(_yaml_parse(text, path), keys, path)[SERVER], **fields}
-    return _yaml_added(_yaml_removed(text, keys, path), keys, entry, path)
-
-
-def _yaml_removed(text: str, keys: Sequence[str], path: Path) -> str:
-    if (line := _yaml_key(text, keys[0])) is None:
-        raise ConfigError(path, _UNUSUAL, keys[0])
+        return head + newline.join([f"{key}:", *_block(fields, " " * _UNIT)]) + newline
+    if line is None:
+        raise ConfigError(target.file, _UNUSUAL, key)
     head, rest = text[: line.end()], text[line.end() :]
-    indent = _yaml_indent(rest)
+    first = re.match(r"(?:[ \t\r]*(?:#[^\n]*)?\n)*( +)\S", rest)
+    indent = first[1] if first else " " * _UNIT  # of the entries with which the block begins
+    if fields is not None:
+        opening = f"{key}:{line['comment'].rstrip()}"
+        return f"{text[: line.start()]}{opening}{newline}{newline.join(_block(fields, indent))}{newline}{rest}"
     after = head + re.sub(
         rf"(?m)^{indent}{SERVER}:[^\n]*(?:\n|\Z)(?:(?:[ \t\r]*\n)*{indent} +[^\n]*(?:\n|\Z))*", "", rest, count=1
     )
-    if _yaml_parse(after, path).get(keys[0]) is None:  # a key without a value would be null
-        colon = line.start() + len(f"{keys[0]}:")
+    if _yaml_parse(after, target.file).get(key) is None:  # a key without a value would be null
+        colon = line.start() + len(f"{key}:")
         after = f"{after[:colon]} {{}}{after[colon:]}"
     return after
 
@@ -475,22 +443,16 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-Edit = Callable[[str, Sequence[str], dict[str, Any], Path], str]
-"""Edits a file's text: key path of the servers, fields of the entry, and the file for errors."""
-
-
 @struct
 class EntryFormat:
-    """How a kind of file is read and edited."""
+    """How a kind of file is read and edited: with the server's entry before, and its fields (None for no entry)."""
 
     parse: Callable[[str, Path], Any]
-    added: Edit
-    changed: Edit
-    removed: Callable[[str, Sequence[str], Path], str]
+    edited: Callable[[str, Target, Any, dict[str, Any] | None], str]
 
 
 FORMATS: dict[Form, EntryFormat] = {
-    "json": EntryFormat(parse_jsonc, _json_added, _json_changed, _json_removed),
-    "toml": EntryFormat(_toml_parse, _toml_added, _toml_changed, _toml_removed),
-    "yaml": EntryFormat(_yaml_parse, _yaml_added, _yaml_changed, _yaml_removed),
+    "json": EntryFormat(parse_jsonc, _json_edited),
+    "toml": EntryFormat(_toml_parse, _toml_edited),
+    "yaml": EntryFormat(_yaml_parse, _yaml_edited),
 }

@@ -6,12 +6,12 @@ import os
 import platform
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from filelock import FileLock, Timeout
 
@@ -37,7 +37,7 @@ BUSY = "another kbhub process is indexing it; try again when it has finished"
 
 
 CHECKS: dict[str, Callable[[Hub, Sequence[Base]], Iterable[Finding]]] = {
-    "python": lambda *_: [python_version()],
+    "python": lambda *_: [ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")],
     "sqlite": lambda *_: sqlite(),
     "model": lambda *_: [packaged_model()],
     "config": lambda hub, _: config_findings(hub),
@@ -68,14 +68,30 @@ def examine(hub: Hub) -> Diagnosis:
 def repair(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
     """Repair what is fixable, then examine again; the new diagnosis has the repairs made and those that failed."""
     done, failed = list[str](), list[str]()
-    for mend, *checks in REPAIRS:
-        subjects = {finding.subject for finding in diagnosis.findings if finding.fixable and finding.check in checks}
-        for subject in sorted(subjects):
-            _attempt(mend(hub, subject), subject, done, failed)
-    if any(finding.fixable and finding.check == "permissions" for finding in diagnosis.findings):
+    fixable = [finding for finding in diagnosis.findings if finding.fixable]
+    for name in sorted({finding.subject for finding in fixable if finding.check == "index"}):
+        with _attempt(name, failed):
+            for base in hub.select((name,)):
+                path = hub.index(base).path
+                hub.index(base).close()
+                with FileLock(f"{path}.lock", timeout=0, mode=FILE_MODE):
+                    aside = set_aside(path)
+                done.append(f"{base.id}: its index was moved aside as {aside.name}")
+    for name in sorted({finding.subject for finding in fixable if finding.check in ("index", "freshness", "vectors")}):
+        with _attempt(name, failed):
+            for report in sync(hub, (name,)):
+                if report.busy:
+                    raise Timeout(name)
+                documents = f"{report.added} new and {report.changed} changed documents, {report.removed} removed"
+                done.append(f"{name}: indexed {documents}")
+    if any(finding.check == "permissions" for finding in fixable):
         # Last, since the files created above are private anyway.
         for path in too_open(own_places(hub, _bases(hub))):
-            _attempt(_close(path), str(path), done, failed)
+            with _attempt(str(path), failed):
+                kind = path.lstat().st_mode
+                if not stat.S_ISLNK(kind):
+                    path.chmod(0o700 if stat.S_ISDIR(kind) else FILE_MODE)
+                    done.append(f"only you can access {path} now")
     return examine(hub).model_copy(update={"fixed": tuple(done), "failed": tuple(failed)})
 
 
@@ -85,43 +101,17 @@ def _bases(hub: Hub) -> tuple[Base, ...]:
     return ()
 
 
-def _attempt(steps: Iterator[str], subject: str, done: list[str], failed: list[str]) -> None:
-    """Run a repair, recording each completed step or the error."""
+@contextmanager
+def _attempt(subject: str, failed: list[str]) -> Iterator[None]:
+    """Run a repair, recording its error."""
     try:
-        done.extend(steps)
+        yield
     except Timeout:
         failed.append(f"{subject}: {BUSY}.")
     except OSError as error:
         failed.append(f"{subject}: {error.strerror or error}.")
     except KbhubError as error:
         failed.append(str(error))
-
-
-def _set_aside(hub: Hub, name: str) -> Iterator[str]:
-    for base in hub.select((name,)):
-        path = hub.index(base).path
-        hub.index(base).close()
-        with FileLock(f"{path}.lock", timeout=0, mode=FILE_MODE):
-            aside = set_aside(path)
-        yield f"{base.id}: its index was moved aside as {aside.name}"
-
-
-def _sync(hub: Hub, name: str) -> Iterator[str]:
-    for report in sync(hub, (name,)):
-        if report.busy:
-            raise Timeout(name)
-        yield f"{name}: indexed {report.added} new and {report.changed} changed documents, {report.removed} removed"
-
-
-REPAIRS: tuple[tuple[Any, ...], ...] = ((_set_aside, "index"), (_sync, "index", "freshness", "vectors"))
-"""Each with the checks whose findings it repairs, by their subjects; in this order."""
-
-
-def _close(path: Path) -> Iterator[str]:
-    kind = path.lstat().st_mode
-    if not stat.S_ISLNK(kind):
-        path.chmod(0o700 if stat.S_ISDIR(kind) else FILE_MODE)
-        yield f"only you can access {path} now"
 
 
 REINSTALL = "Reinstall kbhub in an environment of its own."
@@ -134,12 +124,6 @@ WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
 """On Linux, the number of folders that all of a user's programs together may watch (inotify(7))."""
 
 POLLED = f"a server compares its files every {POLL_SECONDS:.0f} s instead"
-
-
-def python_version() -> Finding:
-    """Report the interpreter; kbhub does not start on one that is too old."""
-    system = f"{platform.system()} {platform.machine()}"
-    return ok("python", f"{platform.python_version()} on {system}")
 
 
 def sqlite() -> list[Finding]:
@@ -236,8 +220,17 @@ LOW_DISK_BYTES = 350_000_000
 def folder_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
     """Check kbhub's cache and data directories and its own files in them."""
     findings = _directory("cache", hub.cache) + _directory("data", hub.trust.path.parent)
+    existing = next(folder for folder in (hub.cache, *hub.cache.parents) if is_directory(folder))
+    if (free := shutil.disk_usage(existing).free) < LOW_DISK_BYTES:
+        needs = f"a large base needs {LOW_DISK_BYTES // 1_000_000} MB"
+        remedy = "Free up space, or keep indexes elsewhere: `--cache-dir` or KBHUB_CACHE_DIR."
+        findings.append(bad("disk", f"{free // 1_000_000} MB are free below {existing}; {needs}.", remedy))
     own = own_places(hub, bases)
-    findings += _low_disk(hub.cache) + _owners(own)
+    trusted = (os.getuid(), 0) if hasattr(os, "getuid") else None
+    others = [path for path in own if trusted and (state := state_of(path)) and state.st_uid not in trusted]
+    for path in others[:1]:  # another user could have put anything there
+        remedy = "Change its owner (`chown`) or delete it; indexes are rebuilt."
+        findings.append(bad("owner", "It belongs to another user.", remedy, str(path), level="error"))
     if (exposed := too_open(own)) and os.name != "nt":
         more = f" and {len(exposed) - 1} more" if len(exposed) > 1 else ""
         verb = "is" if len(exposed) == 1 else "are"
@@ -267,26 +260,6 @@ def _directory(check: str, path: Path) -> list[Finding]:
     return [bad(check, message, remedy, level="error")]
 
 
-def _low_disk(path: Path) -> list[Finding]:
-    existing = next(folder for folder in (path, *path.parents) if is_directory(folder))
-    free = shutil.disk_usage(existing).free
-    if free >= LOW_DISK_BYTES:
-        return []
-    message = f"{free // 1_000_000} MB are free below {existing}; a large base needs {LOW_DISK_BYTES // 1_000_000} MB."
-    remedy = "Free up space, or keep indexes elsewhere: `--cache-dir` or KBHUB_CACHE_DIR."
-    return [bad("disk", message, remedy)]
-
-
-def _owners(places: Sequence[Path]) -> list[Finding]:
-    """Report the first place that belongs to another user, who could have put anything there."""
-    if not hasattr(os, "getuid"):
-        return []
-    trusted = (os.getuid(), 0)
-    others = [path for path in places if (state := state_of(path)) and state.st_uid not in trusted]
-    remedy = "Change its owner (`chown`) or delete it; indexes are rebuilt."
-    return [bad("owner", "It belongs to another user.", remedy, str(path), level="error") for path in others[:1]]
-
-
 CHECK = "client"
 AT_ONCE = 2
 """Servers started in parallel; each keeps a CPU busy for half a second."""
@@ -297,7 +270,17 @@ def client_findings(hub: Hub) -> list[Finding]:
     machine = Machine(hub.options.home, hub.options.env)
     registered = registrations(machine)
     usable = [registration for registration in registered if registration.starts and registration.enabled]
-    faults = _handshakes(usable, machine.env)
+    distinct = {_identity(registration): registration for registration in usable}
+    faults: dict[tuple[object, ...], str] = {}
+    if distinct:
+        # Importing the MCP SDK takes half a second, which only users with registered clients need.
+        from kbhub.setup.doctor.handshake import shake_hands  # noqa: PLC0415
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            outcomes = pool.map(
+                lambda one: shake_hands((str(one.program), *one.args), one.env, machine.env), distinct.values()
+            )
+            faults = dict(zip(distinct, outcomes, strict=True))
     findings = [_client_finding(registration, faults.get(_identity(registration), "")) for registration in registered]
     if missing := unregistered(machine):
         message = f"Not registered with {', '.join(missing)}; run `kbhub setup` to register it."
@@ -305,22 +288,6 @@ def client_findings(hub: Hub) -> list[Finding]:
     elif not registered:
         findings.append(ok(CHECK, "No MCP client was found on this machine."))
     return findings
-
-
-def _handshakes(usable: list[Registration], env: Mapping[str, str]) -> dict[tuple[object, ...], str]:
-    """Start each distinct server once, and map its identity to the reason it does not work."""
-    distinct = {_identity(registration): registration for registration in usable}
-    if not distinct:
-        return {}
-    # Importing the MCP SDK takes half a second, which only users with registered clients need.
-    from kbhub.setup.doctor.handshake import shake_hands  # noqa: PLC0415
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        outcomes = pool.map(
-            lambda registration: shake_hands((str(registration.program), *registration.args), registration.env, env),
-            distinct.values(),
-        )
-        return dict(zip(distinct, outcomes, strict=True))
 
 
 def _identity(registration: Registration) -> tuple[object, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from pathlib import Path
 from typing import Literal
 
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
@@ -14,10 +13,10 @@ from kbhub.index.engine import Index
 from kbhub.reading.reports import Finding
 from kbhub.sync.base_suggestions import is_empty, outside
 from kbhub.sync.comparison import behind_of, compare, is_being_indexed
-from kbhub.types import Base, Discovery, Problem
+from kbhub.types import Base, Problem
 from kbhub.values import counted
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.project import PROJECT_ID, Grant, TrustStore
+from kbhub.workspace.project import PROJECT_ID, TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")
 """Splits a problem's message into what happened and what to do about it."""
@@ -65,7 +64,14 @@ def trust_findings(store: TrustStore) -> list[Finding]:
     except ConfigError as error:
         message, remedy = _split(str(error), "Fix it or move it away.")
         return [bad("trust", message, remedy, level="error")]
-    dangling = [finding for grant in grants if (finding := _dangling(grant))]
+    dangling = []
+    for grant in grants:
+        fault = "" if os.path.lexists(grant.pointer) else "is trusted but no longer exists"
+        if not fault and grant.use == "knowledge" and not is_directory(grant.target):
+            fault = f"is trusted to point to {grant.target}, which no longer exists"
+        if fault:
+            revoke = shlex.join(["kbhub", "base", "trust", "--revoke", str(grant.pointer)])
+            dangling.append(bad("trust", f"It {fault}.", f"Run `{revoke}` to remove it.", str(grant.pointer)))
     pointers = {grant.pointer for grant in grants if grant.use in ("knowledge", "cacheDir")}
     projects = {grant.pointer for grant in grants if grant.use == "documents"}
     trusted = [f"{counted(len(pointers), 'pointer')} trusted"] if pointers else []
@@ -93,35 +99,16 @@ def discovery_findings(hub: Hub) -> list[Finding]:
         remedy = "Run `kbhub init` to choose or create a knowledge folder, or `kbhub status` to see where kbhub looked."
         remedy = " ".join([remedy, *outside(hub)])
         findings.append(bad("base", message, remedy))
-    return [*findings, *_empty(hub, discovery)]
-
-
-def _empty(hub: Hub, discovery: Discovery) -> list[Finding]:
-    """Report a project base without documents, such as `kbhub init` once created, if the project has Markdown."""
+    # A project base without documents, such as `kbhub init` once created, if the project has Markdown.
     project = discovery.project
-    if project is None or project.origin == "docs" or not is_empty(hub, project):
-        return []
-    docs = next((base for base in discovery.bases if base.origin == "docs"), None)
-    others = outside(hub)
-    if docs is None and not others:
-        return []
-    also = f"; {docs.path / 'docs'} is searched, too" if docs else ""
-    message = f"{project.path} has no documents of its own{also}."
-    folder = "the folder and its pointer" if project.origin == "pointer" else "the folder"
-    remedy = " ".join([f"Write documents there, or delete {folder}.", *others])
-    return [bad("base", message, remedy, project.id)]
-
-
-def _dangling(grant: Grant) -> Finding | None:
-    """Report a grant whose pointer or target no longer exists."""
-    if not os.path.lexists(grant.pointer):
-        fault = "is trusted but no longer exists"
-    elif grant.use == "knowledge" and not is_directory(grant.target):
-        fault = f"is trusted to point to {grant.target}, which no longer exists"
-    else:
-        return None
-    remedy = f"Run `{shlex.join(['kbhub', 'base', 'trust', '--revoke', str(grant.pointer)])}` to remove it."
-    return bad("trust", f"It {fault}.", remedy, str(grant.pointer))
+    if project is not None and project.origin != "docs" and is_empty(hub, project):
+        docs, others = next((base for base in discovery.bases if base.origin == "docs"), None), outside(hub)
+        also = f"; {docs.path / 'docs'} is searched, too" if docs else ""
+        folder = "the folder and its pointer" if project.origin == "pointer" else "the folder"
+        remedy = " ".join([f"Write documents there, or delete {folder}.", *others])
+        empty = bad("base", f"{project.path} has no documents of its own{also}.", remedy, project.id)
+        findings += [empty] if docs or others else []
+    return findings
 
 
 def _finding(check: str, problem: Problem, *, level: Literal["warning", "error"], remedy: str) -> Finding:
@@ -143,9 +130,13 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
         findings: list[Finding] = hub.engine(base.engine).findings(hub, base)
         return findings
     index = hub.index(base)
-    lock = _lock(base, index.path)
-    if lock or not os.path.lexists(index.path):
-        findings = lock or [_behind(base, "It has no index yet.")]
+    # Without a lock file nobody holds the lock, and `is_being_indexed` would create one.
+    if os.path.lexists(f"{index.path}.lock") and is_being_indexed(index.path):
+        message = "Another kbhub process is indexing it, so it was not checked."
+        remedy = "Wait until it finishes. If it hangs, end it: the lock goes with it, and nothing is lost."
+        return [bad("lock", message, remedy, base.id)]
+    if not os.path.lexists(index.path):
+        findings = [_behind(base, "It has no index yet.")]
     elif is_directory(index.path) and not index.path.is_symlink():
         findings = [_broken(base, f"{index.path} is a folder")]
     else:
@@ -158,15 +149,6 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
     return [ok("index", f"{counts}; intact, up to date", base.id)]
 
 
-def _lock(base: Base, path: Path) -> list[Finding]:
-    # Without a lock file nobody holds the lock, and `is_being_indexed` would create one.
-    if not os.path.lexists(f"{path}.lock") or not is_being_indexed(path):
-        return []
-    message = "Another kbhub process is indexing it, so it was not checked."
-    remedy = "Wait until it finishes. If it hangs, end it: the lock goes with it, and nothing is lost."
-    return [bad("lock", message, remedy, base.id)]
-
-
 def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
     try:
         with index.snapshot():
@@ -176,7 +158,14 @@ def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
         return [_broken(base, error.reason)]
     if faults:
         return [_broken(base, "; ".join(faults))]
-    return [*_freshness(hub, base, index), *_vectors(hub, base, embedder, unembedded), *_files(base, problems)]
+    findings = [*_freshness(hub, base, index), *_vectors(hub, base, embedder, unembedded)]
+    for path, message in problems[:LISTED_FILES]:
+        text = f"{path}: {message.removeprefix(f'{path}: ').rstrip('.')}."
+        findings.append(bad("files", text, "Fix it, or leave it out with `exclude` or .kbhubignore.", base.id))
+    if (more := len(problems) - LISTED_FILES) > 0:
+        text = f"{counted(more, 'more file')} cannot be indexed properly."
+        findings.append(bad("files", text, "`kbhub status` lists more of them, `kbhub status --json` all.", base.id))
+    return findings
 
 
 def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
@@ -206,19 +195,6 @@ def _vectors(hub: Hub, base: Base, embedder: str | None, unembedded: int) -> lis
     else:
         message = f"Its vectors do not come from {configured.name}, so it is searched by keyword only."
     return [_behind(base, message, check="vectors")]
-
-
-def _files(base: Base, problems: list[tuple[str, str]]) -> list[Finding]:
-    findings = []
-    for path, message in problems[:LISTED_FILES]:
-        text = f"{path}: {message.removeprefix(f'{path}: ').rstrip('.')}."
-        remedy = "Fix it, or leave it out with `exclude` or .kbhubignore."
-        findings.append(bad("files", text, remedy, base.id))
-    if (more := len(problems) - LISTED_FILES) > 0:
-        text = f"{counted(more, 'more file')} cannot be indexed properly."
-        remedy = "`kbhub status` lists more of them, `kbhub status --json` all."
-        findings.append(bad("files", text, remedy, base.id))
-    return findings
 
 
 def _behind(base: Base, message: str, check: str = "freshness") -> Finding:

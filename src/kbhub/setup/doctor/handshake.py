@@ -56,13 +56,8 @@ async def _attempt(argv: list[str], env: dict[str, str], folder: Path, errors: A
     except* TimeoutError:
         fault = f"did not answer within {seconds:g} s"
     except* (MCPError, OSError, ValueError) as group:
-        error = _first(group)
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
         fault = "exits immediately" if "closed" in str(error).lower() else f"gives an invalid answer ({error})"
     return fault
-
-
-def _first(error: BaseException) -> BaseException:
-    """Return the first error in nested exception groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
