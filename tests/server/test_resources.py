@@ -264,11 +264,6 @@ async def prompt_of(client, name, arguments):
     return message.content.text
 
 
-def tools_in(text):
-    """The tools that a text names; what is in quotes or behind a dot is none."""
-    return set(re.findall(r"`([a-z_]+)`", text)) & set(ALL)
-
-
 async def test_there_are_three_prompts_with_one_argument_each(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         prompts = (await client.list_prompts()).prompts
@@ -301,7 +296,7 @@ async def test_a_prompt_names_only_tools_that_are_offered(shop, mode):
             texts = {name: await prompt_of(client, name, arguments) for name, arguments in ARGUMENTS.items()}
 
         for text in texts.values():
-            assert tools_in(text) <= offered
+            assert set(re.findall(r"`([a-z_]+)`", text)) & set(ALL) <= offered  # in quotes, behind a dot: none
         assert ("Nothing can be written here" in texts["write_down"]) == (not {"remember", "write_document"} & offered)
         assert ("Nothing can be written here" in texts["audit_and_fix"]) == ("write_document" not in offered)
 

@@ -47,12 +47,6 @@ def text_of(result):
     return content.text
 
 
-def arguments_of(call):
-    """Read the arguments of a call as an answer writes it."""
-    pairs = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\{.*?\})', call)
-    return {name: json.loads(value) for name, value in pairs}
-
-
 async def test_search_quotes_the_best_hit_whose_ref_can_be_read_as_it_stands(notes, mode):
     async with Client(KbhubServer(notes.hub()), mode=mode) as client:
         result = await client.call_tool("search", {"query": "how do I roll back a canary deploy"})
@@ -109,7 +103,8 @@ async def test_calls_that_answers_name_lead_to_the_end(environment, mode, refs, 
             assert len(text.encode()) <= 25_000
             seen += re.findall(shown, text, re.MULTILINE)
             named, answers = CALL.findall(text.splitlines()[-1]), answers + 1
-            arguments = arguments_of(named[0][1]) if named else None
+            pairs = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\{.*?\})', named[0][1]) if named else None
+            arguments = pairs and {name: json.loads(value) for name, value in pairs}
 
     assert answers > 1
     assert seen == whole

@@ -47,12 +47,6 @@ async def listed(environment, **options):
         return (await client.list_tools()).tools
 
 
-def definition(tool):
-    """What a model gets of a tool, as it is sent."""
-    sent = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {key: sent[key] for key in ("name", "description", "inputSchema")}
-
-
 async def conversation(environment):
     """What a client that offers its model is sent by default: the instructions and the tools."""
     environment.configure()
@@ -61,7 +55,10 @@ async def conversation(environment):
 
 
 def compact(tool):
-    return json.dumps(definition(tool), ensure_ascii=False, separators=(",", ":"))
+    """What a model gets of a tool, as it is sent."""
+    sent = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    shown = {key: sent[key] for key in ("name", "description", "inputSchema")}
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
 @cache

@@ -46,29 +46,20 @@ class Embedder(Protocol):
     @property
     def fingerprint(self) -> str:
         """A string that changes whenever the vectors would; `EmbedderError` if it is on a server that fails."""
-        ...
 
     @property
     def dimensions(self) -> int:
         """Length of a vector."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector per text; shape (len(texts), dimensions).
+        """Return one vector per text; shape (len(texts), dimensions). `EmbedderError` if the model does not answer.
 
         Each row has length 1, or is all zero if the model does not know the text's language and its vector would be
         noise.
-
-        Raises `EmbedderError` if the model cannot be loaded or does not answer.
         """
-        ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of a query, to be compared with those of texts; of length 1 or all zero, as from `embed`.
-
-        Raises `EmbedderError` if the model cannot be loaded, or does not answer within the time a search can wait.
-        """
-        ...
+        """Return the vector of a query, as from `embed`; `EmbedderError` after the time that a search can wait."""
 
 
 FEW = 4
@@ -139,9 +130,6 @@ def open_embedder(
     None is the packaged model, `"none"` no embedder, `ollama/…` or `openai/…` a model on a server, `"minilm"`
     all-MiniLM-L6-v2; anything else is a folder with a model2vec model, or a model's id on the model hub (the only case
     in which kbhub downloads a model).
-
-    Raises `EmbedderError` if the folder contains no model, the settings are incomplete, or the model's extra is not
-    installed.
     """
     if model is None:
         return packaged_embedder()

@@ -118,7 +118,10 @@ class Lexicon:
             if (some := [left for left in lefts if rows.get(left, ENGLISH) != ENGLISH])
         }
         rows |= self._find(right for pairs in halves.values() for _, rights in pairs for right in rights)
-        known = {unit: found for unit, keys in runs.items() if (found := _found(unit, keys, rows))}
+        known: dict[str, list[int]] = {}
+        for unit, keys in runs.items():
+            if found := [rows[key] for key in (longest(unit, rows) if is_thai(unit) else keys) if key in rows]:
+                known[unit] = found
         for unit in every.difference(runs):
             row = rows[unit] if unit in rows else _first(forms.get(unit, ()), rows)
             found = _two(halves.get(unit, ()), rows) if row is None else [row] if row != ENGLISH else []
@@ -184,11 +187,6 @@ def characters(run: str) -> list[str]:
     return [*run, *map("".join, pairwise(run))]
 
 
-def _found(run: str, keys: Sequence[str], rows: Mapping[str, int]) -> list[int]:
-    """Return the rows of a run: of its characters and pairs, or of the longest Thai words from left to right."""
-    return [rows[key] for key in (longest(run, rows) if is_thai(run) else keys) if key in rows]
-
-
 def longest(run: str, words: Container[str]) -> Iterator[str]:
     """Yield the longest words at each place of a run of Thai, from left to right; what is no word is skipped."""
     at = 0
@@ -252,18 +250,10 @@ LEXICON = frozenset((WORDS, ROWS, LEVELS, STEPS))
 """Names of the tensors that the packaged model has besides."""
 
 MOST_HEADER_BYTES = 1_000_000
-"""Largest header of a safetensors file in bytes; with five tensors it takes 500."""
+"""Largest header of a safetensors file; with five tensors it takes 500."""
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "I8": np.dtype("<i1"),
-    "U8": np.dtype("<u1"),
-    "F16": np.dtype("<f2"),
-    "F32": np.dtype("<f4"),
-    "F64": np.dtype("<f8"),
-    "I32": np.dtype("<i4"),
-    "I64": np.dtype("<i8"),
-    "U64": np.dtype("<u8"),
-}
+_NAMES = ("I8", "U8", "F16", "F32", "F64", "I32", "I64", "U64")
+DTYPES = {name: np.dtype(f"<{name[0].lower()}{int(name[1:]) // 8}") for name in _NAMES}
 """Name in safetensors → type, for those that these tensors have; all are little-endian."""
 
 OWN = Path(__file__).parent
@@ -278,9 +268,6 @@ INFORMATIVE_NORM = 0.1
 CONTINUED = "##"
 """Prefix of a piece that continues a word."""
 
-LETTER = len(f"{CONTINUED}x")
-"""Characters of the longest single-letter token."""
-
 
 @struct
 class StaticModel:
@@ -290,18 +277,26 @@ class StaticModel:
     embedding: NDArray[Any]
     """Shape (rows, dimensions), int8 or floats; memory-mapped for the packaged model, so that processes share it."""
     weights: NDArray[Any] | None
-    """Weight of each token; None if all are equal."""
+    """Of each token; None if all are equal."""
     token_mapping: NDArray[Any] | None
     """Token → row; None if they are the same."""
     unk_token_id: int | None
     lexicon: Lexicon | None = None
-    """Whole words of other languages; only the packaged model has one."""
+    """Only the packaged model has one."""
 
 
 def load_model(source: str) -> StaticModel:
     """Load a model from a folder in a layout that model2vec reads, or by its id on the model hub."""
     try:
-        return _read(Path(source)) or _read_with_library(source)
+        if model := _read(Path(source)):
+            return model
+        # Imports the client of the model hub, which takes 0.5 s.
+        from model2vec import StaticModel as LibraryModel  # noqa: PLC0415
+
+        loaded = LibraryModel.from_pretrained(source, max_length=None, force_download=False)
+        return StaticModel(
+            loaded.tokenizer, loaded.embedding, loaded.weights, loaded.token_mapping, loaded.unk_token_id
+        )
     except Exception as error:  # safetensors and tokenizers raise plain exceptions
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise EmbedderError(f"Cannot load the embedding model {source!r}: {reason}") from error
@@ -321,29 +316,23 @@ def _read(folder: Path) -> StaticModel | None:
 
     tokenizer: Tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
     matrix, weights, mapping = tensors[MATRIX], tensors.get(WEIGHT), tensors.get(MAPPING)
-    if not hasattr(tokenizer.model, "unk_token") or not _fits(tokenizer.get_vocab_size(), matrix, weights, mapping):
+    shape = (tokenizer.get_vocab_size(),)
+    if not hasattr(tokenizer.model, "unk_token") or (weights is not None and weights.shape != shape):
+        return None
+    if mapping is None:
+        fits = matrix.shape[:1] == shape
+    else:
+        fits = (
+            mapping.shape == shape and mapping.dtype.kind == "i" and 0 <= mapping.min() <= mapping.max() < len(matrix)
+        )
+    if not fits:
         return None
     name = tokenizer.model.unk_token
     unknown = None if name is None else tokenizer.token_to_id(name)
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    return StaticModel(tokenizer, matrix, weights, mapping, unknown, lexicon_of(tensors))
-
-
-def _fits(count: int, matrix: NDArray[Any], weights: NDArray[Any] | None, mapping: NDArray[Any] | None) -> bool:
-    if weights is not None and weights.shape != (count,):
-        return False
-    if mapping is None:
-        return len(matrix) == count
-    return mapping.shape == (count,) and mapping.dtype.kind == "i" and 0 <= mapping.min() <= mapping.max() < len(matrix)
-
-
-def _read_with_library(source: str) -> StaticModel:
-    # Imports the client of the model hub, which takes 0.5 s.
-    from model2vec import StaticModel as LibraryModel  # noqa: PLC0415
-
-    loaded = LibraryModel.from_pretrained(source, max_length=None, force_download=False)
-    return StaticModel(loaded.tokenizer, loaded.embedding, loaded.weights, loaded.token_mapping, loaded.unk_token_id)
+    lexicon = Lexicon(tensors, len(matrix)) if tensors.keys() >= LEXICON else None
+    return StaticModel(tokenizer, matrix, weights, mapping, unknown, lexicon)
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]] | None:
@@ -375,11 +364,6 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]] | None:
     return tensors
 
 
-def lexicon_of(tensors: dict[str, NDArray[Any]]) -> Lexicon | None:
-    """Return the words of other languages, whose token ids follow those of the matrix, or None if there are none."""
-    return Lexicon(tensors, len(tensors[MATRIX])) if tensors.keys() >= LEXICON else None
-
-
 def speaks_of_something(known: NDArray[np.bool_], meaning: NDArray[np.bool_], words: int = 0) -> bool:
     """Return whether a model knows enough of a text's tokens.
 
@@ -388,16 +372,6 @@ def speaks_of_something(known: NDArray[np.bool_], meaning: NDArray[np.bool_], wo
     """
     count = int(np.count_nonzero(known)) + words
     return count > 0 and count >= KNOWN_SHARE * (int(np.count_nonzero(meaning)) + words)
-
-
-def mean_of(matrix: NDArray[Any], rows: NDArray[np.integer[Any]], weights: NDArray[Any] | None) -> NDArray[np.float32]:
-    """Return the weighted sum of some rows, which has the direction of their mean; shape (dimensions,).
-
-    `matrix` has shape (rows, dimensions), int8 or floats; without `weights`, all rows count the same.
-    """
-    factors = np.ones(len(rows), np.float32) if weights is None else weights.astype(np.float32)
-    mean: NDArray[np.float32] = factors @ matrix.take(rows, 0).astype(np.float32)
-    return mean
 
 
 def unit(mean: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -414,8 +388,6 @@ def norms(vectors: NDArray[Any]) -> NDArray[np.float32]:
 
 def is_foreign_letter(token: str) -> bool:
     """Return whether a token is a single non-ASCII letter: the tokenizer has no words of its script."""
-    if len(token) > LETTER:
-        return False
     letters = token.removeprefix(CONTINUED)
     return len(letters) == 1 and not letters.isascii() and letters.isalpha()
 
@@ -451,7 +423,7 @@ class QueryVectors:
     def __init__(self, folder: Path) -> None:
         try:
             tensors = read_tensors(folder / WEIGHTS) or {}
-            self._matrix, self._lexicon = tensors[MATRIX], lexicon_of(tensors)
+            self._matrix, self._lexicon = tensors[MATRIX], Lexicon(tensors, len(tensors[MATRIX]))
         except (OSError, KeyError, ValueError) as error:
             raise EmbedderError(f"Cannot load the embedding model {str(folder)!r}: {error}") from error
         self.dimensions = int(self._matrix.shape[1])
@@ -467,11 +439,9 @@ class QueryVectors:
 
     def embed(self, text: str) -> NDArray[np.float32] | None:
         """Return the vector of a text, or None if it needs the tokenizer; see `Embedder.embed_query`."""
-        plain = self.plain_tokens(text)
-        if plain is None:
+        if (plain := self.plain_tokens(text)) is None:
             return None
-        every = np.array(plain, np.int64)
-        tokens, words = self._lexicon.apart(every) if self._lexicon else (every, every[:0])
+        tokens, words = self._lexicon.apart(np.array(plain, np.int64))
         unknown = tokens == UNKNOWN_ID
         informative = norms(self._matrix.take(tokens, 0)) > INFORMATIVE_NORM * MEDIAN_NORM
         if not speaks_of_something(informative & ~unknown, informative | unknown, len(words)):
@@ -480,8 +450,6 @@ class QueryVectors:
 
     def _rows(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the vectors of tokens, those of the lexicon last."""
-        if self._lexicon is None:
-            return self._matrix.take(tokens, 0).astype(np.float32)
         tokens, words = self._lexicon.apart(tokens)
         return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), self._lexicon.vectors(words)])
 
@@ -530,7 +498,7 @@ class QueryVectors:
 
     def _tokens_of(self, word: str) -> tuple[tuple[int, ...], int]:
         """Return the token ids of a word, and the lookups that they took: too many if it needs the tokenizer."""
-        own, rest = self._lexicon.tokens([word]).get(word, ([], word)) if self._lexicon else ([], word)
+        own, rest = self._lexicon.tokens([word]).get(word, ([], word))
         tokens, left = tuple(own), LOOK_UPS if rest.isascii() else -1
         for part in _WORDS.findall(rest) if left > 0 else ():
             pieces, left = _looked_up(self._pieces or b"", part.lower(), left)

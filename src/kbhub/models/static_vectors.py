@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
@@ -92,8 +92,18 @@ class WordTokens:
             self._busy.release()
 
     def _looked_up(self, words: set[str]) -> dict[str, list[int]]:
+        """Return word → its tokens; ASCII words are tokenized in batches, joined by bars."""
         found = self._lexicon.tokens(words) if self._lexicon else {}
-        new = _tokens_of_words(self._tokenizer, words.difference(found).union(rest for _, rest in found.values()))
+        unknown = words.difference(found).union(rest for _, rest in found.values())
+        alone = [word for word in unknown if word == _BAR or not word.isascii()]
+        new = dict(zip(alone, _encoded(self._tokenizer, alone), strict=True))
+        plain = list(unknown.difference(alone))
+        bar = self._tokenizer.token_to_id(_BAR)
+        groups = [plain[start : start + JOINED] for start in range(0, len(plain), JOINED)]
+        for group, ids in zip(groups, _encoded(self._tokenizer, [_BAR.join(group) for group in groups]), strict=True):
+            ends = [index for index, token in enumerate(ids) if token == bar]
+            for word, start, end in zip(group, [-1, *ends], [*ends, len(ids)], strict=True):
+                new[word] = ids[start + 1 : end]
         return new | {word: [*tokens, *new[rest]] for word, (tokens, rest) in found.items()}
 
 
@@ -139,9 +149,16 @@ class _Cache:
         last = np.cumsum(sizes)
         places = np.repeat(ends[words + 1] - last, sizes)
         places += np.arange(len(places))
-        self._keep(new, found, tokens, ends)
         limits = np.append(0, last)[np.cumsum(counts)].tolist()
         line = tokens[places]
+        kept = [word for word in new if len(word) <= LETTERS][: REMEMBERED - known]
+        if len(kept) < len(new):
+            for word in new:
+                del numbers[word]
+            for word in kept:
+                numbers[word]
+            tokens, ends = self._followed_by([found[word] for word in kept])
+        self._tokens, self._ends = tokens, ends
         return [line[start:end] for start, end in pairwise(limits)]
 
     def _followed_by(self, words: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -149,38 +166,6 @@ class _Cache:
         more = np.fromiter(chain.from_iterable(words), np.int64)
         ends = np.cumsum([self._ends[-1], *map(len, words)])
         return np.concatenate([self._tokens, more]), np.concatenate([self._ends, ends[1:]])
-
-    def _keep(
-        self,
-        new: Sequence[str],
-        found: Mapping[str, Sequence[int]],
-        tokens: NDArray[np.int64],
-        ends: NDArray[np.int64],
-    ) -> None:
-        """Cache new words, which have the numbers after those that are cached already, as far as that is worthwhile."""
-        room = REMEMBERED - len(self._ends) + 1
-        kept = [word for word in new if len(word) <= LETTERS][:room]
-        if len(kept) < len(new):
-            for word in new:
-                del self._numbers[word]
-            for word in kept:
-                self._numbers[word]
-            tokens, ends = self._followed_by([found[word] for word in kept])
-        self._tokens, self._ends = tokens, ends
-
-
-def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[int]]:
-    """Return word → its tokens; ASCII words are tokenized in batches, joined by bars."""
-    alone = [word for word in words if word == _BAR or not word.isascii()]
-    tokens = dict(zip(alone, _encoded(tokenizer, alone), strict=True))
-    plain = list(words.difference(alone))
-    bar = tokenizer.token_to_id(_BAR)
-    groups = [plain[start : start + JOINED] for start in range(0, len(plain), JOINED)]
-    for group, ids in zip(groups, _encoded(tokenizer, [_BAR.join(group) for group in groups]), strict=True):
-        ends = [index for index, token in enumerate(ids) if token == bar]
-        for word, start, end in zip(group, [-1, *ends], [*ends, len(ids)], strict=True):
-            tokens[word] = ids[start + 1 : end]
-    return tokens
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
@@ -225,11 +210,27 @@ class StaticVectors:
     """A loaded model, from a folder in model2vec's layout or by its id on the model hub."""
 
     def __init__(self, source: str) -> None:
-        self.model = static_model.load_model(source)
-        self._tokens = WordTokens(self.model.tokenizer, self.model.lexicon)
-        self.dimensions = int(self.model.embedding.shape[1])
-        self._meaning, self._known = _classify_tokens(self.model)
-        self._later = _later_letters(self.model)
+        self.model = model = static_model.load_model(source)
+        self._tokens = WordTokens(model.tokenizer, model.lexicon)
+        self.dimensions = int(model.embedding.shape[1])
+        lengths = _all_norms(model.embedding)
+        if model.token_mapping is not None:
+            lengths = lengths[model.token_mapping]
+        vocabulary, mark = model.tokenizer.get_vocab(), static_model.CONTINUED
+        # A single letter of a script without words in the vocabulary is as good as unknown.
+        foreign = {token: number for token, number in vocabulary.items() if static_model.is_foreign_letter(token)}
+        unknown = np.zeros(len(vocabulary), np.bool_)
+        unknown[list(foreign.values())] = True
+        if model.unk_token_id is not None:
+            unknown[model.unk_token_id] = True
+        informative = lengths > static_model.INFORMATIVE_NORM * _median(lengths)
+        self._meaning, self._known = informative | unknown, informative & ~unknown
+        # Letters and vowel signs after the first of a word that the tokenizer can only spell.
+        continued = {token.removeprefix(mark): token for token in vocabulary if token.startswith(mark)}
+        signs = [token for sign, token in continued.items() if len(sign) == 1 and category(sign) in {"Mc", "Mn"}]
+        letters = [token for token in continued.values() if token in foreign]
+        self._later = np.zeros(len(vocabulary), np.bool_)
+        self._later[[vocabulary[token] for token in (*signs, *letters)]] = True
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text; see `Embedder.embed`."""
@@ -256,37 +257,9 @@ class StaticVectors:
         if model.unk_token_id is not None:
             tokens = tokens[tokens != model.unk_token_id]
         rows = tokens if model.token_mapping is None else model.token_mapping[tokens]
-        mean = static_model.mean_of(model.embedding, rows, None if model.weights is None else model.weights[tokens])
+        factors = np.ones(len(rows), np.float32) if model.weights is None else model.weights[tokens].astype(np.float32)
+        mean: NDArray[np.float32] = factors @ model.embedding.take(rows, 0).astype(np.float32)
         return mean + model.lexicon.vectors(words).sum(0) if model.lexicon and len(words) else mean
-
-
-def _classify_tokens(model: static_model.StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which tokens carry meaning, and which of those the model knows."""
-    lengths = _all_norms(model.embedding)
-    if model.token_mapping is not None:
-        lengths = lengths[model.token_mapping]
-    # A single letter of a script without words in the vocabulary is as good as unknown.
-    vocabulary = model.tokenizer.get_vocab()
-    unknown = np.zeros(len(vocabulary), np.bool_)
-    unknown[[number for token, number in vocabulary.items() if static_model.is_foreign_letter(token)]] = True
-    if model.unk_token_id is not None:
-        unknown[model.unk_token_id] = True
-    informative = lengths > static_model.INFORMATIVE_NORM * _median(lengths)
-    return informative | unknown, informative & ~unknown
-
-
-def _later_letters(model: static_model.StaticModel) -> NDArray[np.bool_]:
-    """Return which tokens are letters or vowel signs after the first of a word that the tokenizer can only spell."""
-    vocabulary = model.tokenizer.get_vocab()
-    continued = {
-        name.removeprefix(static_model.CONTINUED): number
-        for name, number in vocabulary.items()
-        if name.startswith(static_model.CONTINUED)
-    }
-    signs = [number for sign, number in continued.items() if len(sign) == 1 and category(sign) in {"Mc", "Mn"}]
-    later = np.zeros(len(vocabulary), np.bool_)
-    later[[*signs, *[number for letter, number in continued.items() if static_model.is_foreign_letter(letter)]]] = True
-    return later
 
 
 def _all_norms(vectors: NDArray[Any]) -> NDArray[np.float32]:

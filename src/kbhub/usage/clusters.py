@@ -75,20 +75,6 @@ def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: i
     """
     order = sorted(range(len(queries)), key=lambda number: (-queries[number].count, queries[number].key))
     queries, vectors = [queries[number] for number in order], vectors[order]
-    leaders = _leaders(vectors)
-    groups = []
-    for leader in np.unique(leaders):
-        numbers = np.flatnonzero(leaders == leader)
-        members = tuple(queries[number] for number in numbers)
-        if sum(query.count for query in members) < least:
-            continue
-        center = numbers[_central(vectors[numbers], [query.count for query in members])]
-        groups.append(Cluster(members, queries[center], vectors[center]))
-    return sorted(groups, key=lambda cluster: (-cluster.count, -cluster.last, cluster.center.key))
-
-
-def _leaders(vectors: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the index of each query's leader."""
     leaders = np.full(len(vectors), -1, np.int64)
     for start in range(0, len(vectors), BLOCK):
         free = start + np.flatnonzero(leaders[start : start + BLOCK] < 0)
@@ -97,11 +83,15 @@ def _leaders(vectors: NDArray[np.float32]) -> NDArray[np.int64]:
             if leaders[number] < 0:
                 leaders[row & (leaders < 0)] = number
                 leaders[number] = number
-    return leaders
-
-
-def _central(vectors: NDArray[np.float32], counts: Sequence[int]) -> int:
-    """Return the index of the query with the greatest mean similarity to all; on a tie, the most frequent."""
-    total = np.asarray(counts, np.float32) @ vectors
-    nearness = np.round(vectors @ total / sum(counts), TIE_DIGITS)
-    return int(np.argmax(nearness))
+    groups = []
+    for leader in np.unique(leaders):
+        numbers = np.flatnonzero(leaders == leader)
+        members, inside = tuple(queries[number] for number in numbers), vectors[numbers]
+        counts = [query.count for query in members]
+        if sum(counts) < least:
+            continue
+        # The one with the greatest mean similarity to all; on a tie, the most frequent.
+        nearness = np.round(inside @ (np.asarray(counts, np.float32) @ inside) / sum(counts), TIE_DIGITS)
+        center = numbers[np.argmax(nearness)]
+        groups.append(Cluster(members, queries[center], vectors[center]))
+    return sorted(groups, key=lambda cluster: (-cluster.count, -cluster.last, cluster.center.key))

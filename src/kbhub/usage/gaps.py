@@ -15,7 +15,7 @@ from pydantic import Field
 from kbhub.errors import QueryLogUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.side_files import ONCE_SECONDS, Asked, LoggedGap, QueryLog
+from kbhub.index.side_files import ONCE_SECONDS, LoggedGap, QueryLog
 from kbhub.models.embedding import packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.document_signals import timestamp
@@ -103,7 +103,21 @@ def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:
     """Return the latest queries of this project, newest first."""
     log, settings = log_of(hub), hub.config().settings.log
     return LoggedQueries(
-        queries=tuple(map(_described, log.recent(limit))),
+        queries=tuple(
+            LoggedQuery(
+                asked=timestamp(query.at),
+                text=query.text,
+                mode=cast("Mode", query.mode),
+                bases=query.bases,
+                verdict=cast("Verdict | None", query.verdict),
+                score=query.score,
+                client=query.client,
+                hits=query.hits,
+                read=query.opened,
+                seconds=None if query.took is None else round(query.took, 4),
+            )
+            for query in log.recent(limit)
+        ),
         total=log.count(),
         logged=settings.queries,
         days=settings.days,
@@ -122,21 +136,6 @@ def clear_log(hub: Hub, *, every_project: bool = False) -> Cleared:
     return Cleared(queries=sum(log.clear() for log in logs), paths=tuple(log.path for log in logs))
 
 
-def _described(query: Asked) -> LoggedQuery:
-    return LoggedQuery(
-        asked=timestamp(query.at),
-        text=query.text,
-        mode=cast("Mode", query.mode),
-        bases=query.bases,
-        verdict=cast("Verdict | None", query.verdict),
-        score=query.score,
-        client=query.client,
-        hits=query.hits,
-        read=query.opened,
-        seconds=None if query.took is None else round(query.took, 4),
-    )
-
-
 MOST_OPEN = 200
 """Limit of open gaps per project; longer lists are not read, and each maintenance searches for all of them."""
 
@@ -146,10 +145,10 @@ AGAIN = 5
 QUESTION_CHARACTERS = 300
 
 KEY_DIGITS = 32
-"""Hex digits of a question's hash, enough to avoid collisions."""
+"""Hex digits of a question's hash."""
 
 ID_CHARACTERS = 8
-"""Length of an id: 40 bits, as for memories."""
+"""40 bits, as for memories."""
 
 HOUR_SECONDS = 3600.0
 
@@ -167,11 +166,10 @@ class KnownGaps:
     def about(self, cluster: Cluster) -> LoggedGap | None:
         """Return the gap of a cluster, the nearest if several match, or None if it is new."""
         keys = set(map(_hashed, cluster.keys))
-        for gap in self.gaps:
-            if gap.key in keys:
-                return gap
-        nearest = None if self._vectors is None else cluster.nearest(self._vectors)
-        return None if nearest is None else self.gaps[nearest]
+        same = next((gap for gap in self.gaps if gap.key in keys), None)
+        if same or self._vectors is None or (nearest := cluster.nearest(self._vectors)) is None:
+            return same
+        return self.gaps[nearest]
 
 
 def _hashed(key: str) -> str:

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import synced
+from kbhub.errors import ModelUnavailable
+from kbhub.extensions.models import llm
 from kbhub.extensions.models.llm import NONSENSE_ALLOWED, Grades, blended, grade, rerank, search_reranked
 from kbhub.extensions.models.server import Ollama, StoredAnswers
 from kbhub.types import Query
@@ -71,11 +73,16 @@ def test_grades_that_are_there_at_the_deadline_count(ollama, tmp_path):
     assert time.monotonic() - started < 5
     assert 0 < len(found.grades) < 10
     assert found.grades[30] == 3, "what is known costs no time"
-    assert "took longer than 0.6 s" in (found.note(31) or "")
-    assert f"grades of {len(found.grades)} of 31 passages" in (found.note(31) or "")
-    none = Grades({}, found.fault).note(31) or ""
-    assert none.startswith("Not reranked: ")
-    assert "Raise `rerank.seconds`" in none
+    assert "took longer than 0.6 s" in str(found.fault)
+    assert "Raise `rerank.seconds`" in str(found.fault)
+
+
+def test_a_note_says_what_was_not_graded(hub, monkeypatch):
+    plain, fault = hub.search(Query(text="backup", mode="keyword", limit=12)), ModelUnavailable("late", "Late.")
+    for grades, note in (({}, "Not reranked: Late."), ({0: 1}, "Reranked by the grades of 1 of 12 passages: Late.")):
+        found = Grades(grades, fault)
+        monkeypatch.setattr(llm, "grade", lambda *_, found=found: found)
+        assert rerank(hub, Query(text="backup"), plain, SETTINGS).notes == (*plain.notes, note)
 
 
 def test_nonsense_about_one_passage_leaves_the_others(ollama, tmp_path):

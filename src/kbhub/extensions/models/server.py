@@ -86,12 +86,8 @@ class Deadline:
 
     Socket timeouts limit single reads, but neither slow streams nor name resolution. So each request runs in its own
     thread, which is abandoned when the time is over. It is not cancelled: a server that is loading a model would stop
-    loading, and never finish. There is at most one such thread per server and model.
-
-    Args:
-        seconds: from now on.
-        setting: the setting that allows more time, for the message.
-        patient: whether to wait for an abandoned request to finish; else it is an error at once.
+    loading, and never finish. There is at most one such thread per server and model; `patient` waits for that to finish
+    first, else it is an error at once. `setting` allows more time, for the message.
     """
 
     def __init__(self, seconds: float, setting: str = "", *, patient: bool = False) -> None:
@@ -140,12 +136,10 @@ class Deadline:
 
 @struct
 class Prompt:
-    """A prompt for a model."""
+    """Instructions for a model, and the material to work on."""
 
     system: str
-    """The instructions."""
     user: str
-    """The material to work on."""
 
 
 LOAD_SECONDS = 120.0
@@ -166,7 +160,6 @@ OPTIONS = {"temperature": 0.0, "seed": 1}
 _BUSY = (429, 503)
 _NONSENSE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 """Raised by Ollama's client for JSON that is broken or unexpected."""
-
 
 MOST_FILES = 1000
 """Cached answers, a few megabytes at most; the oldest are deleted when there are more."""
@@ -272,56 +265,43 @@ class Ollama:
 
     def embed(self, model: str, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
         """Return one vector per text; texts are not empty, and have the prefixes that the model expects."""
-
-        def embed(client: Any) -> list[list[float]]:
-            return [list(vector) for vector in client.embed(model, texts).embeddings]
-
-        vectors = self._call(embed, model, deadline)
+        vectors = self._call(lambda client: list(map(list, client.embed(model, texts).embeddings)), model, deadline)
         if len(vectors) != len(texts):
             raise self._nonsense(model)
         return vectors
 
     def digest(self, model: str, deadline: Deadline) -> str:
         """Return the digest of a model, which changes with its version, without loading it."""
-
-        def list_digests(client: Any) -> dict[str, str]:
-            return {(one.model or "").casefold(): one.digest or "" for one in client.list().models}
-
-        digests = self._call(list_digests, "", deadline)
+        digests: dict[str, str] = self._call(
+            lambda client: {(one.model or "").casefold(): one.digest or "" for one in client.list().models},
+            "",
+            deadline,
+        )
         for name in (model, f"{model}:latest"):
             if digest := digests.get(name.casefold()):
                 return digest
         raise self._missing(model)
 
-    def _connect(self) -> None:
-        if self._client is not None:
-            return
-        # Ollama's client takes 0.4 s to import.
-        import ollama  # noqa: PLC0415
-
-        self._refusal = ollama.ResponseError
-        try:
-            # Following a redirect would send prompts to a server that the user did not choose; no proxy is on this
-            # machine.
-            self._client = ollama.Client(
-                self._host,
-                timeout=PATIENCE,
-                limits=ONE_REQUEST,
-                follow_redirects=False,
-                trust_env=not is_local(self._host),
-            )
-        except (ValueError, httpx.InvalidURL) as error:
-            raise self._no_address(error) from None
-
     def _call(self, work: Callable[[Any], T], model: str, deadline: Deadline) -> T:
         """Return what the client answers; an empty `model` stands for the server itself."""
-        self._connect()
+        if self._client is None:
+            # Ollama's client takes 0.4 s to import.
+            import ollama  # noqa: PLC0415
+
+            self._refusal = ollama.ResponseError
+            # Following a redirect would send prompts to a server that the user did not choose; no proxy is on this
+            # machine.
+            options = {"follow_redirects": False, "trust_env": not is_local(self._host)}
+            try:
+                self._client = ollama.Client(self._host, timeout=PATIENCE, limits=ONE_REQUEST, **options)
+            except (ValueError, httpx.InvalidURL) as error:
+                raise self._no_address(error) from None
 
         def run() -> T:
             with self._faults(model):
                 return work(self._client)
 
-        return deadline.wait_for(run, self._asked(model) if model else self.where)
+        return deadline.wait_for(run, f"{self.where} with {model!r}" if model else self.where)
 
     @contextmanager
     def _faults(self, model: str) -> Iterator[None]:
@@ -358,10 +338,7 @@ class Ollama:
         pull = f"{host}ollama pull {shlex.quote(model)}"
         return ModelUnavailable("missing", f"{self.where} has no model {model!r}. Fetch it with `{pull}`.")
 
-    def _asked(self, model: str) -> str:
-        return f"{self.where} with {model!r}"
-
     def _nonsense(self, model: str) -> ModelUnavailable:
         return ModelUnavailable(
-            "nonsense", f"{self._asked(model)} did not answer in the requested form. Try another model."
+            "nonsense", f"{self.where} with {model!r} did not answer in the requested form. Try another model."
         )

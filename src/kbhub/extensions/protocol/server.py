@@ -56,7 +56,17 @@ class Apps(ServerExtension):
 
     def answer(self, answer: CallToolResult, result: SearchResult | MemoryList) -> CallToolResult:
         """Add the data of the view."""
-        html = self._hits(result) if isinstance(result, SearchResult) else self._memories(result)
+        if isinstance(result, SearchResult):
+            leading = load("kbhub.search.judge:LEADING_NOTES")
+            notes = [note for note in result.notes if note not in leading]
+            html = _rendered("view_hits.html", result=result, shown=result.hits[:MOST_SHOWN], notes=notes)
+        else:  # for reviewing memories, with what changes them if they may be changed
+            curve, known = load("kbhub.render.html:strength_curve"), load("kbhub.memory.catalog:all_known")(self.hub)
+            now, files = self.hub.options.clock(), {memory.facts.id: memory for memory in known}
+            listed = [memory for memory in result.memories[:MOST_SHOWN] if memory.id in files]
+            shown = [(memory, curve(files[memory.id], now)) for memory in listed]
+            writable = not self.hub.config().settings.read_only
+            html = _rendered("view_memories.html", shown=shown, total=result.total, now=now, writable=writable)
         return answer.model_copy(update={"meta": {**(answer.meta or {}), HTML: html}})
 
     async def read(self, uri: str) -> list[ReadResourceContents] | None:
@@ -65,20 +75,6 @@ class Apps(ServerExtension):
             return None
         html = await run_sync(lambda: _rendered("view.html", view=uri.rpartition("/")[2], version=__version__))
         return [ReadResourceContents(html, APP_MIME_TYPE, {"ui": {"prefersBorder": True}})]
-
-    def _hits(self, result: SearchResult) -> str:
-        leading = load("kbhub.search.judge:LEADING_NOTES")
-        notes = [note for note in result.notes if note not in leading]
-        return _rendered("view_hits.html", result=result, shown=result.hits[:MOST_SHOWN], notes=notes)
-
-    def _memories(self, found: MemoryList) -> str:
-        """Return a page for reviewing memories, with what changes them if they may be changed."""
-        curve, known = load("kbhub.render.html:strength_curve"), load("kbhub.memory.catalog:all_known")(self.hub)
-        now, files = self.hub.options.clock(), {memory.facts.id: memory for memory in known}
-        listed = found.memories[:MOST_SHOWN]
-        shown = [(memory, curve(files[memory.id], now)) for memory in listed if memory.id in files]
-        writable = not self.hub.config().settings.read_only
-        return _rendered("view_memories.html", shown=shown, total=found.total, now=now, writable=writable)
 
 
 def _rendered(name: str, **values: Any) -> str:

@@ -29,8 +29,6 @@ from kbhub.types import Base
 if TYPE_CHECKING:
     from mcp.types import PaginatedRequestParams
 
-SCHEME = "skill://"
-
 FILE = "SKILL.md"
 
 MOST_FILES, MOST_BYTES = 512, 16 << 20
@@ -60,7 +58,7 @@ def _located(uri: str, hub: Hub) -> tuple[Base, str]:
 
 
 def _address(base: Base, path: str) -> str:
-    return f"{SCHEME}{quote(base.id, safe='')}/{quote(path, safe='/')}"
+    return f"skill://{quote(base.id, safe='')}/{quote(path, safe='/')}"
 
 
 def _skill_folders(base: Base, path: str) -> Iterator[str]:
