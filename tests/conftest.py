@@ -317,12 +317,6 @@ def synced(environment: Environment, **changes) -> Hub:
     return hub
 
 
-def held_elsewhere(path: str):
-    """Let another process hold a lock until the end of the block."""
-    code = "import sys; from filelock import FileLock\nwith FileLock(sys.argv[1]):"
-    return faults.held(path, f"{code} print('held', flush=True); sys.stdin.read()")
-
-
 @pytest.fixture(scope="session")
 def children():
     """What starts processes that are to suffer faults."""

@@ -3,15 +3,17 @@
 import os
 import shutil
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 import faults
 import kbhub.hub
 import kbhub.index.sqlite.schema
 import kbhub.sync.freshness
-from conftest import Environment, synced
+from conftest import Environment, make_repository, synced
 from corpus import sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.types import Query
@@ -19,10 +21,6 @@ from kbhub.types import Query
 pytestmark = pytest.mark.usefixtures("always_fresh")
 
 ROOT = os.name == "posix" and os.geteuid() == 0
-HOLD = (
-    "import apsw, sys; connection = apsw.Connection(sys.argv[1]); connection.execute('BEGIN IMMEDIATE')\n"
-    "print('held', flush=True); sys.stdin.read()"
-)
 
 
 @pytest.fixture
@@ -128,7 +126,8 @@ def test_an_index_on_a_read_only_file_system_is_searched(shop, left):
 
 def killed(path: Path) -> None:
     """Leave the journal of an index as a process does that is killed after a transaction."""
-    with faults.held(str(path), HOLD.replace("BEGIN IMMEDIATE", "UPDATE document SET title = title")):
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE document SET title = title")
         for suffix in ("", "-wal", "-shm"):
             shutil.copyfile(f"{path}{suffix}", f"{path}{suffix}.copy")
     for suffix in ("", "-wal", "-shm"):
@@ -142,7 +141,8 @@ def public(monkeypatch):
         real = Path(name).resolve()
         real.chmod(0o755)
         home, project = real / "home", real / "shop"
-        (project / ".git").mkdir(parents=True)
+        project.mkdir()
+        make_repository(project)
         home.mkdir()
         env = {"HOME": str(home), "PATH": os.environ["PATH"]}
         env |= {"KBHUB_CACHE_DIR": str(real / "cache"), "KBHUB_DATA_DIR": str(real / "data")}
@@ -204,10 +204,9 @@ def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, c
         assert "deploy.md" in answer["refs"]
 
 
-@pytest.mark.parametrize("inside", [True, False])
-def test_a_read_only_base_is_indexed_and_searched(shop, inside):
-    folder = shop.project / "knowledge" if inside else shop.project
-    wrapper = faults.with_mount("read-only", folder)
+def test_a_read_only_base_is_indexed_and_searched(shop):
+    """In a project where nothing can be written."""
+    wrapper = faults.with_mount("read-only", shop.project)
     answer = faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=wrapper)
 
     assert answer["errors"] == answer["problems"] == []
@@ -218,7 +217,8 @@ def test_an_index_that_another_program_holds_is_searched_and_later_written(shop,
     monkeypatch.setattr(kbhub.index.sqlite.schema, "BUSY_MS", 50)
     hub = synced(shop)
     shop.write("knowledge/new.md", "# New\n\nAnother platypus.\n")
-    with faults.held(str(index_of(hub)), HOLD):
+    with closing(apsw.Connection(str(index_of(hub)))) as connection:
+        connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(IndexUnavailable, match=r"locked.*[Aa]nother program"):
             hub.sync(["project"])
         assert hub.freshen() == ()

@@ -29,9 +29,11 @@ def window(shop):
         started.handshake()
         assert finds(started)
         yield started
+        started.begin(call("search", query="canary"))
+        send(started, b'{"jsonrpc": "2.0", "id": 7, "meth')
         assert started.end() == 0
         assert all(message["jsonrpc"] == "2.0" for message in started.rest())
-        assert b"Traceback" not in started.errors
+        assert started.errors == b""
 
 
 def finds(window):
@@ -60,14 +62,13 @@ def test_cancelled_calls_leave_nothing_behind(window):
     assert finds(window)
 
 
-@pytest.mark.parametrize("rest", [b'{"jsonrpc": "2.0", "id": 7, "meth', b"x" * HUGE], ids=["short", "huge"])
-def test_an_input_that_ends_within_a_message_ends_the_process(shop, rest):
-    """Exit code 0 and not a word, also while a search is under way."""
+def test_an_input_that_ends_within_a_message_ends_the_process(shop):
+    """Exit code 0 and not a word, also while a search is under way; the message may be huge."""
     with windows(shop) as begin:
         window = begin(SERVE)
         window.handshake()
         window.begin(call("search", query="canary"))
-        send(window, rest)
+        send(window, b"x" * HUGE)
 
         assert window.end() == 0
         assert all(message["jsonrpc"] == "2.0" for message in window.rest())

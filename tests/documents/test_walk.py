@@ -199,10 +199,10 @@ TREE = ["a", "b.md", "ab/a.md", "ab/b", "a.md/ab/a.md", "a.md/b", ".a/ab", ".a/.
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is what the rules are compared with")
-@settings(max_examples=3)
+@settings(max_examples=2)  # the first of which is the simplest
 @given(
     st.lists(
-        st.tuples(st.lists(patterns, min_size=1, max_size=4), st.lists(patterns, max_size=2)), min_size=20, max_size=32
+        st.tuples(st.lists(patterns, min_size=1, max_size=4), st.lists(patterns, max_size=2)), min_size=40, max_size=60
     )
 )
 def test_ignore_files_mean_what_git_takes_them_to_mean(rules):

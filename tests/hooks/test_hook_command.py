@@ -133,7 +133,7 @@ def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, 
     assert record.start["ends"]
     assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT, session="s-2")))
     log = claude_log(tmp_path / "s.jsonl", RULE)
-    assert run(environment, "compact", sent("codex", "compact", environment.project, transcript=log)) == ""
+    assert hook("compact", sent("codex", "compact", environment.project, transcript=log), "codex") == ""
     assert until(lambda: waiting(shop))[0].why == "asked"
     assert read_record(folder_of(environment)).pid == record.pid
 

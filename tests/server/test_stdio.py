@@ -87,7 +87,9 @@ threading.Thread(target=make_noise, daemon=True).start()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to end a process in order")
-@pytest.mark.parametrize(("number", "documents"), [(signal.SIGTERM, 400), (signal.SIGINT, 0)])
+@pytest.mark.parametrize(
+    ("number", "documents"), [(signal.SIGTERM, 400), pytest.param(signal.SIGINT, 0, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_the_process(environment, start, number, documents):
     """Exit code 0, by itself, though the client's end of the pipe stays open and indexing goes on."""
     for document in range(documents):

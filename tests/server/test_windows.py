@@ -31,7 +31,7 @@ from daemons import (
 from kbhub import __version__
 from kbhub.server.daemon import proxy
 from kbhub.server.daemon.launch import DaemonUnavailable, newer, stop
-from kbhub.server.daemon.protocol import ConnectOptions, read_record, running, try_lock
+from kbhub.server.daemon.protocol import ConnectOptions, is_held, read_record, running, try_lock
 from kbhub.workspace.files import RACY_SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
@@ -177,6 +177,9 @@ def test_windows_outlive_their_daemons(place, begin, kills, each):
     for thread in threads:
         thread.start()
     chance, folder, killed = random.Random(7), folder_of(place), None
+    until(
+        lambda: folder.log.exists() and f"connected; there are {len(opened)}." in folder.log.read_text()
+    )  # one of all
     for _ in range(kills):
         before = sum(counts.values()) + chance.choice((0, 0, 1, 5, 20))
         until(lambda killed=killed: (record := running(folder)) and record.pid != killed)
@@ -222,8 +225,11 @@ def test_a_newer_window_replaces_the_daemon_and_none_is_lost(place, begin, tmp_p
 
 
 def test_a_daemon_that_nobody_can_reach_any_more_makes_way(place, begin):
-    """Those who tidy up temporary folders delete old sockets; a socket that nobody listens on keeps nobody waiting."""
-    window = begin(KBHUB_SERVE__UNLOAD_MINUTES="0.002")
+    """Those who tidy up temporary folders delete old sockets; a socket that nobody listens on keeps nobody waiting.
+
+    And a daemon without windows ends by itself.
+    """
+    window = begin(KBHUB_SERVE__UNLOAD_MINUTES="0.002", KBHUB_SERVE__END_MINUTES="0.01")
     window.handshake()
     folder, old = folder_of(place), pid_of(place)
     Path(read_record(folder).link).unlink()
@@ -233,3 +239,7 @@ def test_a_daemon_that_nobody_can_reach_any_more_makes_way(place, begin):
     kill(place)
     assert Path(folder.path / "socket").is_socket()
     until(lambda: "1. deploy.md" in text_of(window.ask(call("search", query="canary"))))
+    window.end()
+    until(lambda: not is_held(folder.lock))
+    assert "releasing indexes and models" in folder.log.read_text()
+    assert "Ending (idle)" in folder.log.read_text()

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import apsw
 import pytest
+from filelock import FileLock
 
 import kbhub.hub
 import kbhub.index.sqlite.schema
 import kbhub.setup.doctor
 import kbhub.sync.watch
-from conftest import held_elsewhere
 from kbhub.index.sqlite import IndexWriter
 from kbhub.reading.reports import Finding
 from kbhub.setup.doctor import examine, repair
@@ -192,7 +192,7 @@ def test_an_index_that_is_behind_is_brought_in_step(shop, change, check, subject
 def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
     path = index_of(shop)
     noise(path)
-    with held_elsewhere(f"{path}.lock"):
+    with FileLock(f"{path}.lock"):
         finding = the_finding(shop)
         wrong = Finding(check="index", level="error", subject="notes", message="x", remedy="y", fixable=True)
         broken = repair(shop.hub(), examine(shop.hub()).model_copy(update={"findings": (wrong,)}))

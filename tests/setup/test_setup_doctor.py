@@ -56,7 +56,6 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
     [
         ("/gone/kbhub", ["serve"], "/gone/kbhub, which does not exist"),
         ("kbhub", ["serve"], "starts kbhub, which does not exist"),
-        ("/bin/sh", ["-c", "echo No module named kbhub >&2; exit 1"], "exits immediately: No module named kbhub"),
         ("/bin/sh", ["-c", "echo hello"], "exits immediately"),
     ],
 )
@@ -80,7 +79,8 @@ def test_a_server_is_started_once_for_clients_that_start_it_alike_with_the_varia
     started = script(user, "kbhub", f'echo x >> {count}\necho "started with $WHICH" >&2\nexit 1')
     for client in (".cursor", ".lmstudio"):
         register(user, started, "serve", client=client, env={"WHICH": "the entry's"})
-    assert [(one.level, "started with the entry's" in one.message) for one in findings(user)] == [("error", True)] * 2
+    said = "exits immediately: started with the entry's"
+    assert [(one.level, said in one.message) for one in findings(user)] == [("error", True)] * 2
     assert count.read_text() == "x\n"
 
 

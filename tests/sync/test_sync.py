@@ -18,7 +18,7 @@ import kbhub.index.engine
 import kbhub.sync.sync
 import kbhub.workspace.git
 import repositories
-from conftest import HOUR_NS, held_elsewhere, make_repository
+from conftest import HOUR_NS, make_repository
 from kbhub.documents.walk import FileListing, Limits, Scan, digest_of, listing_of
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite import SqliteIndex, index_path
@@ -327,7 +327,8 @@ def test_progress_reaches_the_number_of_files(folder, monkeypatch):
 def test_one_process_indexes_and_the_others_say_so(folder):
     """When it dies, it leaves no lock."""
     folder.index_path.parent.mkdir(parents=True, exist_ok=True)
-    with held_elsewhere(f"{folder.index_path}.lock"):
+    code = "import sys; from filelock import FileLock\nwith FileLock(sys.argv[1]):"
+    with faults.held(f"{folder.index_path}.lock", f"{code} print('held', flush=True); sys.stdin.read()"):
         report = folder.sync()
 
     assert report.notes == ("Another kbhub process is indexing this base.",)

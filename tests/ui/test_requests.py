@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from browsers import served
+from daemons import until
 from kbhub.ui.app import ROUTES
 from ollama_server import running_ollama
 
@@ -47,14 +48,13 @@ def test_a_form_that_breaks_off_changes_nothing(shared):
     assert ref in opened.ask("/memories", Cookie=cookie)[2]
 
 
-def test_a_document_that_was_just_written_is_new(environment):
+def test_a_document_that_was_just_written_is_new(shared):
     """While its time may not be trusted yet, which it is not for two seconds before and after."""
+    environment, opened, cookie = shared
     file = environment.write("knowledge/new.md", "# New\n\nJust written.\n")
     os.utime(file, (0, time.time() + 1.9))
-    with served(environment) as opened:
-        cookie = opened.enter()
-        assert "new.md" in opened.ask("/?q=written", Cookie=cookie)[2]  # it is indexed
-        text = opened.ask("/read?ref=new.md", Cookie=cookie)[2]
+    until(lambda: "new.md" in opened.ask("/?q=written", Cookie=cookie)[2])
+    text = opened.ask("/read?ref=new.md", Cookie=cookie)[2]
     assert " old</span>" in text
     assert "years" not in text
     assert "stale" not in text

@@ -231,26 +231,25 @@ def test_a_source_with_a_hash_needs_no_history(environment):
     assert f"write {short(now)!r} as its hash." in report.findings[2].remedy
 
 
-@pytest.mark.parametrize("mark", ["", "sha256:"])
-def test_a_hash_is_written_again_if_the_source_says_the_same(repository, mark):
+def test_a_hash_is_written_again_if_the_source_says_the_same(repository):
     """It got front matter; the old version is in git. Where the page has no such hash, nothing is written."""
     text = "# Price\n\nIt costs 3.\n"
     repository.write("knowledge/price.md", text)
-    source = f"  - resource: /price.md\n    hash: {mark}{short(text)}  # of June\n"
-    page = f"---\ntype: Reference\nsources:\n{source * 2}---\n# Page\n"
-    repository.write("knowledge/page.md", page)
+    pages = {}
+    for name, mark in (("page", ""), ("marked", "sha256:")):
+        source = f"  - resource: /price.md\n    hash: {mark}{short(text)}  # of June\n"
+        pages[name] = f"---\ntype: Reference\nsources:\n{source * 2}---\n# Page\n"
+        repository.write(f"knowledge/{name}.md", pages[name])
     repository.commit()
     repository.write("knowledge/price.md", f"---\ntags: [a]\n---\n{text}")
     hub, report = repository.report()
-    assert {(one.path, one.severity) for one in report.findings} == {("page.md", "info")}
+    assert {(one.path, one.severity) for one in report.findings} == {("page.md", "info"), ("marked.md", "info")}
     fixed = fix(hub, report)
-    after = (repository.root / "knowledge/page.md").read_text("utf-8")
-    if mark:
-        assert (after, fixed.changes) == (page, ())
-        assert "edit it by hand" in fixed.failed[0].message
-    else:
-        assert after == page.replace(short(text), short(f"---\ntags: [a]\n---\n{text}"))
-        assert {change.before for change in fixed.changes} == {short(text)}
+    after = {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in pages}
+    assert after["page"] == pages["page"].replace(short(text), short(f"---\ntags: [a]\n---\n{text}"))
+    assert after["marked"] == pages["marked"]
+    assert {change.before for change in fixed.changes} == {short(text)}
+    assert {(one.subject, "edit it by hand" in one.message) for one in fixed.failed} == {("marked.md", True)}
 
     repository.write("knowledge/page.md", "# Page\n")
     assert "edit it by hand" in fix(hub, report).failed[0].message
