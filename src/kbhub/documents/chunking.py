@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 
 from kbhub.documents.markdown import LINK_DEFINITION, heading_end, is_item, is_rule
@@ -71,7 +71,9 @@ def split_line(line: str) -> Iterator[tuple[int, int]]:
     start, length = 0, len(line)
     while start < length:
         filled = _after_space(line, start)
-        end = filled + _fitting(line[filled : filled + CHUNK_WORDS * WORD_CHARS])
+        end = min(filled + CHUNK_WORDS * WORD_CHARS, length)
+        while (words := size(line[filled:end])) > CHUNK_WORDS:
+            end = filled + (end - filled) * CHUNK_WORDS // words
         rest = line[end : end + MIN_WORDS * WORD_CHARS + 1]
         if end + len(rest) == length and 0 < size(rest) < MIN_WORDS:
             end = min(end, filled + (length - filled) // 2)  # two halves rather than a small remainder
@@ -86,22 +88,11 @@ def _after_space(line: str, start: int) -> int:
     return match.end() if match else start
 
 
-def _fitting(text: str) -> int:
-    """Return the length of a prefix that fits a chunk, close to the longest."""
-    length = len(text)
-    while (words := size(text[:length])) > CHUNK_WORDS:
-        length = length * CHUNK_WORDS // words
-    return length
-
-
 def _cut_place(text: str) -> int:
     """Return where to cut a text that fits: after a sentence, else after a word, else at its end."""
     earliest = int(len(text) * SENTENCE_SHARE)
-    sentence = 0
-    for match in _SENTENCE_END.finditer(text, earliest):
-        sentence = match.end()
-    if sentence:
-        return sentence
+    if ends := [match.end() for match in _SENTENCE_END.finditer(text, earliest)]:
+        return ends[-1]
     space = max(text.rfind(" "), text.rfind("\t"))
     return space + 1 if space >= earliest // 2 else len(text)
 
@@ -162,32 +153,28 @@ class _Chunker:
         pieces: list[_Piece] = []
         for first, last in self._groups():
             start, end = self.sections[first].start, self.sections[last - 1].end
-            if self._size(start, end) <= CHUNK_WORDS:
-                pieces.append(_Piece(start, end))
-            else:
-                pieces.extend(self._cut(start, end))
-        return [chunk for piece in self._joined(pieces) if (chunk := self._chunk(piece)) is not None]
+            for piece in [_Piece(start, end)] if self._size(start, end) <= CHUNK_WORDS else self._cut(start, end):
+                if pieces and self._belongs(pieces[-1], piece):
+                    pieces[-1].end = piece.end
+                else:
+                    pieces.append(piece)
+        return [chunk for piece in pieces if (chunk := self._chunk(piece)) is not None]
 
     def _size(self, start: int, end: int) -> int:
         return self.totals[end] - self.totals[start]
 
     def _sections(self) -> list[_HeadedLines]:
-        document, lines = self.document, self.lines
-        total = len(lines)
-        bounds = [heading.line - 1 for heading in document.headings]
-        sections: list[_HeadedLines] = []
-        first = bounds[0] if bounds else total
-        lead = self._first_text(document.body, first)
-        if lead < first or not bounds:
-            sections.append(_HeadedLines(0, first, lead, 0, ()))
+        headings, lines = self.document.headings, self.lines
+        bounds = [*(heading.line - 1 for heading in headings), len(lines)]
+        lead = self._first_text(self.document.body, bounds[0])
+        sections = [_HeadedLines(0, bounds[0], lead, 0, ())] if lead < bounds[0] or not headings else []
         path: list[int] = []
-        for number, heading in enumerate(document.headings):
-            while path and document.headings[path[-1]].level >= heading.level:
+        for number, heading in enumerate(headings):
+            while path and headings[path[-1]].level >= heading.level:
                 path.pop()
             path.append(number)
             # Front matter alone is not a section: it goes with the first one.
-            start = bounds[number] if sections else 0
-            end = bounds[number + 1] if number + 1 < len(bounds) else total
+            start, end = bounds[number] if sections else 0, bounds[number + 1]
             content = self._first_text(heading_end(lines, bounds[number]), end)
             sections.append(_HeadedLines(start, end, content, heading.level, tuple(path)))
         return sections
@@ -225,7 +212,11 @@ class _Chunker:
     def _cut(self, start: int, end: int) -> Iterator[_Piece]:
         """Cut lines that do not fit one chunk."""
         if not self.filled:
-            self._index_breaks()
+            self.filled = [*(index for index, count in enumerate(self.sizes) if count), len(self.lines)]
+            blocks = [(first - 1, last) for first, last in (*self.document.fences, *self.document.tables)]
+            self.whole = sorted(block for block in blocks if self._size(*block) <= CHUNK_WORDS)
+            if self.document.body:
+                self.whole.insert(0, (0, self.document.body))
         position = start
         while position < end:
             position = self.filled[bisect_left(self.filled, position)]  # skip blank lines
@@ -236,20 +227,12 @@ class _Chunker:
                 return
             cut = self._break(position, end)
             if cut == position or (cut < end and self.sizes[cut] > CHUNK_WORDS and self._is_opening(position, cut)):
-                yield from self._parts(position, cut)
+                for begin, stop in split_line(self.lines[cut]):
+                    yield _Piece(position if begin == 0 else cut, cut + 1, (begin, stop))
                 cut += 1
             else:
                 yield _Piece(position, cut)
             position = cut
-
-    def _index_breaks(self) -> None:
-        document = self.document
-        self.filled = [index for index, count in enumerate(self.sizes) if count]
-        self.filled.append(len(self.lines))
-        blocks = [(first - 1, last) for first, last in (*document.fences, *document.tables)]
-        self.whole = sorted(block for block in blocks if self._size(*block) <= CHUNK_WORDS)
-        if document.body:
-            self.whole.insert(0, (0, document.body))
 
     def _break(self, start: int, end: int) -> int:
         """Return the best line to start the next chunk with; `start` itself if that line is too long for a chunk."""
@@ -272,8 +255,7 @@ class _Chunker:
 
     def _best(self, start: int, latest: int) -> int | None:
         """Return the best line up to `latest` to cut before; the nearest one if the window has none."""
-        best: int | None = None
-        best_score = 0.0
+        best, best_score = None, 0.0
         for place in range(bisect_right(self.filled, latest) - 1, bisect_right(self.filled, start) - 1, -1):
             line = self.filled[place]
             distance = self._size(line, latest)
@@ -308,11 +290,8 @@ class _Chunker:
 
     def _is_opening(self, start: int, line: int) -> bool:
         """Return whether there are only a few words of headings and front matter between two lines."""
-        if self._size(start, line) > MIN_WORDS:
-            return False
-        first, last = bisect_right(self.starts, start) - 1, bisect_left(self.starts, line)
-        between = self.sections[first:last]
-        if not between or self._size(between[0].start, start):
+        between = self.sections[bisect_right(self.starts, start) - 1 : bisect_left(self.starts, line)]
+        if self._size(start, line) > MIN_WORDS or not between or self._size(between[0].start, start):
             return False
         return all(section.content == min(section.end, line) for section in between)
 
@@ -330,29 +309,10 @@ class _Chunker:
             return INSIDE_WORTH if lines[line][0] in " \t" else BLANK_WORTH
         return ITEM_WORTH if is_item(lines[line]) else 0.0
 
-    def _parts(self, start: int, index: int) -> Iterator[_Piece]:
-        """Cut a line that is too long; the first part includes the lines from `start`."""
-        line = self.lines[index]
-        for begin, stop in split_line(line):
-            yield _Piece(start if begin == 0 else index, index + 1, (begin, stop))
-
-    def _joined(self, pieces: Sequence[_Piece]) -> Iterator[_Piece]:
-        """Merge small pieces into the previous one if that is of their parent, sibling or own section."""
-        previous: _Piece | None = None
-        for piece in pieces:
-            if previous is not None and self._belongs(previous, piece):
-                previous.end = piece.end
-                continue
-            if previous is not None:
-                yield previous
-            previous = piece
-        if previous is not None:
-            yield previous
-
     def _belongs(self, before: _Piece, piece: _Piece) -> bool:
-        if before.part or piece.part or self._size(piece.start, piece.end) >= MIN_WORDS:
-            return False
-        if self._size(before.start, piece.end) > CHUNK_WORDS:
+        """Return whether a piece is small, and the previous one is of its parent, sibling or own section."""
+        small = self._size(piece.start, piece.end) < MIN_WORDS and self._size(before.start, piece.end) <= CHUNK_WORDS
+        if before.part or piece.part or not small:
             return False
         own = self.sections[bisect_right(self.starts, piece.start) - 1].path
         other = self.sections[bisect_right(self.starts, before.start) - 1].path
@@ -366,13 +326,9 @@ class _Chunker:
         end = max(bisect_left(self.totals, self.totals[end]), body if start < body else 0)
         if start >= end:
             return None
-        if piece.part is None:
-            text = "\n".join(lines[start:end])
-        else:
-            text = "\n".join((*lines[start : end - 1], lines[end - 1][slice(*piece.part)]))
-        prose = 0
-        if start < body:
-            prose = min(len(text), sum(len(line) + 1 for line in lines[:body]))
+        last = lines[end - 1] if piece.part is None else lines[end - 1][slice(*piece.part)]
+        text = "\n".join((*lines[start : end - 1], last))
+        prose = min(len(text), sum(len(line) + 1 for line in lines[:body])) if start < body else 0
         return Chunk(self._headings(start, end), start + 1, end, text, prose)
 
     def _headings(self, start: int, end: int) -> tuple[str, ...]:
@@ -386,5 +342,4 @@ class _Chunker:
             if section.content == section.end and opens and section.level:
                 continue  # a bare heading is part of the path of what follows
             shared = section.path if shared is None else shared_start(shared, section.path)
-        texts = (self.document.headings[number].text for number in shared or ())
-        return tuple(text for text in texts if text)
+        return tuple(filter(None, (self.document.headings[number].text for number in shared or ())))

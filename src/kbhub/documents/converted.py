@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -73,9 +73,7 @@ def document_of_markdown(
     head = [f"{key}: {_one_line(values[key])}" for key in shown if values.get(key)]
     head += [""] if head and lines else []
     lines = [*head, *lines]
-    front = FrontMatter(
-        body=len(head), values=values, title=" ".join(storable(title).split()), tags=tuple(filter(None, tags))
-    )
+    front = FrontMatter(len(head), values=values, title=_one_line(storable(title)), tags=tuple(filter(None, tags)))
     return outlined(path, lines, front, scan_markdown(lines, front), map(_one_line, problems))
 
 
@@ -154,22 +152,18 @@ def document_of_parts(
 
 def chunk_parts(document: Document) -> list[Chunk]:
     """Cut a document from `document_of_parts` into its parts, whose headers are no prose, and long ones further."""
-    return [
-        chunk
-        for heading, names, end in sections_of(document.headings, len(document.lines))
-        if heading.level == PART_LEVEL
-        for chunk in _chunks(document, heading.line, end, tuple(filter(None, names)))
-    ]
-
-
-def _chunks(document: Document, start: int, end: int, names: tuple[str, ...]) -> Iterator[Chunk]:
-    # Text before the first part goes with it, as front matter goes with a first section.
-    first = 1 if start == document.body + 1 else start
-    lines = document.lines[first - 1 : end]
-    body = start - first + 1
-    blocks = scan_blocks(lines, body, 0)
-    fences, tables = tuple(blocks.fences), tuple(blocks.tables)
-    part = replace(document, lines=lines, body=body, headings=(), fences=fences, tables=tables, front_matter={})
-    above = first - 1
-    for chunk in chunk_document(part):
-        yield replace(chunk, headings=names, start_line=chunk.start_line + above, end_line=chunk.end_line + above)
+    chunks: list[Chunk] = []
+    for heading, names, end in sections_of(document.headings, len(document.lines)):
+        if heading.level != PART_LEVEL:
+            continue
+        # Text before the first part goes with it, as front matter goes with a first section.
+        above = 0 if heading.line == document.body + 1 else heading.line - 1
+        lines, body = document.lines[above:end], heading.line - above
+        blocks = scan_blocks(lines, body, 0)
+        fences, tables = tuple(blocks.fences), tuple(blocks.tables)
+        part = replace(document, lines=lines, body=body, headings=(), fences=fences, tables=tables, front_matter={})
+        path = tuple(filter(None, names))
+        for chunk in chunk_document(part):
+            start, last = chunk.start_line + above, chunk.end_line + above
+            chunks.append(replace(chunk, headings=path, start_line=start, end_line=last))
+    return chunks

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from typing import Any, Literal
@@ -34,6 +35,11 @@ class Text:
     def bare(self) -> list[str]:
         """The lines without their endings."""
         return [line.rstrip("\r\n") for line in self.lines]
+
+    @property
+    def front(self) -> FrontMatter:
+        """The front matter."""
+        return read_front_matter(self.bare)
 
     @property
     def newline(self) -> str:
@@ -129,7 +135,7 @@ def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
     for key, value in values.items():
         check_key(ref, key)
         check_value(ref, key, value)
-    front = read_front_matter(text.bare)
+    front = text.front
     if front.problem:
         raise WriteRefused(ref, f"{front.problem[0].lower()}{front.problem[1:].rstrip('.')}")
     if not front.closing:
@@ -140,7 +146,7 @@ def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
     expected = dict(front.values)
     for key, value in values.items():
         text, expected = _with_value(ref, text, key, value, expected)
-    after = read_front_matter(text.bare)
+    after = text.front
     if after.problem or not _same(after.values, expected):
         raise WriteRefused(ref, "its front matter cannot be changed without touching other keys; edit it by hand")
     return text
@@ -159,7 +165,7 @@ def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Te
             return {name: replaced(one) for name, one in value.items()}
         return changes.get(value, value) if isinstance(value, str) else value
 
-    values = read_front_matter(text.bare).values
+    values = text.front.values
     value = replaced(values[key])
     place = next(entry.value for entry in reversed(_entries(ref, text)) if entry.key == key)
     changed = text
@@ -170,7 +176,7 @@ def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Te
             written = line[item.start[1] : item.end[1]]
             within = line[: item.start[1]] + _as_quoted(written, new) + line[item.end[1] :]
             changed = changed.replaced(item.start[0], item.start[0] + 1, (within,))
-    if _same(read_front_matter(changed.bare).values, {**values, key: value}):
+    if _same(changed.front.values, {**values, key: value}):
         return changed
     return with_values(ref, text, {key: value})
 
@@ -188,11 +194,6 @@ def _as_quoted(written: str, new: str) -> str:
     if mark in ("'", '"') and written.endswith(mark) and new.isprintable() and not set(new) & set("'\"\\"):
         return f"{mark}{new}{mark}"
     return _yaml(new)
-
-
-def front_matter_of(text: Text) -> FrontMatter:
-    """Parse the front matter of a text."""
-    return read_front_matter(text.bare)
 
 
 def written_lines(values: Mapping[str, Any], newline: str) -> tuple[str, ...]:
@@ -239,7 +240,7 @@ def _with_value(ref: str, text: Text, name: str, value: Any, values: dict[str, A
         return text, {key: old for key, old in values.items() if key not in removed}
     value = json.loads(json.dumps(value))
     if not matches:
-        closing = read_front_matter(text.bare).closing
+        closing = text.front.closing
         indent = " " * entries[0].start[1] if entries else ""
         added = (f"{indent}{_yaml(name)}: {_yaml(value)}{text.newline}",)
         return text.replaced(closing, closing, added), {**values, name: value}
@@ -308,20 +309,16 @@ def _flow_list(text: Text, place: _Value, old: Sequence[Any], new: Sequence[Any]
     if place.items:
         head = line[place.start[1] : place.items[0].start[1]]
         tail = line[place.items[-1].end[1] : place.end[1]]
-    return head + ", ".join(written.get(_canonical(value)) or _flow_item(value) for value in new) + tail
-
-
-def _flow_item(value: Any) -> str:
-    """Write an item of a list in brackets, quoted if it contains brackets or commas."""
-    written = _yaml(value)
-    return _yaml([value])[1:-1] if isinstance(value, str) and set(written) & set("[]{},") else written
+    for value in new:
+        if not written.get(_canonical(value)):
+            special = isinstance(value, str) and set(_yaml(value)) & set("[]{},")
+            written[_canonical(value)] = _yaml([value])[1:-1] if special else _yaml(value)
+    return head + ", ".join(written[_canonical(value)] for value in new) + tail
 
 
 def _entries(ref: str, text: Text) -> list[_Entry]:
     """Locate the keys of front matter that is a mapping, or empty."""
-    bare = text.bare
-    closing = read_front_matter(bare).closing
-    inside = "\n".join(bare[1:closing])
+    inside = "\n".join(text.bare[1 : text.front.closing])
     if _BREAKS_OF_YAML.search(inside):
         raise WriteRefused(ref, "its front matter contains unusual line breaks (U+0085, U+2028); edit it by hand")
     events = (event for event in yaml.parse(inside, Loader=_LOADER) if isinstance(event, _NODES))
@@ -377,8 +374,9 @@ def _last_line(text: Text, entry: _Entry) -> int:
 
 def _yaml(value: Any) -> str:
     """Dump a value on one line, as plainly as it can be parsed back."""
-    if isinstance(value, str) and _is_date(value):
-        return value
+    with suppress(ValueError):
+        if isinstance(value, str) and _DATE.fullmatch(value) and date.fromisoformat(value):
+            return value
     style = '"' if isinstance(value, str) and len(lines_of(value)) > 1 else None
     plain = not _BREAKS_OF_YAML.search(json.dumps(value, ensure_ascii=False))  # others must be escaped
     written = yaml.safe_dump(
@@ -387,13 +385,6 @@ def _yaml(value: Any) -> str:
     written = written.removesuffix("\n").removesuffix("\n...")
     # YAML would write some strings on several lines.
     return json.dumps(value, ensure_ascii=False) if "\n" in written else written
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return bool(_DATE.fullmatch(text) and date.fromisoformat(text))
-    except ValueError:
-        return False
 
 
 def _canonical(value: Any) -> str:

@@ -8,6 +8,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from itertools import accumulate
 from pathlib import Path
 
 from kbhub.types import Base, Kind
@@ -34,6 +35,9 @@ _CLASSES = {
 }  # fmt: skip
 """POSIX classes, which git supports and pathspec does not. Never a slash, and no `!` or `[` at the start, where they
 have another meaning."""
+
+_UNCLOSED = re.compile(r"(?<!\\)(?:\\\\)*\[[^\[\]]*\Z")
+"""A last bracket that nothing closes: it matches nothing, and takes pathspec quadratic time."""
 
 _OPENED_TWICE = re.compile(r"(?<!\\)((?:\\\\)*)\[\[")
 """`[[`, of which `re` warns ("possible nested set")."""
@@ -123,7 +127,7 @@ def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
         # A slash at the end only means "folders"; any other one anchors the pattern.
         text = line.rstrip()
         pattern = line if text.endswith("\\") else text.removesuffix("/")
-        if len(pattern) > MAX_PATTERN_CHARACTERS or _is_open(pattern):
+        if len(pattern) > MAX_PATTERN_CHARACTERS or _UNCLOSED.search(pattern):
             continue
         try:
             regex, include = spec.GitIgnoreSpecPattern.pattern_to_regex(_BRACKETS.sub(_with_ranges, pattern))
@@ -176,19 +180,10 @@ def excludes_everything(rule: Rule, prefix: str = "") -> bool:
 
 
 def _excludes_base(rule: Rule, base: str) -> bool:
-    if rule.negated:
-        return False
-    parts = base.split("/")
-    ancestors = ("/".join(parts[: end + 1]) for end in range(len(parts)))
-    return excludes_everything(rule, f"{base}/") or any(rule.matches(path, directory=True) for path in ancestors)
-
-
-def _is_open(pattern: str) -> bool:
-    """Return whether the last bracket is unclosed; that matches nothing, and takes pathspec quadratic time."""
-    last = pattern.rfind("[")
-    before = pattern[: max(last, 0)]
-    escaped = (len(before) - len(before.rstrip("\\"))) % 2 == 1
-    return last > pattern.rfind("]") and not escaped
+    if excludes_everything(rule, f"{base}/"):
+        return True
+    folders = accumulate(base.split("/"), "{}/{}".format)
+    return not rule.negated and any(rule.matches(path, directory=True) for path in folders)
 
 
 def _with_ranges(brackets: re.Match[str]) -> str:
@@ -251,11 +246,9 @@ class Filters:
         if len(rules) >= MAX_RULES:
             counts = Counter(rule.source for rule in rules)
             self.overfull += [source for source, count in counts.items() if count == MAX_RULES]
-        if not path:
-            # `*` in a base's own .gitignore keeps the whole base out of git, as one further up would.
-            rules = tuple(
-                rule for rule in rules if not (excludes_everything(rule) and rule.source.endswith(".gitignore"))
-            )
+        # `*` in a base's own .gitignore keeps the whole base out of git, as one further up would.
+        own = () if path else [one for one in rules if excludes_everything(one) and one.source.endswith(".gitignore")]
+        rules = tuple(rule for rule in rules if rule not in own)
         return (*layers, Layer(rules, skip=len(path) + 1 if path else 0)) if rules else layers
 
     def folder_reason(self, path: str, name: str, layers: Sequence[Layer]) -> str | None:
@@ -306,11 +299,9 @@ class Filters:
 
     def _layers_above(self, path: str) -> tuple[tuple[Layer, ...], str | None]:
         layers = self.outer
-        parts = path.split("/")
-        for end in range(1, len(parts)):
-            folder = "/".join(parts[:end])
-            reason = self.folder_reason(folder, parts[end - 1], layers)
-            if reason is not None:
+        parts = path.split("/")[:-1]
+        for folder, name in zip(accumulate(parts, "{}/{}".format), parts, strict=True):
+            if (reason := self.folder_reason(folder, name, layers)) is not None:
                 return layers, reason
             layers = self.layers_in(folder, folder, layers)
         return layers, None
@@ -333,10 +324,7 @@ class Filters:
 
 def included(rules: Sequence[Rule], path: str) -> bool:
     """Return whether patterns such as those of `include` match a file or a folder above it."""
-    if not rules:
-        return False
-    parts = path.split("/")
-    items = [("/".join(parts[:end]), end < len(parts)) for end in range(1, len(parts) + 1)]
+    items = [(item, item != path) for item in accumulate(path.split("/"), "{}/{}".format)] if rules else []
     for item, directory in reversed(items):
         for rule in reversed(rules):
             if rule.matches(item, directory=directory):

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from datetime import date
+from itertools import islice
 from typing import Any
 
 import yaml
@@ -63,7 +64,13 @@ def read_front_matter(lines: Sequence[str]) -> FrontMatter:
     """Return the front matter of a document: empty if it has none, with `problem` set if it cannot be parsed."""
     if not lines or lines[0].rstrip() != "---":
         return FrontMatter()
-    closing = _closing_line(lines)
+    closing = size = 0
+    for index, line in enumerate(islice(lines, 1, None), 1):
+        if line[:3] in _CLOSINGS and line.rstrip() in _CLOSINGS:
+            closing = index
+        size += len(line) + 1
+        if closing or size > MAX_FRONT_MATTER_CHARS:
+            break
     if closing == 0:
         opened = len(lines) > 1 and _KEY.match(lines[1]) is not None
         return FrontMatter(problem=_problem("is not closed by a `---` line") if opened else None)
@@ -81,24 +88,15 @@ def _problem(what: str) -> str:
     return f"Front matter {what}, so it is indexed as text. Fix it to use its fields."
 
 
-def _closing_line(lines: Sequence[str]) -> int:
-    """Return the index of the closing line, 0 if there is none within the size limit."""
-    size = 0
-    for index in range(1, len(lines)):
-        line = lines[index]
-        if line[:3] in _CLOSINGS and line.rstrip() in _CLOSINGS:
-            return index
-        size += len(line) + 1
-        if size > MAX_FRONT_MATTER_CHARS:
-            break
-    return 0
-
-
 def _compose(text: str) -> Node | None:
     """Parse YAML to a node graph that is safe to walk recursively; raises `ValueError` if it is too deep or large."""
-    # Nesting other than by indentation needs one of these characters per level, so few texts need a second pass.
-    if sum(map(text.count, "[{-?")) > MAX_DEPTH:
-        _check_depth(text)
+    # Nesting other than by indentation needs one of these characters per level, so few texts need a second pass. It
+    # spares the composer's stack: the event parser does not recurse.
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER) if sum(map(text.count, "[{-?")) > MAX_DEPTH else ():
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     loader = _LOADER(text)
     try:
         node: Node | None = loader.get_single_node()
@@ -113,18 +111,6 @@ def _compose(text: str) -> Node | None:
             raise ValueError(f"more than {MAX_NODES} values or {MAX_DEPTH} levels with its aliases written out")
         pending += [(child, depth + 1) for child in _children(current)]
     return node
-
-
-def _check_depth(text: str) -> None:
-    """Refuse nesting that would overflow the composer's stack; the event parser does not recurse."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _children(node: Node) -> Iterator[Node]:
@@ -142,7 +128,7 @@ def _from_node(node: Node | None, closing: int) -> FrontMatter:
     if not isinstance(node, MappingNode):
         return FrontMatter(closing=closing, problem=_problem("is not a list of `key: value` lines"))
     constructor = yaml.constructor.SafeConstructor()
-    values = _mapping(node, constructor)
+    values = _value(node, constructor)
     title, tags, aliases = "", list[str](), list[str]()
     for key, value in node.value:
         name = key.value.strip().lower() if isinstance(key, ScalarNode) else ""
@@ -179,18 +165,12 @@ def _split_tags(text: str) -> list[str]:
     return [" ".join(part.strip().strip("'\"").lstrip("#").split()) for part in parts]
 
 
-def _mapping(node: MappingNode, constructor: Any) -> dict[str, Any]:
-    constructor.flatten_mapping(node)  # expands `<<` merges; `_compose` has bounded their size
-    return {
-        _printable(key.value) if isinstance(key, ScalarNode) else ", ".join(_scalars(key)): _value(value, constructor)
-        for key, value in node.value
-    }
-
-
 def _value(node: Node, constructor: Any) -> Any:
     """Return a JSON-safe value; depth is bounded by `MAX_DEPTH`."""
     if isinstance(node, MappingNode):
-        return _mapping(node, constructor)
+        constructor.flatten_mapping(node)  # expands `<<` merges; `_compose` has bounded their size
+        names = (_printable(k.value) if isinstance(k, ScalarNode) else ", ".join(_scalars(k)) for k, _ in node.value)
+        return {name: _value(value, constructor) for name, (_, value) in zip(names, node.value, strict=True)}
     if isinstance(node, SequenceNode):
         return [_value(child, constructor) for child in node.value]
     if node.tag not in yaml.constructor.SafeConstructor.yaml_constructors:

@@ -67,7 +67,8 @@ def extract_links(
     links: list[Link] = []
     for begin, end in ranges:
         for paragraph, offset in paragraphs(text, begin, end, candidate):
-            links.extend(_Paragraph(paragraph, offset, starts, definitions).links(images=images))
+            inside = _Paragraph(paragraph, without_code(paragraph), offset, starts, definitions)
+            links.extend(inside.links(images=images))
     return tuple(links)
 
 
@@ -112,15 +113,16 @@ def _label(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+@struct
 class _Paragraph:
     """A paragraph whose brackets are being paired."""
 
-    def __init__(self, text: str, offset: int, starts: Sequence[int], definitions: dict[str, str]) -> None:
-        self.text = text
-        self.offset = offset
-        self.starts = starts
-        self.definitions = definitions
-        self.masked = without_code(text)
+    text: str
+    masked: str
+    """The text without code spans."""
+    offset: int
+    starts: Sequence[int]
+    definitions: dict[str, str]
 
     def links(self, *, images: bool) -> Iterator[Link]:
         """Pair brackets and yield the resulting links, or images."""

@@ -293,12 +293,20 @@ class _Scanner:
         return self._opaque(index, content, quoted)
 
     def _opaque(self, index: int, content: str, quoted: bool) -> int:
-        """Record a fence or raw HTML, if the line opens one."""
+        """Record a fence or raw HTML, which ends on the line with its closing mark, if the line opens one."""
         if match := _FENCE.match(content):
             return self._fence(index, match[1] or match[2], quoted)
-        if match := _RAW.match(content):
-            return self._raw(index, content, "-->" if match[1] else f"</{match[2].lower()}>")
-        return index + 1
+        if not (match := _RAW.match(content)):
+            return index + 1
+        closer = "-->" if match[1] else f"</{match[2].lower()}>"
+        lines, end = self.lines, index + 1
+        if closer not in content.lower():
+            while end < len(lines) and closer not in lines[end].lower():
+                end += 1
+            end = min(end + 1, len(lines))
+        self.blocks.raw.append((index + 1, end))
+        self.floor = end
+        return end
 
     def _fence(self, index: int, run: str, quoted: bool) -> int:
         """Record a fenced code block, which ends with its closing fence, its container or the document."""
@@ -320,18 +328,6 @@ class _Scanner:
         while not closed and last > index + 1 and not lines[last - 1].strip():
             last -= 1
         self.blocks.fences.append((index + 1, last))
-        self.floor = end
-        return end
-
-    def _raw(self, index: int, content: str, closer: str) -> int:
-        """Record an HTML comment or verbatim element, which ends on the line with its closing mark."""
-        lines = self.lines
-        end = index + 1
-        if closer not in content.lower():
-            while end < len(lines) and closer not in lines[end].lower():
-                end += 1
-            end = min(end + 1, len(lines))
-        self.blocks.raw.append((index + 1, end))
         self.floor = end
         return end
 

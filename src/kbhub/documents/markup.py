@@ -75,7 +75,24 @@ def scan_adoc(lines: Sequence[str], start: int) -> Outline:
         # Anchors, attributes and titles of blocks come right before a section.
         after_blank = next_index > index + 1 or bool(_ATTRIBUTES.match(line)) or bool(_HEADING.match(line))
         index = next_index
-    _adoc_links(outline, lines)
+    visible = Visible(lines, [*outline.fences, *outline.raw])
+    for match, at in visible.matches(_XREF) if "[" in visible.text else ():
+        target, _, fragment = match[2].partition("#")
+        if match[1] == "xref":
+            if "." not in target.rpartition("/")[2]:
+                if "#" not in match[2]:
+                    continue  # an anchor of the same document
+                target += ".adoc" if target else ""
+        elif "{" in target or target.startswith("++"):
+            continue
+        if target:
+            outline.add_link(target, fragment, match[3].rstrip("^"), at)
+    for match, at in visible.matches(_DOUBLE) if "<<" in visible.text else ():
+        target, fragment = match[1], match[2]
+        if "#" in match[0] or target.endswith((".adoc", ".asciidoc")):
+            named = "." in target.rpartition("/")[2]
+            outline.add_link(target if named else f"{target}.adoc", fragment, match[3] or target, at)
+    outline.links.sort(key=lambda link: link.line)
     return outline
 
 
@@ -154,27 +171,6 @@ def _underlined(lines: Sequence[str], index: int) -> int:
     return _UNDERLINES.index(match[1]) + 1
 
 
-def _adoc_links(outline: Outline, lines: Sequence[str]) -> None:
-    visible = Visible(lines, [*outline.fences, *outline.raw])
-    for match, line in visible.matches(_XREF) if "[" in visible.text else ():
-        target, _, fragment = match[2].partition("#")
-        if match[1] == "xref":
-            if "." not in target.rpartition("/")[2]:
-                if "#" not in match[2]:
-                    continue  # an anchor of the same document
-                target += ".adoc" if target else ""
-        elif "{" in target or target.startswith("++"):
-            continue
-        if target:
-            outline.add_link(target, fragment, match[3].rstrip("^"), line)
-    for match, line in visible.matches(_DOUBLE) if "<<" in visible.text else ():
-        target, fragment = match[1], match[2]
-        if "#" in match[0] or target.endswith((".adoc", ".asciidoc")):
-            named = "." in target.rpartition("/")[2]
-            outline.add_link(target if named else f"{target}.adoc", fragment, match[3] or target, line)
-    outline.links.sort(key=lambda link: link.line)
-
-
 def _title_of(line: str, marks: str) -> str:
     """Return a title without its marks and the markup of links, code and emphasis."""
     text = line[len(marks) :].strip()
@@ -210,7 +206,15 @@ def scan_org(lines: Sequence[str], start: int) -> Outline:
     without_end: dict[str, int] = {}
     while index < len(lines):
         index = _visit_org(outline, lines, index, without_end)
-    _org_links(outline, lines)
+    visible = Visible(lines, [*outline.fences, *outline.raw])
+    for match, line in visible.matches(_LINK) if "[[" in visible.text else ():
+        destination, text = match[1], match[2] or ""
+        is_file = destination.startswith(("file:", "./", "../", "/"))
+        if not is_file and (_SCHEME.match(destination) or destination[0] in "*#(" or "." not in destination):
+            continue
+        target, _, place = destination.removeprefix("file:").partition("::")
+        fragment = place.lstrip("*#").strip() if place[:1] in ("*", "#") else ""
+        outline.add_link(unquote(target), fragment, text or target, line)
     return outline
 
 
@@ -289,18 +293,6 @@ def _block(outline: Outline, lines: Sequence[str], index: int, name: str, withou
         end += 1
     without_end[name] = end
     return index + 1
-
-
-def _org_links(outline: Outline, lines: Sequence[str]) -> None:
-    visible = Visible(lines, [*outline.fences, *outline.raw])
-    for match, line in visible.matches(_LINK) if "[[" in visible.text else ():
-        destination, text = match[1], match[2] or ""
-        is_file = destination.startswith(("file:", "./", "../", "/"))
-        if not is_file and (_SCHEME.match(destination) or destination[0] in "*#(" or "." not in destination):
-            continue
-        target, _, place = destination.removeprefix("file:").partition("::")
-        fragment = place.lstrip("*#").strip() if place[:1] in ("*", "#") else ""
-        outline.add_link(unquote(target), fragment, text or target, line)
 
 
 def _plain(text: str) -> str:

@@ -146,7 +146,7 @@ _HEADER = re.compile(
 _ASSIGNED = re.compile(
     r"(?:(?:passw(?:or)?d|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|auth[_-]?key|"
     r"private[_-]?key|signing[_-]?key|encryption[_-]?key|account[_-]?key|credential|\bpwd)[\w-]{0,20})"
-    r"(?P<mark>[\"'`]?\s{0,4}(?:=>|:=|=|:|\bis\b)\s{0,4})"
+    r"[\"'`]?\s{0,4}(?:=>|:=|=|:|\bis\b)\s{0,4}"
     r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`,;<>()\[\]{}$|]{8,256})(?P=quote)",
     re.IGNORECASE,
 )
@@ -209,7 +209,7 @@ def _all(text: str) -> Iterator[Secret]:
     for kind, part, pattern in _COMPILED:
         if part in text:
             for match in pattern.finditer(text):
-                if _is_random(match[0], LEAST_BITS) and not _is_placeholder(match[0]):
+                if _is_random(match[0], LEAST_BITS) and not _PLACEHOLDER.search(match[0]):
                     yield Secret(kind, *match.span())
     if "PRIVATE KEY" in text or "PuTTY" in text:
         for match in _PRIVATE_KEY.finditer(text):
@@ -223,14 +223,15 @@ def _all(text: str) -> Iterator[Secret]:
         yield from _valued("authorization header", _HEADER, text, LEAST_BITS_ASSIGNED)
     if any(hint in lower for hint in _ASSIGNED_HINTS):
         for match in _ASSIGNED.finditer(_PASSCODE.sub(_without_passcode, text) if "pwd=" in lower else text):
-            if _is_assigned_secret(match):
+            value = match["value"].rstrip(".")
+            plain = len(value) < 8 or _MADE_UP.search(value) or _NAMES_A_THING.match(value)
+            if not plain and _is_generated(value, LEAST_BITS_ASSIGNED):
                 yield Secret("password or key", *match.span("value"))
 
 
 def _valued(kind: str, pattern: re.Pattern[str], text: str, least: float) -> Iterator[Secret]:
     for match in pattern.finditer(text):
-        value = match["value"]
-        if _is_random(value, least) and not _is_placeholder(value) and _is_mixed(value):
+        if _is_generated(match["value"], least):
             yield Secret(kind, *match.span("value"))
 
 
@@ -240,29 +241,15 @@ def _without_passcode(match: re.Match[str]) -> str:
     return f"{match['link']}{blank}{match['rest']}"
 
 
-def _is_assigned_secret(match: re.Match[str]) -> bool:
-    value = match["value"].rstrip(".")
-    if len(value) < 8 or _is_placeholder(value) or _MADE_UP.search(value) or _NAMES_A_THING.match(value):
-        return False
-    if match["mark"].strip(" \"'`") == "is" and not match["quote"]:
-        # Prose: "the token is short-lived".
-        return _is_mixed(value) and any(c.isdigit() for c in value) and _is_random(value, LEAST_BITS_ASSIGNED)
-    return _is_mixed(value) and _is_random(value, LEAST_BITS_ASSIGNED)
-
-
-def _is_mixed(value: str) -> bool:
-    """Return whether a value mixes kinds of characters as generated ones do, and is not made of words."""
+def _is_generated(value: str, least: float) -> bool:
+    """Return whether a value is random, mixes kinds of characters, and is no placeholder and not made of words."""
     digits = sum(character.isdigit() for character in value)
     letters = sum(character.isalpha() for character in value)
-    if not digits or not letters:
+    if not digits or not letters or _PLACEHOLDER.search(value) or not _is_random(value, least):
         return False
     runs = [len(word) for word in _WORD.findall(value)]
     # Words with a number (`token-v2-production`) have long runs of letters of one case; random text has short ones.
     return sum(runs) / len(runs) < 3.5 or digits / len(value) > 0.3
-
-
-def _is_placeholder(value: str) -> bool:
-    return bool(_PLACEHOLDER.search(value))
 
 
 def _is_random(value: str, least: float) -> bool:

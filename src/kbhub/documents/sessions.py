@@ -109,26 +109,26 @@ class Transcript:
         """Add the next record, a JSON value from a line of the log; unknown ones are ignored."""
         if not isinstance(record, dict):
             return
-        kind = record.get("type")
+        kind, when = record.get("type"), _text(record.get("timestamp"))
         self.known += isinstance(kind, str) or "role" in record or "projectHash" in record
         if isinstance(record.get("payload"), dict):
-            self._codex(kind, record["payload"], _text(record.get("timestamp")), line)
+            self._codex(kind, record["payload"], when, line)
         elif isinstance(record.get("data"), dict):
-            self._copilot(kind, record["data"], _text(record.get("timestamp")), line)
+            self._copilot(kind, record["data"], when, line)
         elif kind in ("user", "assistant", "system", *TITLE_RECORDS) and "content" not in record:
-            self._claude(kind, record, line)
+            self._claude(kind, record, when, line)
         elif {"$set", "$rewindTo"} & record.keys() or kind in ("user", "gemini") or "projectHash" in record:
             self._gemini(record, line)
         elif kind in ("message", "function_call", "function_call_output"):
-            self._codex("response_item", record, _text(record.get("timestamp")), line)
+            self._codex("response_item", record, when, line)
         elif record.get("role") in ("user", "assistant") and isinstance(record.get("message"), dict):
             self._cursor(record["role"], record["message"].get("content"), line)
         elif record.get("role") in ("user", "assistant", "model"):
             role = "user" if record["role"] == "user" else "assistant"
             text = _texts(record.get("content", record.get("parts")))
-            self._say(Turn(role, line, _text(record.get("timestamp")), _text(record.get("model")), texts=text))
+            self._say(Turn(role, line, when, _text(record.get("model")), texts=text))
 
-    def _claude(self, kind: str, record: dict[str, Any], line: int) -> None:
+    def _claude(self, kind: str, record: dict[str, Any], when: str, line: int) -> None:
         self.agent = "Claude Code"
         self.session = self.session or _text(record.get("sessionId"))
         self.folder = self.folder or _text(record.get("cwd"))
@@ -142,7 +142,7 @@ class Transcript:
             return
         content = message.get("content")
         role = "summary" if record.get("isCompactSummary") else "user" if kind == "user" else "assistant"
-        turn = Turn(role, line, _text(record.get("timestamp")), _text(message.get("model")), _text(message.get("id")))
+        turn = Turn(role, line, when, _text(message.get("model")), _text(message.get("id")))
         turn.texts = _texts(content)
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and block.get("type") == "tool_use":
@@ -218,10 +218,7 @@ class Transcript:
                 del self.turns[key]
         elif isinstance(record.get("id"), str):
             self._gemini_message(record, line)
-        else:
-            patch = record.get("$set", record)
-            if not isinstance(patch, dict):
-                return
+        elif isinstance(patch := record.get("$set", record), dict):
             self.session = self.session or _text(patch.get("sessionId"))
             self.title = _text(patch.get("summary")) or self.title
             messages = patch.get("messages")
@@ -232,9 +229,9 @@ class Transcript:
                     self._gemini_message(message, line)
 
     def _gemini_message(self, record: dict[str, Any], line: int) -> None:
-        role = {"user": "user", "gemini": "assistant"}.get(_text(record.get("type")))
-        if role is None:
+        if (kind := _text(record.get("type"))) not in ("user", "gemini"):
             return
+        role = "user" if kind == "user" else "assistant"
         turn = Turn(role, line, _text(record.get("timestamp")), _text(record.get("model")), record["id"])
         turn.texts = _texts(record.get("content"))
         calls = record.get("toolCalls")
@@ -443,16 +440,24 @@ def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
     """
     transcript, problem = _read(path, file, max_bytes)
     turns = list(transcript.turns.values())
-    problems = [problem] if problem else []
+    models = list(dict.fromkeys(turn.model for turn in turns if turn.model))
+    moments = [moment for turn in turns if (moment := _moment(turn.when))]
+    values = {
+        "session": transcript.session,
+        "agent": transcript.agent,
+        "model": models[0] if len(models) == 1 else models,
+        "folder": transcript.folder,
+        "date": max(moments).isoformat(timespec="seconds") if moments else "",
+    }
     if not transcript.known and not problem:
-        problems.append("It holds no record of a session of a coding agent.")
+        problem = "It holds no record of a session of a coding agent."
     return document_of_parts(
         path,
         _title(transcript, path),
         [_part(turn) for turn in turns],
-        _front_matter(transcript, turns),
+        {key: value for key, value in values.items() if value},
         aliases=[transcript.session] if transcript.session else (),
-        problems=problems,
+        problems=[problem] if problem else (),
     )
 
 
@@ -460,7 +465,13 @@ def _read(path: str, file: BinaryIO, max_bytes: int) -> tuple[Transcript, str | 
     transcript = Transcript()
     if path.lower().endswith(LOG_SUFFIX):
         return transcript, _read_lines(file, max_bytes, transcript)
-    return transcript, _read_whole(file, max_bytes, transcript)
+    try:
+        record = json.loads(file.read(max_bytes))
+    except (ValueError, RecursionError) as error:
+        return transcript, f"It is no JSON ({error}), so no turn could be read."
+    if isinstance(record, dict) and "messages" in record:
+        transcript.take(record, 0)
+    return transcript, None
 
 
 def _read_lines(file: BinaryIO, max_bytes: int, transcript: Transcript) -> str | None:
@@ -472,7 +483,8 @@ def _read_lines(file: BinaryIO, max_bytes: int, transcript: Transcript) -> str |
         read += len(line)
         whole = line.endswith(b"\n")
         if not whole and len(line) == LINE_BYTES:
-            read += _skip_line(file, max_bytes - read)
+            while read < max_bytes and not line.endswith(b"\n") and (line := file.readline(LINE_BYTES)):
+                read += len(line)
             broken.append(number)
             continue
         try:
@@ -485,25 +497,6 @@ def _read_lines(file: BinaryIO, max_bytes: int, transcript: Transcript) -> str |
         return None
     lines = "1 line is" if len(broken) == 1 else f"{len(broken)} lines are"
     return f"{lines} no JSON or too long, line {broken[0]} first; the other turns were read."
-
-
-def _skip_line(file: BinaryIO, left: int) -> int:
-    """Skip to the end of a line; return the number of bytes skipped."""
-    passed = 0
-    while passed < left and (more := file.readline(LINE_BYTES)):
-        passed += len(more)
-        if more.endswith(b"\n"):
-            break
-    return passed
-
-
-def _read_whole(file: BinaryIO, max_bytes: int, transcript: Transcript) -> str | None:
-    try:
-        record = json.loads(file.read(max_bytes))
-    except (ValueError, RecursionError) as error:
-        return f"It is no JSON ({error}), so no turn could be read."
-    transcript.take(record if isinstance(record, dict) and "messages" in record else None, 0)
-    return None
 
 
 def _part(turn: Turn) -> Part:
@@ -529,19 +522,6 @@ def _title(transcript: Transcript, path: str) -> str:
             sentence = masked(_SENTENCE.split(turn.texts[0], maxsplit=1)[0].strip())
             return sentence if len(sentence) <= TITLE_CHARACTERS else f"{sentence[: TITLE_CHARACTERS - 1]}…"
     return PurePosixPath(path).stem
-
-
-def _front_matter(transcript: Transcript, turns: list[Turn]) -> dict[str, object]:
-    models = list(dict.fromkeys(turn.model for turn in turns if turn.model))
-    moments = [moment for turn in turns if (moment := _moment(turn.when))]
-    values: dict[str, object] = {
-        "session": transcript.session,
-        "agent": transcript.agent,
-        "model": models[0] if len(models) == 1 else models,
-        "folder": transcript.folder,
-        "date": max(moments).isoformat(timespec="seconds") if moments else "",
-    }
-    return {key: value for key, value in values.items() if value}
 
 
 def _moment(text: str) -> datetime | None:

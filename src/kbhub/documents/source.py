@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import PurePosixPath
-from typing import IO, Any, BinaryIO, NoReturn, Self
+from typing import IO, Any, BinaryIO, Self
 
 from kbhub.documents import sessions
 from kbhub.documents.chunking import chunk_document
@@ -372,28 +372,19 @@ def _confine() -> None:
     roots = tuple(os.path.join(place, "") for place in places)  # noqa: PTH118
 
     def check(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            _check_opened(arguments, roots)
-        elif event.startswith(_REFUSED):
-            _refuse(event)
+        refused = event if event.startswith(_REFUSED) else ""
+        if event == "open" and not isinstance(arguments[0], int):
+            path, mode, flags = arguments
+            name = _real(os.fsdecode(path))
+            writes = (isinstance(mode, str) and set(mode) & set("wax+")) or (flags or 0) & (os.O_WRONLY | os.O_RDWR)
+            # Only Python's own files, whose module caches may be written.
+            if not name.startswith(roots) or (writes and "__pycache__" not in name):
+                refused = f"open {name}"
+        if refused:
+            raise PermissionError(f"its parser would {refused}, which it may not")
 
     sys.addaudithook(check)
 
 
-def _check_opened(arguments: tuple[Any, ...], roots: tuple[str, ...]) -> None:
-    """Refuse to open a file outside Python's own; its module caches may be written."""
-    path, mode, flags = arguments
-    if isinstance(path, int):
-        return
-    name = _real(os.fsdecode(path))
-    writes = (isinstance(mode, str) and set(mode) & set("wax+")) or (flags or 0) & (os.O_WRONLY | os.O_RDWR)
-    if not name.startswith(roots) or (writes and "__pycache__" not in name):
-        _refuse(f"open {name}")
-
-
 def _real(path: str) -> str:
     return os.path.normcase(os.path.realpath(path))
-
-
-def _refuse(what: str) -> NoReturn:
-    raise PermissionError(f"its parser would {what}, which it may not")

@@ -156,39 +156,35 @@ class _Scan:
         return index + 1
 
     def _explicit(self, index: int, line: str) -> int:
-        """Record a directive or a comment."""
+        """Record a directive with its indented block, or a comment."""
+        outline = self.outline
         match = _DIRECTIVE.match(line)
         if match is None:
             if _COMMENT.match(line.lstrip()):
                 end = block_end(self.lines, index, indent_of(line))
-                self.outline.raw.append((index + 1, end))
+                outline.raw.append((index + 1, end))
                 return end
             return index + 1
         name, argument = match[1].rpartition(":")[2].lower(), (match[2] or "").strip()
         if name not in ("meta", "tags"):
             self.in_head = False
         if name == "include":
-            self.outline.add_link(argument, "", argument, index + 1)
+            outline.add_link(argument, "", argument, index + 1)
         elif name in ("code", *_CODE, *_TABLES, "toctree", "meta", "tags"):
             end = block_end(self.lines, index, indent_of(line))
-            self._body(name, argument, index, end)
+            below = self.lines[index + 1 : end]
+            if name == "toctree":
+                for number, text in enumerate(below, index + 2):
+                    self._entry(text.strip(), number)
+            elif name == "meta":
+                for found in filter(None, (_FIELD.match(text.strip()) for text in below)):
+                    outline.add_value(found[1].partition(" ")[0], found[2] or "")
+            elif name == "tags":
+                outline.add_value("tags", argument)
+            else:
+                (outline.tables if name in _TABLES else outline.fences).append((index + 1, end))
             return end
         return index + 1
-
-    def _body(self, name: str, argument: str, index: int, end: int) -> None:
-        """Record a directive with its indented block, which ends before `end`."""
-        outline = self.outline
-        if name == "toctree":
-            for number in range(index + 1, end):
-                self._entry(self.lines[number].strip(), number + 1)
-        elif name == "meta":
-            for line in self.lines[index + 1 : end]:
-                if match := _FIELD.match(line.strip()):
-                    outline.add_value(match[1].partition(" ")[0], match[2] or "")
-        elif name == "tags":
-            outline.add_value("tags", argument)
-        else:
-            (outline.tables if name in _TABLES else outline.fences).append((index + 1, end))
 
     def _entry(self, text: str, line: int) -> None:
         """Record an entry of a table of contents as a link."""

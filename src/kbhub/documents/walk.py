@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable, PathNotContained
@@ -300,7 +300,10 @@ class Traversal:
         except OSError as error:
             raise BaseUnavailable(self.base.id, f"{self.base.path}: {error.strerror}") from error
         for path in self.wanted or ():
-            self.joined |= _has_other_names(os.path.join(self.root, path))  # noqa: PTH118
+            with suppress(OSError):
+                status = os.lstat(os.path.join(self.root, path))  # noqa: PTH118
+                # Writing a file with several hard links may change another document.
+                self.joined |= stat.S_ISREG(status.st_mode) and status.st_nlink > 1
             parts = path.split("/")
             for end, part in enumerate(parts):
                 self._names.setdefault("/".join(parts[:end]), set()).add(part)
@@ -331,11 +334,22 @@ class Traversal:
     def _list(self, folder: PendingFolder) -> list[PendingFolder]:
         """Collect the files of a folder and return its subfolders, in order."""
         try:
-            return self._take(folder, self._unjudged(folder))
+            entries = sorted(self._unjudged(folder), key=attrgetter("name"))
         except OSError as error:
             self._skip(folder.path or ".", f"the folder cannot be listed: {error.strerror}")
             self.unlisted.append(folder.path)
             return []
+        folders: list[PendingFolder] = []
+        for entry in entries:
+            path = _prefix(folder) + entry.name
+            try:
+                if (inner := self._entry(entry, path, folder)) is not None:
+                    folders.append(inner)
+            except OSError as error:  # it was deleted or replaced in the meantime
+                self._skip(path, f"it cannot be read: {error.strerror}")
+            if self.full:
+                break
+        return folders
 
     def _unjudged(self, folder: PendingFolder) -> list[os.DirEntry[str]]:
         """Collect a folder's plain files, and return the entries that must be judged one by one."""
@@ -347,8 +361,12 @@ class Traversal:
                 others, passed = self._split(entries, plain)
             if len(self.files) + self.count + len(plain.names) <= self.limits.files:
                 self._apply_ignore_files(folder, others)
-                if folder.layers or self.base.exclude:
-                    plain = self._not_ignored(plain, folder)
+                out = self.filters.ruled_out(plain.prefix, plain.names, folder.layers)
+                if out:
+                    taken = [name not in out for name in plain.names]
+                    columns: tuple[list[Any], ...] = (plain.names, plain.sizes, plain.times)
+                    for column in columns:
+                        column[:] = compress(column, taken)
                 if plain.names:
                     self.plain.append(plain)
                     self.count += len(plain.names)
@@ -361,36 +379,10 @@ class Traversal:
         self._apply_ignore_files(folder, listed)
         return listed if relevant is None else [entry for entry in listed if entry.name in names]
 
-    def _not_ignored(self, plain: FileListing, folder: PendingFolder) -> FileListing:
-        """Return the files that no rule excludes."""
-        out = self.filters.ruled_out(plain.prefix, plain.names, folder.layers)
-        if not out:
-            return plain
-        taken = [name not in out for name in plain.names]
-        return FileListing(
-            plain.prefix,
-            list(compress(plain.names, taken)),
-            list(compress(plain.sizes, taken)),
-            list(compress(plain.times, taken)),
-        )
-
     def _apply_ignore_files(self, folder: PendingFolder, entries: Iterable[os.DirEntry[str]]) -> None:
         names = sorted(entry.name for entry in entries if entry.name in IGNORE_NAMES)
         if names and folder.path:
             folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, names)
-
-    def _take(self, folder: PendingFolder, entries: list[os.DirEntry[str]]) -> list[PendingFolder]:
-        prefix, folders = _prefix(folder), []
-        for entry in sorted(entries, key=attrgetter("name")):
-            path = prefix + entry.name
-            try:
-                if (inner := self._entry(entry, path, folder)) is not None:
-                    folders.append(inner)
-            except OSError as error:  # it was deleted or replaced in the meantime
-                self._skip(path, f"it cannot be read: {error.strerror}")
-            if self.full:
-                break
-        return folders
 
     def _split(
         self, entries: Iterable[os.DirEntry[str]], plain: FileListing
@@ -504,15 +496,6 @@ class Traversal:
             self.skipped.append(Problem(subject=subject, message=f"{subject}: {reason}."))
         elif len(self.skipped) == MAX_SKIPPED:
             self.skipped.append(Problem(subject=self.base.id, message="More files were skipped than listed here."))
-
-
-def _has_other_names(path: str) -> bool:
-    """Whether a file has several hard links, so that writing it may change another document."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
 def _prefix(folder: PendingFolder) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.documents.edits import Text, front_matter_of, with_texts, with_values
+from kbhub.documents.edits import Text, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.editing import audit_documents
@@ -217,7 +217,7 @@ def _fixed_text(
         text = _retagged_inline(place.ref, text, renamed) if place.base.inline_tags else text
     values = [(finding, fix) for finding, fix in fixes if fix.what == "value"]
     for key, before, after in dict.fromkeys((fix.kind, fix.before, fix.after) for _, fix in values):
-        there = key in front_matter_of(text).values
+        there = key in text.front.values
         replaced = with_texts(place.ref, text, key, {before: after}) if there else text
         if replaced == text:  # it is written otherwise, or the document changed since
             raise WriteRefused(place.ref, f"its front matter has no {before!r} to replace; edit it by hand")
@@ -231,16 +231,16 @@ def _fixed_text(
 
 def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
     """Rename tags in a document; raise `WriteRefused` if they cannot be changed one by one."""
-    front = front_matter_of(text)
+    front = text.front
     expected = tuple(dict.fromkeys(tags.get(tag, tag) for tag in front.tags))
     for key, value in front.values.items():
         if key.strip().casefold() in _TAG_KEYS:
             items = value if isinstance(value, list) else [value]
             text = with_texts(ref, text, key, {old: _renamed(old, tags) for old in items if isinstance(old, str)})
-            new = front_matter_of(text).values[key]
+            new = text.front.values[key]
             if isinstance(new, list) and len(unique := list({repr(item): item for item in new}.values())) < len(new):
                 text = with_values(ref, text, {key: unique})
-    if tuple(front_matter_of(text).tags) != expected:
+    if tuple(text.front.tags) != expected:
         raise WriteRefused(ref, "its tags cannot be changed one by one; fix them by hand")
     return text
 

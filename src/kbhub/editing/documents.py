@@ -13,7 +13,6 @@ from kbhub.documents.edits import (
     check_key,
     check_value,
     check_writable_text,
-    front_matter_of,
     lines_of,
     text_of,
     with_values,
@@ -177,7 +176,7 @@ def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) ->
             head = written_lines(values, text.newline)
             blank = (text.newline,) if text.lines[0].strip() else ()
             text, start = Text((*head, *blank, *text.lines)), len(head) + len(blank)
-            if front_matter_of(text).problem:
+            if text.front.problem:
                 raise WriteRefused(place.ref, "its front matter could not be read back; use plain keys and values")
     data = text.encoded()
     _check_size(hub, place, data)

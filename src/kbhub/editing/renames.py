@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
-from kbhub.documents.edits import Text, front_matter_of, text_of, with_texts
+from kbhub.documents.edits import Text, text_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.source import parse_text
@@ -194,7 +194,7 @@ def _new_destination(destination: str, kind: LinkKind, rewrite: Rewrite) -> str 
 
 
 def _relinked_related(ref: str, text: Text, rewrite: Rewrite, replaced: list[Rewritten]) -> Text:
-    front = front_matter_of(text)
+    front = text.front
     key = next((key for key in front.values if key.strip().casefold() == RELATED), None)
     if key is None:
         return text

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from kbhub.documents.edits import front_matter_of, text_of
+from kbhub.documents.edits import text_of
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.errors import KbhubError, WriteRefused
 from kbhub.frozen import Model
@@ -477,7 +477,7 @@ def _values(memory: MemoryFile | None) -> Mapping[str, Any]:
     if memory is None:
         return {}
     try:
-        return front_matter_of(text_of(memory.path, memory.data)).values
+        return text_of(memory.path, memory.data).front.values
     except KbhubError:  # bytes that are no text
         return {}
 

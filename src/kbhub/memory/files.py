@@ -20,7 +20,7 @@ import filelock
 import yaml
 from pydantic import ConfigDict, Field
 
-from kbhub.documents.edits import front_matter_of, lines_of, text_of, with_values
+from kbhub.documents.edits import lines_of, text_of, with_values
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
 from kbhub.documents.walk import open_contained
@@ -249,7 +249,7 @@ def changed_file(ref: str, memory: MemoryFile, fields: Mapping[str, Any], body: 
     values = {key: None if _is_empty(value) else value for key, value in fields.items()}
     text = with_values(ref, text_of(ref, memory.data), values)
     if body is not None:
-        start = front_matter_of(text).body
+        start = text.front.body
         text = text.replaced(start, len(text.lines), lines_of(f"\n{body}\n".replace("\n", text.newline)))
     return text.encoded()
 

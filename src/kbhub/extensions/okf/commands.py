@@ -12,7 +12,7 @@ from pydantic import Field
 
 from kbhub.cli.app import progress_bars
 from kbhub.cli.options import AllowSecret, Reply, bring_in_step, command
-from kbhub.documents.edits import front_matter_of, text_of, with_values
+from kbhub.documents.edits import text_of, with_values
 from kbhub.documents.filters import Filters
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.markdown import decode, images_of, parse_document
@@ -147,7 +147,7 @@ def _as_page(path: str, data: bytes) -> bytes:
     """Return a file with the front matter that a bundle needs, or as it is if that cannot be written."""
     try:
         text = text_of(path, data)
-        values = front_matter_of(text).values
+        values = text.front.values
         if path == INDEX:
             return with_values(path, text, {VERSION_KEY: VERSION}).encoded()
         return data if is_reserved(path) or values.get("type") else with_values(path, text, {"type": GENERIC}).encoded()

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kbhub import __version__
-from kbhub.documents.edits import Text, front_matter_of
+from kbhub.documents.edits import Text
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.markdown import LINK_DEFINITION, heading_end, parse_document, scan_blocks
@@ -41,8 +41,7 @@ from kbhub.extensions.okf.bundles import (
     sources_of,
 )
 from kbhub.hub import Hub
-from kbhub.index.catalogue import front_matter_of as indexed_front_matter
-from kbhub.index.catalogue import texts
+from kbhub.index.catalogue import front_matter_of, texts
 from kbhub.index.references import short_hash
 from kbhub.reading.links import PathTable
 from kbhub.values import struct
@@ -227,7 +226,7 @@ def uncited(text: str) -> Iterator[Fault]:
 def SOURCES_CHECK(_: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 - it becomes a `Check`
     """Find what pages made of sources claim without one."""
     with material.hub.index(material.base).snapshot() as index:
-        paths = [path for path, *_ in indexed_front_matter(index, SOURCES_KEY) if path in material.documents]
+        paths = [path for path, *_ in front_matter_of(index, SOURCES_KEY) if path in material.documents]
         for path, text in texts(index, paths):
             for fault in uncited(text):
                 yield Found(material, path, fault.message, fault.remedy, fault.line)
@@ -265,7 +264,7 @@ def _is_page(place: Location) -> bool:
 def _values(
     hub: Hub, place: Location, old: Text | None, new: Text, given: Mapping[str, Any], client: str | None, body: bool
 ) -> Mapping[str, Any] | None:
-    front = front_matter_of(new)
+    front = new.front
     listed = sources_of({**front.values, **given}) if place.name.endswith(".md") else []
     made = any({"id", "hash"} <= one.keys() or path_in(place.base, one).startswith(SOURCES) for one in listed)
     if front.problem or not (made or _is_page(place)):
@@ -273,7 +272,7 @@ def _values(
     values: dict[str, Any] = {}
     if not {**front.values, **given}.get("type"):
         values["type"] = GENERIC
-    before = front_matter_of(old).values.get("generated") if old else None
+    before = old.front.values.get("generated") if old else None
     if body and "generated" not in given and front.values.get("generated") == before:
         at = datetime.fromtimestamp(hub.options.clock(), UTC)
         by = f"{re.sub('[:/ ]+', '-', client)}/kbhub-{__version__}" if client else f"kbhub/{__version__}"
