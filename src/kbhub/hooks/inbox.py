@@ -163,35 +163,26 @@ def waiting(hub: Hub) -> tuple[Proposal, ...]:
 
 def log_of(hub: Hub, event: Event) -> Transcript:
     """Return the log of an event's session, without turns if there is none to read."""
-    path = _log_path(hub, event)
+    env, home, transcript = hub.options.env, hub.options.home, Transcript()
+    path = Path(event.transcript) if event.transcript else None
+    if event.client == "copilot-cli" and path is None and re.fullmatch(r"[\w-]+", event.session):
+        # It does not say where the log is, but names its folder by the session.
+        path = Path(env.get("COPILOT_HOME") or home / ".copilot") / "session-state" / event.session / "events.jsonl"
     try:
-        if event.client == "opencode" and not hub.config().settings.read_only:
-            return _from_database(hub, event.session)
-        if path and path.is_file() and not hub.config().settings.read_only:
+        if hub.config().settings.read_only:
+            return transcript
+        if event.client == "opencode":  # keeps all sessions in one database; nothing of a subagent's is read
+            with suppress(apsw.Error), opened(opencode_database(env, home)) as connection:
+                for one in stored_sessions(connection):
+                    if one.id == event.session and not one.inner:
+                        for number, record in enumerate(events(connection, one), 1):
+                            transcript.take(record, number)
+        elif path and path.is_file():
             with path.open("rb") as file:
                 return read_transcript(path.name, file, hub.config().settings.limits.session_bytes)
     except (OSError, ValueError):  # a path that no system has
-        pass
-    return Transcript()
-
-
-def _from_database(hub: Hub, session: str) -> Transcript:
-    """Return a session of opencode, which keeps all of them in one database; nothing of a subagent's."""
-    transcript = Transcript()
-    with suppress(apsw.Error), opened(opencode_database(hub.options.env, hub.options.home)) as connection:
-        for one in stored_sessions(connection):
-            if one.id == session and not one.inner:
-                for number, record in enumerate(events(connection, one), 1):
-                    transcript.take(record, number)
+        return Transcript()
     return transcript
-
-
-def _log_path(hub: Hub, event: Event) -> Path | None:
-    """Return where a session's log is; Copilot CLI does not say, but names the folder by the session."""
-    if event.client == "copilot-cli" and not event.transcript and re.fullmatch(r"[\w-]+", event.session):
-        copilot = hub.options.env.get("COPILOT_HOME") or hub.options.home / ".copilot"
-        return Path(copilot) / "session-state" / event.session / "events.jsonl"
-    return Path(event.transcript) if event.transcript else None
 
 
 def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
@@ -309,7 +300,10 @@ def keep(hub: Hub, event: Event) -> None:
     found = suggested(log.turns.values())
     session, calls = session_log(hub, event.session), tuple(log.calls.values())
     lines = [f"- The user {one.why}: {as_data(one.text, DECISION_BYTES)}" for one in found]
-    if refs := _refs(calls, session.refs):
+    # What the session read with kbhub, the latest first, and what it was told.
+    looked_up = [ref.strip() for call in calls if "kbhub" in call.name and call.worked for ref in call.refs.split(",")]
+    known = dict.fromkeys([*reversed(looked_up), *sorted(session.refs)])
+    if refs := [ref for ref in known if _REF.fullmatch(ref)][:MOST_REFS]:
         lines.append(f'- Notes of before: read(refs="{",".join(refs)}")')
     lines += [f"- This command ran without an error: {as_data(one, COMMAND_BYTES)}" for one in _worked(calls)]
     session.add(COMPACT, hub.options.clock(), kept=lines)
@@ -328,10 +322,3 @@ def _worked(calls: Iterable[ToolCall]) -> list[str]:
             runs[text], ended[text] = runs.pop(text, 0) + 1, call.worked
     latest = [text for text in reversed(runs) if ended[text] and not _PRIVATE.search(text) and not find_secrets(text)]
     return sorted(latest, key=lambda text: -runs[text])[:MOST_COMMANDS]
-
-
-def _refs(calls: Iterable[ToolCall], told: frozenset[str]) -> list[str]:
-    """Return what the session read with kbhub, the latest first, and what it was told."""
-    read = [ref.strip() for call in calls if "kbhub" in call.name and call.worked for ref in call.refs.split(",")]
-    known = dict.fromkeys([*reversed(read), *sorted(told)])
-    return [ref for ref in known if _REF.fullmatch(ref)][:MOST_REFS]

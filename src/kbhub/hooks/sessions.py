@@ -37,13 +37,11 @@ def may_speak(hub: Hub) -> bool:
 
 def speaking_bases(hub: Hub) -> list[Base]:
     """Return the bases whose documents may reach agents unasked: the user's own, others where `may_speak` says so."""
-    root = hub.discovery().workspace.root
-    if may_speak(hub):
-        return list(hub.discovery().bases)
+    root, all_speak = hub.discovery().workspace.root, may_speak(hub)
     return [
         base
         for base in hub.discovery().bases
-        if base.id != PROJECT_ID and (root is None or base.engine or not base.path.is_relative_to(root))
+        if all_speak or (base.id != PROJECT_ID and (root is None or base.engine or not base.path.is_relative_to(root)))
     ]
 
 
