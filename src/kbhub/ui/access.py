@@ -27,18 +27,9 @@ SECRET_BYTES = 24
 TOKEN = "token"  # noqa: S105 - its name
 """Parameter of the address that `kbhub ui` opens."""
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "frame-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Content-Security-Policy: nothing but what this server sends, and nothing inline."""
 
@@ -89,11 +80,18 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            return
-        answer = await self._answer(Request(scope, receive))
-        with suppress(ClientDisconnect):
-            await answer(scope, receive, _with_headers(send))
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        if scope["type"] == "http":
+            answer = await self._answer(Request(scope, receive))
+            with suppress(ClientDisconnect):
+                await answer(scope, receive, sending)
 
     async def _answer(self, request: Request) -> ASGIApp:
         if refusal := foreign(request, self._door.port):
@@ -101,12 +99,9 @@ class Guard:
         if request.method not in ("GET", "HEAD") and "origin" not in request.headers:
             return _refused("Changes are only accepted from this page.", 403)
         known = _same(request.cookies.get(self._cookie, ""), self._door.session)
-        if (token := request.query_params.get(TOKEN)) is not None:
-            return await self._entered(request, token, known=known)
-        return self._app if known else _refused("Open this page with the address printed by `kbhub ui`.", 401)
-
-    async def _entered(self, request: Request, token: str, *, known: bool) -> HTMLResponse:
-        """Turn the token into a cookie, and lead on to the address without it."""
+        if (token := request.query_params.get(TOKEN)) is None:
+            return self._app if known else _refused("Open this page with the address printed by `kbhub ui`.", 401)
+        # Turn the token into a cookie, and lead on to the address without it.
         if not known and _same(token, self._door.spent):
             self._door = door_at(self._door.port)
             await self._changed(self._door)
@@ -133,14 +128,3 @@ def _same(given: str, secret: str) -> bool:
 
 def _refused(message: str, status: int) -> HTMLResponse:
     return HTMLResponse(rendered("refused.html", title="Access denied", message=message), status)
-
-
-def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return sending

@@ -86,23 +86,21 @@ def create_app(hub: Hub) -> Starlette:
     """Create the application that shows a hub."""
     app = Starlette(
         routes=[*ROUTES, Mount("/static", StaticParts(directory=STATIC))],
-        exception_handlers={KbhubError: _at_fault, HTTPException: _refused},
+        exception_handlers={KbhubError: _fault, HTTPException: _fault},
     )
     app.state.site = Site(hub)
     return app
 
 
-def _at_fault(request: Request, error: Exception) -> Response:
-    assert isinstance(error, KbhubError)
-    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 503)
-    return site_of(request).fault(request, error, status)
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    message = f"No page {request.url.path}." if error.status_code == 404 else f"{error.detail}."
-    answer = site_of(request).fault(request, KbhubError(message), error.status_code)
-    answer.headers.update(error.headers or {})
+def _fault(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        message = f"No page {request.url.path}." if error.status_code == 404 else f"{error.detail}."
+        status, headers = error.status_code, error.headers
+    else:
+        message, headers = str(error), None
+        status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 503)
+    answer = site_of(request).page(request, "fault.html", status=status, message=message, title="Something went wrong")
+    answer.headers.update(headers or {})
     return answer
 
 
@@ -141,7 +139,24 @@ def serve(
     async def tell(door: PageAddress) -> None:
         changed(door)
 
-    anyio.run(_serve, PageServer(hub, bound, door, tell), ready)
+    async def say() -> None:
+        ready()
+
+    page = PageServer(hub, bound, door, tell)
+
+    async def end_on_signal() -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                page.end()
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            if sys.platform != "win32":
+                group.start_soon(end_on_signal)
+            await page.serve(say)
+            group.cancel_scope.cancel()
+
+    anyio.run(run)
 
 
 def open_browser(address: str, file: Path) -> bool:
@@ -156,20 +171,3 @@ def open_browser(address: str, file: Path) -> bool:
         return webbrowser.open(file.as_uri())
     except (OSError, webbrowser.Error):
         return False
-
-
-async def _serve(page: PageServer, ready: Callable[[], object]) -> None:
-    async def say() -> None:
-        ready()
-
-    async with anyio.create_task_group() as group:
-        if sys.platform != "win32":
-            group.start_soon(_end_on_signal, page)
-        await page.serve(say)
-        group.cancel_scope.cancel()
-
-
-async def _end_on_signal(page: PageServer) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            page.end()

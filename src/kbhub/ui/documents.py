@@ -7,7 +7,8 @@ import json
 import posixpath
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -26,8 +27,8 @@ from kbhub.reading.graph import Faults, graph_of
 from kbhub.reading.lists import date_of
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole
-from kbhub.reading.reports import Neighbour, Related
-from kbhub.render.html import STATIC, Addresses, LineRange, document_html, part_with, rendered, slug
+from kbhub.reading.reports import EdgeKind, Neighbour
+from kbhub.render.html import STATIC, Addresses, document_html, part_with, rendered, slug
 from kbhub.ui.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import struct
@@ -88,8 +89,13 @@ DIAGRAM_POLICY = (
 NEIGHBOURS = 12
 """Neighbours of each kind beside a document."""
 
-KINDS = (("link", "Links to"), ("backlink", "Linked from"), ("related", "Related"), ("near", "Similar in meaning"))
-"""Kind of neighbour, and its title; those by tag are to be had by the tag."""
+KINDS: dict[EdgeKind, str] = {
+    "link": "Links to",
+    "backlink": "Linked from",
+    "related": "Related",
+    "near": "Similar in meaning",
+}
+"""Kind of neighbour → its title; those by tag are to be had by the tag."""
 
 PLACES = 12
 """Documents to go to that are listed."""
@@ -118,14 +124,8 @@ def documents_page(request: Request) -> Response:
     if name is None and len(bases := site.bases()) == 1:
         name = bases[0].id
     if name is None:
-        return site.page(
-            request,
-            "documents.html",
-            title="Documents",
-            base=None,
-            bases=counted_bases(site),
-            entries=(),
-        )
+        counted = counted_bases(site)
+        return site.page(request, "documents.html", title="Documents", base=None, bases=counted, entries=())
     (base,) = site.hub.select([name])
     first = max(1, number_of(request.query_params.get("from", ""), 1))
     tree, total, entries = next(
@@ -159,9 +159,17 @@ def document_page(request: Request) -> Response:
     line = number_of(request.query_params.get("from", ""), whole.lines[0] if whole.lines else 1)
     part = part_with(whole.document, line)
     found = [whole.lines] if whole.lines and whole.lines != (1, len(whole.document.lines)) else []
-    around = None if looked else _around(site, whole)
-    neighbours = around.neighbours if around else ()
+    around = None
+    with suppress(KbhubError):  # in no index
+        around = None if looked else related(site.hub, whole.ref, kinds=KINDS, limit=NEIGHBOURS)
+    by_kind: dict[str, dict[str, Neighbour]] = {kind: {} for kind in KINDS}
+    """Kind → ref → neighbour: each once, whoever names whom."""
+    for neighbour in around.neighbours if around else ():
+        by_kind[neighbour.kind][neighbour.ref] = neighbour
     age = None if whole.row is None else age_days(whole.row, site.hub.options.clock())
+    # The title need not stand above a text that shows it as its first heading.
+    first = whole.document.headings[0] if whole.document.headings else None
+    titled = first and first.level == 1 and first.text == whole.document.title and part.start <= first.line
     return site.page(
         request,
         "document.html",
@@ -169,11 +177,11 @@ def document_page(request: Request) -> Response:
         whole=whole,
         body=document_html(whole.document, part, _addresses(site, whole), found, request.query_params.getlist("term")),
         part=part,
-        titled=_begins_with_title(whole, part),
+        titled=titled,
         trail=_trail(whole.base.id, posixpath.dirname(whole.path)),
         outline=[(heading, slug(heading.text)) for heading in whole.document.headings],
         properties=_properties(whole),
-        neighbours=[(title, _of_kind(neighbours, kind)) for kind, title in KINDS],
+        neighbours=[(title, list(by_kind[kind].values())) for kind, title in KINDS.items()],
         totals=around.totals if around else {},
         broken=[link for link in around.left if link.status == "broken"] if around else (),
         memories=() if looked else _memories_about(site, whole),
@@ -309,25 +317,6 @@ def _addresses(site: Site, whole: Whole) -> Addresses:
         return f"/image?{urlencode({'base': whole.base.id, 'path': place})}"
 
     return Addresses(link, picture)
-
-
-def _around(site: Site, whole: Whole) -> Related | None:
-    """Return the neighbours of a document; None if it is in no index."""
-    try:
-        return related(site.hub, whole.ref, kinds=("link", "backlink", "related", "near"), limit=NEIGHBOURS)
-    except KbhubError:
-        return None
-
-
-def _of_kind(neighbours: Sequence[Neighbour], kind: str) -> list[Neighbour]:
-    """Return the neighbours of a kind, each once, whoever names whom."""
-    return list({neighbour.ref: neighbour for neighbour in neighbours if neighbour.kind == kind}.values())
-
-
-def _begins_with_title(whole: Whole, part: LineRange) -> bool:
-    """Return whether the text shows the title as its first heading, so that it need not stand above it as well."""
-    first = whole.document.headings[0] if whole.document.headings else None
-    return first is not None and first.level == 1 and first.text == whole.document.title and part.start <= first.line
 
 
 def _memories_about(site: Site, whole: Whole) -> list[Memory]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from starlette.responses import JSONResponse
@@ -20,7 +20,6 @@ from kbhub.ui.site import Site, site_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -35,7 +34,16 @@ def near_pairs(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> list[tuple[int,
     """Return pairs of documents near in meaning: each with its nearest, from `NEAR_FLOOR` on."""
     if not nodes:
         return []
-    vectors = _vectors(hub, graph, nodes)
+    means: dict[str, Means] = {}
+    for name in {base for base, _ in nodes}:
+        links = graph.bases[name]
+        links.means = links.means or means_in(hub, links.base)
+        if links.means:
+            means[name] = links.means
+    found = [vector_of(means[base], path) if base in means else None for base, path in nodes]
+    width = max((len(vector) for vector in found if vector is not None), default=2)
+    nothing = np.zeros(width, np.float32)
+    vectors = np.stack([nothing if vector is None or len(vector) != width else vector for vector in found])
     pairs: set[tuple[int, int]] = set()
     for start in range(0, len(nodes), AT_ONCE):
         block = vectors[start : start + AT_ONCE]
@@ -46,20 +54,6 @@ def near_pairs(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> list[tuple[int,
         for row, others in enumerate(best.tolist(), start):
             pairs |= {(min(row, at), max(row, at)) for at in others if similar[row - start, at] >= NEAR_FLOOR}
     return sorted(pairs)
-
-
-def _vectors(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> NDArray[np.float32]:
-    """Return the mean vectors of documents, shape (documents, dimensions); zeros for those without one."""
-    means: dict[str, Means] = {}
-    for name in {base for base, _ in nodes}:
-        links = graph.bases[name]
-        links.means = links.means or means_in(hub, links.base)
-        if links.means:
-            means[name] = links.means
-    found = [vector_of(means[base], path) if base in means else None for base, path in nodes]
-    width = max((len(vector) for vector in found if vector is not None), default=2)
-    nothing = np.zeros(width, np.float32)
-    return np.stack([nothing if vector is None or len(vector) != width else vector for vector in found])
 
 
 MOST_NODES = 5_000
@@ -133,11 +127,12 @@ def graph_data(request: Request) -> Response:
     """Return the nodes and the edges, for the browser to place and draw."""
     site, chosen = site_of(request), _chosen(request)
     graph = graph_of(site.hub)
-    nodes = [
-        node
-        for node in _most_linked(graph, _nodes(site, graph, chosen))
-        if chosen.orphans or chosen.near or chosen.around or graph.leaving.get(node) or graph.coming.get(node)
-    ]
+    nodes = _nodes(site, graph, chosen)
+    if len(nodes) > MOST_NODES:
+        counts = {node: len(graph.leaving.get(node, ())) + len(graph.coming.get(node, ())) for node in nodes}
+        nodes = sorted(sorted(nodes, key=lambda node: -counts[node])[:MOST_NODES])
+    if not (chosen.orphans or chosen.near or chosen.around):
+        nodes = [node for node in nodes if graph.leaving.get(node) or graph.coming.get(node)]
     number = {node: at for at, node in enumerate(nodes)}
     links = sorted(
         {
@@ -147,11 +142,10 @@ def graph_data(request: Request) -> Response:
             if edge.goal in number and edge.goal != edge.source
         }
     )
-    near = near_pairs(site.hub, graph, nodes) if chosen.near else []
     groups = groups_of(graph, nodes, chosen.color)
     names = [name for name, _ in Counter(filter(None, groups)).most_common(GROUPS)]
     degrees = Counter(at for link in links for at in link)
-    data: dict[str, Any] = {
+    data = {
         "groups": names,
         "nodes": [
             {
@@ -163,7 +157,7 @@ def graph_data(request: Request) -> Response:
             for at, (node, group) in enumerate(zip(nodes, groups, strict=True))
         ],
         "links": links,
-        "near": near,
+        "near": near_pairs(site.hub, graph, nodes) if chosen.near else [],
     }
     return JSONResponse(data)
 
@@ -184,14 +178,6 @@ def _nodes(site: Site, graph: Graph, chosen: Chosen) -> list[Node]:
         return [start, *dict.fromkeys(hop.node for hop in walk(graph, [start], HOPS, AROUND_KINDS))]
     names = [base.id for base in site.hub.select([chosen.base] if chosen.base else [])]
     return [(name, path) for name in names if name in graph.bases for path in graph.bases[name].documents]
-
-
-def _most_linked(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return the documents to draw, those with the most links."""
-    if len(nodes) <= MOST_NODES:
-        return list(nodes)
-    links = {node: len(graph.leaving.get(node, ())) + len(graph.coming.get(node, ())) for node in nodes}
-    return sorted(sorted(nodes, key=lambda node: -links[node])[:MOST_NODES])
 
 
 def groups_of(graph: Graph, nodes: Sequence[Node], color: str) -> list[str]:

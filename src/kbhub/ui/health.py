@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import wait
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,7 +15,6 @@ from starlette.responses import StreamingResponse
 from kbhub.editing.findings import CHECKS
 from kbhub.errors import ConfigError, UsageError
 from kbhub.reading.lists import status
-from kbhub.reading.reports import Status
 from kbhub.render.html import WIDTH
 from kbhub.setup.bases import config_file, edit_config
 from kbhub.setup.doctor import examine, repair
@@ -40,24 +40,12 @@ AUDIT_SECONDS = 0.5
 
 def health_page(request: Request) -> Response:
     """Show the bases, and the problems with them and with this machine."""
-    site = site_of(request)
+    site, overview = site_of(request), None
     site.look()
-    return site.page(
-        request,
-        "health.html",
-        title="Health",
-        overview=_overview(site),
-        diagnosis=examine(site.hub),
-        width=WIDTH,
-    )
-
-
-def _overview(site: Site) -> Status | None:
-    """Return the status; None while the configuration is wrong, which `doctor` reports."""
-    try:
-        return status(site.hub).model_copy(update={"notes": outside(site.hub)})
-    except ConfigError:
-        return None
+    with suppress(ConfigError):  # which `doctor` reports
+        overview = status(site.hub).model_copy(update={"notes": outside(site.hub)})
+    diagnosis = examine(site.hub)
+    return site.page(request, "health.html", title="Health", overview=overview, diagnosis=diagnosis, width=WIDTH)
 
 
 def audit_part(request: Request) -> Response:

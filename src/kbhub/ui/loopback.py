@@ -91,9 +91,7 @@ class Refusal:
     @property
     def response(self) -> JSONResponse:
         """Return the refusal as a response."""
-        return JSONResponse(
-            {"error": self.message}, status_code=self.status, headers=dict([self.header]) if self.header else None
-        )
+        return JSONResponse({"error": self.message}, self.status, dict([self.header]) if self.header else None)
 
 
 def foreign(request: Request, port: int) -> Refusal | None:

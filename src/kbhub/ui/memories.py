@@ -163,7 +163,17 @@ def change(request: Request, form: Form) -> str:
         case "edit":
             name = remember(hub, form.get("text", ""), id=ids[0], tags=form.get("tags", "").split()).memory.ref
         case "merge":
-            name = _merge(hub, ids, form)
+            chosen = _to_merge(hub, ids)
+            done = remember(
+                hub,
+                form.get("text", ""),
+                tags=form.get("tags", "").split(),
+                about=_joined(memory.facts.about for memory in chosen),
+                scope=chosen[0].shelf.scope,
+                supersedes=[memory.facts.id for memory in chosen],
+                rejected=chosen[0].facts.rejected,
+            )
+            name = done.memory.ref
         case "move":
             if (scope := _scope(form.get("scope", ""))) not in MOVES:
                 raise UsageError(f"A memory can be moved to {', '.join(MOVES)}.")
@@ -177,26 +187,10 @@ def change(request: Request, form: Form) -> str:
     return f"/memories/one?{urlencode({'id': name})}" if name else "/memories"
 
 
-def _merge(hub: Hub, ids: list[str], form: Form) -> str:
-    """Write one memory to replace several, as `merge_page` showed it."""
-    chosen = _to_merge(hub, ids)
-    done = remember(
-        hub,
-        form.get("text", ""),
-        tags=form.get("tags", "").split(),
-        about=_joined(memory.facts.about for memory in chosen),
-        scope=chosen[0].shelf.scope,
-        supersedes=[memory.facts.id for memory in chosen],
-        rejected=chosen[0].facts.rejected,
-    )
-    return done.memory.ref
-
-
 def _to_merge(hub: Hub, ids: list[str]) -> list[MemoryFile]:
     every = all_known(hub)
-    chosen = list(
-        {(one.shelf.place, one.path): one for one in (located(hub, name, None, every) for name in ids)}.values()
-    )
+    located_files = (located(hub, name, None, every) for name in ids)
+    chosen = list({(one.shelf.place, one.path): one for one in located_files}.values())
     if len(chosen) < 2:
         raise UsageError("Select two or more memories to merge.")
     if replaced := next((memory for memory in chosen if memory.facts.superseded_by), None):

@@ -8,8 +8,9 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
@@ -30,7 +31,7 @@ from kbhub.render.html import answer_html, rendered
 from kbhub.render.search import answer_notes
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import search
-from kbhub.types import Base, Hit, Query, SearchResult
+from kbhub.types import Query, SearchResult
 from kbhub.ui.documents import counted_bases, read_address
 from kbhub.ui.site import Form, Site, number_of, posted, site_of
 from kbhub.usage.gaps import show_log
@@ -204,6 +205,10 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
     def added(word: str) -> str:
         return address_of(asked, text=f"{asked.text} {word}")
 
+    def of_hits(read: Callable[[Any, list[str]], Any]) -> Iterable[Any]:
+        paths = {base: [hit.path for hit in hits if hit.base == base] for base in by_base}
+        return site.each(lambda base, index: read(index, paths[base.id]), by_base)
+
     by_base = Counter(hit.base for hit in hits)
     if len(by_base) > 1:
         yield "Base", [Facet(base, count, address_of(asked, bases=[base])) for base, count in by_base.most_common()]
@@ -211,11 +216,12 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
     if len(by_kind) > 1:
         yield "Kind", [Facet(kind, count, added(f"kind:{kind}")) for kind, count in by_kind.most_common()]
     for key, label in TYPED:
-        counts = Counter(value for value in _values(site, hits, key) if '"' not in value)
+        values = of_hits(partial(values_of, key=key))
+        counts = Counter(value for found in values for value in found if '"' not in value)
         if len(counts) > 1:
             filters = [(value, count, f'{key}:"{value}"') for value, count in counts.most_common(SHOWN_TAGS)]
             yield label, [Facet(value, count, added(word)) for value, count, word in filters if word not in asked.text]
-    tags = Counter(tag for tags in _tags(site, hits) for tag in tags)
+    tags = Counter(tag for found in of_hits(tags_of) for tags in found.values() for tag in tags)
     narrowing = [(tag, count) for tag, count in tags.most_common() if f"tag:{tag}" not in words and " " not in tag]
     if narrowing:
         yield "Tag", [Facet(f"#{tag}", count, added(f"tag:{tag}")) for tag, count in narrowing[:SHOWN_TAGS]]
@@ -227,20 +233,6 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
     ]
     if by_age and not any(word.startswith("age:") for word in words):
         yield "Changed", by_age
-
-
-def _tags(site: Site, hits: Sequence[Hit]) -> Iterable[tuple[str, ...]]:
-    for found in site.each(lambda base, index: tags_of(index, _paths(hits, base)), {hit.base for hit in hits}):
-        yield from found.values()
-
-
-def _values(site: Site, hits: Sequence[Hit], key: str) -> Iterable[str]:
-    for found in site.each(lambda base, index: values_of(index, _paths(hits, base), key), {hit.base for hit in hits}):
-        yield from found
-
-
-def _paths(hits: Sequence[Hit], base: Base) -> list[str]:
-    return [hit.path for hit in hits if hit.base == base.id]
 
 
 def ask_page(request: Request) -> Response:

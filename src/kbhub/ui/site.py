@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -139,11 +139,23 @@ class Site:
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page from a template's file, or for a request of htmx only the part that changes."""
-        return HTMLResponse(rendered(template, **self._common(request), **values), status)
-
-    def fault(self, request: Request, error: KbhubError, status: int) -> HTMLResponse:
-        """Return a page that describes an error."""
-        return self.page(request, "fault.html", status=status, message=str(error), title="Something went wrong")
+        try:
+            workspace = self.hub.discovery().workspace.directory
+        except KbhubError:
+            workspace = None
+        html = rendered(
+            template,
+            pages=PAGES,
+            here=request.url.path,
+            partial="hx-request" in request.headers,
+            version=__version__,
+            writable=self.writable(),
+            workspace=workspace.name if workspace else "",
+            now=self.hub.options.clock(),
+            indexing=bool(self.background.busy()),
+            **values,
+        )
+        return HTMLResponse(html, status)
 
     def writable(self) -> bool:
         """Return whether anything may be written from the page."""
@@ -176,22 +188,6 @@ class Site:
         if time.monotonic() - self._listed[0] > LOOK_SECONDS:
             self._listed = time.monotonic(), list_documents(self.hub).documents
         return self._listed[1]
-
-    def _common(self, request: Request) -> Mapping[str, Any]:
-        try:
-            workspace = self.hub.discovery().workspace.directory
-        except KbhubError:
-            workspace = None
-        return {
-            "pages": PAGES,
-            "here": request.url.path,
-            "partial": "hx-request" in request.headers,
-            "version": __version__,
-            "writable": self.writable(),
-            "workspace": workspace.name if workspace else "",
-            "now": self.hub.options.clock(),
-            "indexing": bool(self.background.busy()),
-        }
 
 
 def number_of(text: str, otherwise: int = 0) -> int:
