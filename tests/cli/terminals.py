@@ -1,7 +1,5 @@
 """Commands on a terminal that is none of this machine, and loggers as they were."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Options that commands share may stand before the command, and a group of commands alone lists."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """`kbhub ask` says what it finds, in words, streams and exit codes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

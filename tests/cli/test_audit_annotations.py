@@ -1,7 +1,5 @@
 """What an audit finds is printed as a host of repositories reads it."""
 
-from __future__ import annotations
-
 import json
 
 import jsonschema

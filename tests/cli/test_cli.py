@@ -1,7 +1,5 @@
 """The command line does what it says, in words, streams and exit codes that people and scripts can rely on."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

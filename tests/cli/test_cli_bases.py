@@ -1,7 +1,5 @@
 """Bases, contexts, listings and their formats from the shell."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """No traceback for what can be foreseen: streams that are closed or full, a folder that is gone; and `--verbose`."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

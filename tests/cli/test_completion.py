@@ -1,7 +1,5 @@
 """Shell completion: a script for each shell that knows every command and option."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Documents are written, deleted, restored and renamed from a shell."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

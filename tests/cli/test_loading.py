@@ -1,7 +1,5 @@
 """A command loads no other one's module, nor what only others need: SQLite, numpy, the tokenizer, pydantic, MCP …"""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The commands about memories do what they say, in words, streams and exit codes."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial

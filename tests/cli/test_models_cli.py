@@ -1,7 +1,5 @@
 """`kbhub dev rerank` and `kbhub dev embed`, for pipelines."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

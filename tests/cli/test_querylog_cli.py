@@ -1,7 +1,5 @@
 """The commands about queries and gaps do what they say, in words, streams and exit codes."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

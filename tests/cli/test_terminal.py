@@ -1,7 +1,5 @@
 """What the command line prints in a real terminal of some width, and what it prints elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Nothing of a clone reaches an agent unasked before its user allowed it, and nothing of another project ever does."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

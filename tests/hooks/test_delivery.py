@@ -1,7 +1,5 @@
 """What hooks say: what concerns the event, once, within a budget, with the call that reads it; else nothing."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What each client sends is understood, and answered in its form."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`kbhub hook`, as a client runs it: an answer in time or nothing, and the exit code 0 whatever happens."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

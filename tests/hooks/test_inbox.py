@@ -1,7 +1,5 @@
 """What a session's log leaves: proposals that wait for a person, and what comes back after a compaction."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

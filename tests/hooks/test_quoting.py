@@ -1,7 +1,5 @@
 """A hundred planted injections reach an agent as quoted data, or not at all."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

@@ -36,7 +36,8 @@ def ask(hub, text, client=None, **fields):
     return result
 
 
-def test_a_query_is_noted_with_what_it_found(hub):
+def test_a_query_is_noted_with_what_it_found(environment, hub):
+    """In the data directory, in files of any kind that belong to the current user only."""
     result = ask(hub, "how do we roll back a release", client="some-agent")
     ask(hub, "rollback", mode="keyword")
 
@@ -47,6 +48,9 @@ def test_a_query_is_noted_with_what_it_found(hub):
     assert (first.asked, first.mode, first.bases) == ("2027-01-15T08:00:00+00:00", "hybrid", ("project",))
     assert (first.score, first.hits[0]) == (result.hits[0].score, "rollback.md")
     assert (second.client, second.mode) == ("user", "keyword")
+    assert log.path.parent == environment.home.parent / "data" / "queries"
+    assert {oct(file.stat().st_mode & 0o777) for file in log.path.parent.iterdir()} == {"0o600"}
+    assert oct(log.path.parent.stat().st_mode & 0o777) == "0o700"
 
 
 def test_how_long_a_search_took_is_noted(hub, kbhub):
@@ -61,16 +65,6 @@ def test_how_long_a_search_took_is_noted(hub, kbhub):
         one for one in kbhub("dev", "log", "show", "--json", code=0).json["queries"] if one["text"] == "sessions"
     ]
     assert asked["seconds"] > 0
-
-
-def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):
-    """Folder and files of any kind belong to the current user only; the cache and the project have nothing."""
-    ask(hub, "rollback")
-    path = show_log(hub).path
-
-    assert path.parent == environment.home.parent / "data" / "queries"
-    assert {oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()} == {"0o600"}
-    assert oct(path.parent.stat().st_mode & 0o777) == "0o700"
 
 
 def test_the_thread_writes_what_waits(hub, monkeypatch):
@@ -291,22 +285,16 @@ def turned(*degrees):
 grouped = partial(clusters, least=LEAST)
 
 
-def test_a_cluster_has_five_queries_at_least():
+def test_a_cluster_has_five_queries_at_least_that_are_near_above_a_cosine_of_085():
+    """31 degrees are near, 32 are not, nearness is no chain, and queries without a vector are near to none."""
     assert grouped([distinct("a", 4)], turned(0)) == []
     (one,) = grouped([distinct("a", 2), distinct("b", 2), distinct("c", 1)], turned(0, 10, 20))
     assert (one.count, one.keys, one.center.key) == (5, ("a", "b", "c"), "b")
-
-
-def test_queries_are_near_above_a_cosine_of_085():
-    """31 degrees are near, 32 are not, and queries without a vector are near to none."""
     assert len(grouped([distinct("a", 3), distinct("b", 3)], turned(0, 31))) == 1
     assert grouped([distinct("a", 3), distinct("b", 3)], turned(0, 32)) == []
-    assert grouped([distinct("a", 4), distinct("b", 4)], np.zeros((2, 2), np.float32)) == []
-
-
-def test_nearness_is_no_chain():
     (one,) = grouped([distinct("a", 5), distinct("b", 2), distinct("c", 2)], turned(0, 25, 50))
     assert one.keys == ("a", "b")
+    assert grouped([distinct("a", 4), distinct("b", 4)], np.zeros((2, 2), np.float32)) == []
 
 
 def test_clusters_do_not_depend_on_the_order_of_the_queries():

@@ -110,10 +110,10 @@ def test_an_export_keeps_what_was_rejected_and_what_misled(hub, environment, tmp
     exported = export(hub).model_dump_json()
     forget(hub, everything=True)
 
-    assert import_(hub, exported).added == 2
-    assert import_(hub, exported).known == 2
-    found = {memory.text: (memory.rejected, memory.misleading) for memory in memories(hub).memories}
-    assert found == {TRIED: (True, 1), FACT: (False, 0)}
+    assert import_(hub, exported, scope="user").added == 2  # where it is told to go
+    assert import_(hub, exported, scope="user").known == 2
+    found = {memory.text: (memory.rejected, memory.misleading, memory.scope) for memory in memories(hub).memories}
+    assert found == {TRIED: (True, 1, "user"), FACT: (False, 0, "user")}
 
 
 def test_it_is_not_offered_for_merging_with_a_fact(hub):

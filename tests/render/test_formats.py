@@ -1,7 +1,5 @@
 """Listings are valid in every format, whatever documents say."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The link graph on the command line and for a model: readable, bounded, harmless."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

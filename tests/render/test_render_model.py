@@ -1,7 +1,5 @@
 """What a model reads: structure and size hold whatever the documents contain; a person gets the same facts."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

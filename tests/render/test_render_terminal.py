@@ -1,7 +1,5 @@
 """Results read well in a terminal, and no document can take it over."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """An answer says why it has nothing, names what is there, and offers no call that brings nothing more."""
 
-from __future__ import annotations
-
 import pytest
 
 from conftest import synced

@@ -1,7 +1,5 @@
 """`kbhub base add --docs`: documentation of libraries, of the version that the project pins, from what is on disk."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

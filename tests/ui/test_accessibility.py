@@ -1,7 +1,5 @@
 """WCAG 2.2 AA as far as a program can tell, from a phone's width on, dark and light, without jumps."""
 
-from __future__ import annotations
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 

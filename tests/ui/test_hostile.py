@@ -1,7 +1,5 @@
 """A document is data: whatever it says, nothing runs, nothing is fetched, and the page looks as it should."""
 
-from __future__ import annotations
-
 import time
 from html.parser import HTMLParser
 

@@ -1,7 +1,5 @@
 """A base of more than ten thousand files is looked at like a small one."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

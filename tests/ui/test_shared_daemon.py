@@ -1,7 +1,5 @@
 """Where the shared daemon runs, it serves the page, too; the page outlives it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

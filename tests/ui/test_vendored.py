@@ -1,7 +1,5 @@
 """The vendored scripts are those that their list names, and nothing else lies beside them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

@@ -1,7 +1,5 @@
 """A view in the sandbox of a host that speaks MCP Apps, in front of a real server."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio

@@ -114,14 +114,11 @@ def test_a_value_becomes_json_as_pydantic_makes_it():
     assert judge.validate_json(RESULT.model_dump_json()) == RESULT
     also = [{"start_line": 3, "end_line": 4, "excerpt": ""}]
     assert json.loads(HIT.model_dump_json(include={"ref", "also"})) == {"ref": "a.md", "also": also}
+    assert Query(text="x", bases=["a"], without=["keyword"]) == Query(text="x", bases=("a",), without=("keyword",))
     assert Query(text="x", limit=7).model_dump(mode="json", exclude={"text"}, exclude_defaults=True) == {"limit": 7}
     assert json.loads(HIT.model_copy(update={"score": math.nan}).model_dump_json())["score"] is None
     with pytest.raises(TypeError, match="name fields of the value itself"):
         RESULT.model_dump(exclude={"hits": {"__all__": {"excerpt"}}})
-
-
-def test_lists_of_a_query_may_be_lists():
-    assert Query(text="x", bases=["a"], without=["keyword"]) == Query(text="x", bases=("a",), without=("keyword",))
 
 
 @pytest.mark.parametrize(

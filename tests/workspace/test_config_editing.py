@@ -212,8 +212,3 @@ def test_only_one_process_edits_at_a_time(tmp_path, monkeypatch):
         pass
     with alone(tmp_path):
         pass
-
-
-@pytest.mark.parametrize("text", ['{"a": 0, // note, }\n "b": 1}', '{"a": 0, /* x */ "b": 1 /* y */ }'])
-def test_a_brace_in_or_after_comments_hides_no_comma(text):
-    assert read(text) == {"a": 0, "b": 1}

@@ -48,7 +48,9 @@ def test_all_spellings_of_an_origin_are_one_project(address):
 
 @pytest.mark.parametrize("other", [".org/A/b", ".org:8443/a/b", ".com/a/b", ".org/a/b/c"])
 def test_other_addresses_are_other_projects(other):
+    """Credentials never reach an identity."""
     assert normal_origin("https://git.example.org/a/b") != normal_origin(f"https://git.example{other}")
+    assert "secret" not in str(normal_origin(f"https://oauth2:secret@git.example{other}"))
 
 
 @pytest.mark.parametrize(
@@ -60,10 +62,6 @@ def test_other_addresses_are_other_projects(other):
 )
 def test_what_is_no_remote_address_is_none(address):
     assert normal_origin(address) is None
-
-
-def test_credentials_never_reach_an_identity():
-    assert "secret" not in str(normal_origin("https://oauth2:secret@git.example.org:8443/a/b.git"))
 
 
 @pytest.mark.parametrize(

@@ -141,11 +141,12 @@ def test_the_wheel_contains_them(wheel):
     assert "kbhub/py.typed" in names
 
 
-def test_the_command_prints_a_schema_its_path_or_what_there_is(kbhub):
+def test_the_command_prints_a_schema_its_path_or_what_there_is(environment, kbhub):
     assert kbhub("dev", "schema", "pointer").json["title"] == "Pointer"
     assert Path(kbhub("dev", "schema", "pointer", "--path").out.strip()) == SCHEMAS / "pointer.schema.json"
     assert kbhub("dev", "schema", "pointer", "--path", "--json").json["path"] == str(SCHEMAS / "pointer.schema.json")
-
+    environment.configure(**{"$schema": kbhub("dev", "schema", "config", "--path").out.strip()})
+    assert environment.hub().config().warnings == ()  # it is no unknown field
     lines = kbhub("dev", "schema", code=0).out.splitlines()
     assert len(lines) == len(schema_files())
     assert lines[0].startswith("config ")
@@ -154,14 +155,6 @@ def test_the_command_prints_a_schema_its_path_or_what_there_is(kbhub):
     assert all(Path(one["path"]).is_file() and one["description"] for one in listed)
 
     assert "No schema 'poiner'. Schemas: config, memory, pointer, " in kbhub("dev", "schema", "poiner", code=2).err
-
-
-def test_a_config_may_name_the_installed_schema(environment, kbhub):
-    """What `--path` prints is a value of `$schema` that is no unknown field and is there."""
-    path = kbhub("dev", "schema", "config", "--path").out.strip()
-    environment.write(f"{environment.home}/.kbhub.json", json.dumps({"$schema": path}))
-    assert environment.hub().config().warnings == ()
-    assert Path(path).is_file()
 
 
 def test_a_thread_that_parses_meanwhile_loses_no_description(monkeypatch):

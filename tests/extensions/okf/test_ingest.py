@@ -1,7 +1,5 @@
 """Sources become pages that cite them: kept with their hash, once, and without a line of theirs becoming an order."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import mailbox

@@ -1,7 +1,5 @@
 """Of the pages about code and sources, the keeper names those whose code or source changed, and no other one."""
 
-from __future__ import annotations
-
 import hashlib
 from itertools import count
 

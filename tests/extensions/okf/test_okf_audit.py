@@ -1,7 +1,5 @@
 """The rules of the specification, each broken once, on bundles made by hand."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Bundles of the Open Knowledge Format: what their pages say of themselves, and how they are copied."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from urllib.parse import quote_plus

@@ -1,7 +1,5 @@
 """What is written in a bundle stays one, and no byte beside it changes."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest
