@@ -68,6 +68,7 @@ def test_the_command_makes_the_folder_the_projects_knowledge(project, kbhub):
         *(("adr/1.md", "adr/", ""), ("ADRs/1.md", "ADRs/", ""), ("../shop.wiki/Home.md", "../shop.wiki/", "")),
         *(("src/a.md", "src/", "book.toml"), ("source/index.rst", "source/", "source/conf.py")),
         ("website/docs/a.md", "website/docs/", "website/docusaurus.config.js"),
+        ("content/en/a.md", "content/", "hugo.yaml"),
     ],
 )
 def test_what_looks_like_knowledge(environment, kbhub, path, name, site):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kbhub.documents.markdown import parse_document
 from kbhub.documents.shown_text import TAB, readable, renderable
 
 UNSEEN = [
@@ -22,6 +23,9 @@ UNSEEN = [
     ("```mermaid\ngraph TD\n```\n\nText.", "\n\n\n\nText."),
     ("See [the guide][g] and [g].\n\n[g]: guide.md\n[long]:\n  guide.md", "See the guide and g.\n\n\n\n"),
     ("![[diagram.png]]", ""),
+    ('{{% alert title="Mind" %}}\nIt {{< param v >}} hurts.\n{{% /alert %}}', "\nIt  hurts.\n"),
+    ("{% if x %}\nOnly *then*.\n{%- endif %}", "\nOnly *then*.\n"),
+    ('See [a `b`]({{< ref "b#c" >}}) and ![c]({{ "/c.png" | relative_url }}).', "See a `b` and c."),
     (".. _Guide: https://a.example\n.. _far:\n   https://b.example\n\nText.", "\n\n\n\nText."),
     (".. toctree::\n   :titlesonly:\n\n   one\n   two\n\nText.", "\n\n\n\n\n\nText."),
     ("Title\n-----\n\n.. code-block:: sh\n   :caption: x\n\n   run", "Title\n\n\n\n\n\n   run"),
@@ -31,6 +35,20 @@ UNSEEN = [
 @pytest.mark.parametrize(("text", "seen"), UNSEEN)
 def test_what_only_a_site_understands_is_not_seen(text, seen):
     assert readable(text) == seen
+
+
+def test_a_link_that_the_build_of_a_site_computes_leads_to_the_page_that_it_names():
+    """What only the build knows is no link."""
+    text = """[a]({{< relref "../a.md#x" >}} "A") [b]({% link _docs/b.md %}) [c]({{ '/c/#y' | relative_url }})
+[d]({{ site.baseurl }}/d/) [e](/docs/{{< param v >}}/e/) [f]({{ site.repository }}/f) [g]({% post_url 2010-07-21-g %})
+[h][]
+
+[h]: {{< ref "h" >}}
+"""
+    named = [(link.target, link.fragment) for link in parse_document("x.md", text.encode()).links]
+
+    assert named[:3] == [("../a.md", "x"), ("_docs/b.md", ""), ("/c/", "y")]
+    assert named[3:] == [("/d/", ""), ("2010-07-21-g", ""), ("h", "")]
 
 
 @pytest.mark.parametrize(
@@ -45,6 +63,7 @@ def test_what_only_a_site_understands_is_not_seen(text, seen):
         "export function of the pump is vital.\nMore of it.",
         "Say :on-call: to all.\n\n[WARNING]: stop",
         "A match of [a-z][0-9] counts.",
+        "Write `{{< ref >}}`; {{ message }} and ${{ secrets.KEY }} stay.",
     ],
 )
 def test_code_and_what_looks_similar_stays(text):

@@ -291,6 +291,16 @@ def test_what_the_build_of_a_site_knows_is_no_finding(audited):
     assert [one.message for one in report.findings] == ["The link to '/gone/' is broken: no such document or file."]
 
 
+def test_files_are_found_from_the_page_as_a_folder_and_below_the_files_of_its_site(audited):
+    files = {
+        "content/en/design.md": "# D\n\n![a](../img/a.png) ![b](/b.png) ![c](/c.png) [d](../rules.yml)\n",
+        **dict.fromkeys(("content/en/img/a.png", "static/b.png", "content/en/rules.yml"), "x"),
+    }
+    report = audited(files, checks=["links"])
+
+    assert [one.message.split("'")[1] for one in report.findings] == ["/c.png"]
+
+
 def test_links_out_of_a_book_and_to_other_projects_are_no_findings(audited):
     files = {
         "../book.toml": "[book]\ntitle = 'Shop'\nsrc = 'knowledge'\n",

@@ -359,3 +359,10 @@ def test_a_link_to_a_page_of_a_site_stays_one(environment):
     environment.write("knowledge/b.md", "# B\n")
     rename(synced(environment), "b.md", "guide/c.md", update_links=True)
     assert text_of(environment, "a.md") == "# A\n\n[b](guide/c.html#b) [b](./guide/c.html) [b](guide/c)\n"
+
+
+def test_a_link_from_the_root_of_a_site_stays_one(environment):
+    environment.write("knowledge/content/en/a.md", "# A\n\n[b](/cmd/b/#b) [b](/cmd/b.md)\n")
+    environment.write("knowledge/content/en/cmd/b.md", "# B\n")
+    rename(synced(environment), "content/en/cmd/b.md", "content/en/c.md", update_links=True)
+    assert text_of(environment, "content/en/a.md") == "# A\n\n[b](/c/#b) [b](/c.md)\n"

@@ -306,6 +306,23 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
     assert inner.resolve("b.md", "/other/cli/plan.md", "wikilink") is None
 
 
+def test_the_root_of_a_documentation_site_may_be_a_folder_above_the_page():
+    """As Hugo, VitePress, Starlight and Jekyll have it; a path that leads out of it is none."""
+    paths = ["content/en/flux/_index.md", "content/en/flux/cmd/get.md", "content/de/flux/cmd/get.md", "x.md"]
+    paths += ["content/en/blog/2021-06-08-bug/index.md", "_posts/2021-06-09-fix.md", "_posts/2022-06-09-fix.md", "p.md"]
+    table = PathTable(paths, [("x.md", "/old/x/")], [(paths[4], "bug-scrub"), ("p.md", "/about/us/")])
+    leads = {
+        "/flux/cmd/get/": "content/en/flux/cmd/get.md", "/flux/": "content/en/flux/_index.md",
+        "/flux/cmd/get.html": "content/en/flux/cmd/get.md", "/old/x": "x.md", "/about/us": "p.md",
+        "/blog/2021/06/bug-scrub/": "content/en/blog/2021-06-08-bug/index.md",
+        "/news/2021/06/09/fix.html": "_posts/2021-06-09-fix.md", "/news/2021/07/09/fix/": None,
+        "/cmd/../../../x": None, "/get": None,
+    }  # fmt: skip
+    found = {target: table.resolve("content/en/flux/start.md", target, "markdown") for target in leads}
+
+    assert leads == {target: one and one.path for target, one in found.items()}
+
+
 def test_a_wikilink_is_a_path_from_the_root_or_a_name():
     """Exact path first, then relative, then file name, title and alias."""
     for target, path in {

@@ -33,15 +33,28 @@ _CANDIDATE = re.compile(rf"\]\({_LOCAL}|\[\[")
 _BRACKET = re.compile(r"\[")
 # Every branch opens with a fixed character, which makes the search fast.
 _TOKEN = re.compile(r"\\.|\[\[([^\[\]\n]{1,1000}+)\]\](?!\()|\[|\]", re.DOTALL)
+_TEMPLATE = r"\{[{%][^{}\n]{1,500}[%}]\}"
+"""An expression that the build of a site replaces: of Hugo or Liquid."""
+
 _DESTINATION = re.compile(
-    r"\(\s*+(?:<([^<>\n]{0,2000}+)>|((?:[^\s()<\\]|\\.|\((?:[^\s()\\]|\\.){0,1000}\)){0,2000}))"
+    rf"\(\s*+(?:<([^<>\n]{{0,2000}}+)>|((?>{_TEMPLATE}"
+    r"|[^\s()<\\]|\\.|\((?:[^\s()\\]|\\.){0,1000}\)){0,2000}))"
     r"(?:\s++(?:\"[^\"]{0,1000}+\"|'[^']{0,1000}+'|\([^()]{0,1000}+\)))?\s*+\)"
 )
 _LABEL = re.compile(r"\[([^\[\]]{0,999}+)\]")
 _DEFINITION = re.compile(
     rf"[ \t>]*+\[(?!\^)((?:[^\[\]\\\n]|\\.){{1,999}})\]:[ \t]*+{_LOCAL}"
-    r"(?:<([^<>\n]{1,2000}+)>|(\S{1,2000}+))"
+    rf"(?:<([^<>\n]{{1,2000}}+)>|((?:{_TEMPLATE}|\S){{1,2000}}+))"
 )
+_TEMPLATES = re.compile(_TEMPLATE)
+_NAMED = re.compile(
+    r"""\b(?:ref|relref|link|post_url)\s+["']?([^\s"'|]+)|["']([^\s"']+)["']\s*\|\s*(?:relative|absolute)_url"""
+)
+"""A page that an expression names."""
+
+_UNKNOWN = "\n"
+"""Stands for what only the build of the site knows; no destination has it."""
+
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
@@ -161,7 +174,8 @@ class _Paragraph:
         return (None if target is None else self._link("reference", start, end - 1, target)), after
 
     def _link(self, kind: Literal["markdown", "reference"], start: int, end: int, destination: str) -> Link | None:
-        if EXTERNAL.match(destination):
+        destination = _TEMPLATES.sub(_computed, destination)
+        if EXTERNAL.match(destination) or _UNKNOWN in destination:
             return None
         raw, _, fragment = _ESCAPED.sub(r"\1", destination).partition("#")
         target, fragment = _decoded(raw.partition("?")[0]), _decoded(fragment)
@@ -182,6 +196,13 @@ class _Paragraph:
 
     def _line(self, position: int) -> int:
         return bisect_right(self.starts, self.offset + position)
+
+
+def _computed(template: re.Match[str]) -> str:
+    """Return the part of a destination that an expression stands for."""
+    if named := _NAMED.search(template[0]):
+        return named[1] or named[2]
+    return "" if re.search(r"base_?url", template[0], re.IGNORECASE) else _UNKNOWN
 
 
 def _decoded(text: str) -> str:

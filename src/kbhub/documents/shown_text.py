@@ -1,5 +1,5 @@
 """Text as it is shown: safe for a model (on one line, within quotes or fences that it cannot close), and as readers see
-the pages of a site, without what MDX, Docusaurus, MkDocs, Obsidian and Sphinx add.
+the pages of a site, without what MDX, Docusaurus, MkDocs, Hugo, Jekyll, Obsidian and Sphinx add.
 """
 
 from __future__ import annotations
@@ -176,9 +176,11 @@ _HIDDEN = (
     r"(?P<attributes>\s(?:[^<>{}\"']|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*+\})*+)?/?>"
     r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
     rf"|(?<![ \t])[ \t]*+(?<!\{{){_ATTRIBUTES}(?=[ \t]*$)|(?<=[)\]*_`]){_ATTRIBUTES}"
+    r"|(?<!\])!?\[(?P<linked>[^\[\]\n]{1,300}+)\]\([^()\s{}]*+\{[{%][^{}\n]{1,500}[%}]\}[^()\n]*\)"
+    r"|\{\{(?:<[^<>{}\n]*>|%[^%{}\n]*%)\}\}|\{%[^%{}\n]*%\}"
     r"|(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:[ \t]*"
 )
-"""Imports, exports, comments, components, anchors, attributes and icons; prose that resembles them stays."""
+"""Imports, exports, comments, components, anchors, attributes, shortcodes, icons; prose that resembles them stays."""
 
 _CLOSED = re.compile(r"</([A-Z][\w.]*)[ \t]*>")
 _CHARACTERS = re.compile(r"\^?(?:.-.)+\W*")
@@ -200,7 +202,7 @@ MOST_OPEN = 8
 """Admonitions and tabs within each other that are laid out."""
 
 _DEFINITION = (
-    r"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{1,999})\]:[ \t]*(?:\n[ \t]+)?(?:<|\S*[./#:])\S+"
+    r"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{1,999})\]:[ \t]*(?:\n[ \t]+)?(?:(?:<|\S*[./#:])\S+|\{[{%][^{}\n]*[%}]\}\S*)"
     r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
 )
 _RST = (
@@ -252,10 +254,11 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
     parts, at = list[str](), 0
     for match in pattern.finditer(masked):
         found = match.groupdict()
-        shown = prose[slice(*match.span("text"))] if found.get("text") else ""
-        if shown and found["label"] is None and shown.casefold() not in names:
+        linked = found["linked"] is not None
+        shown = prose[slice(*match.span("linked" if linked else "text"))] if linked or found.get("text") else ""
+        if shown and not linked and found["label"] is None and shown.casefold() not in names:
             continue
-        if shown and _CHARACTERS.fullmatch(shown) and (found["label"] or "").casefold() not in names:
+        if shown and not linked and _CHARACTERS.fullmatch(shown) and (found["label"] or "").casefold() not in names:
             continue
         # A bare `<Name>` is rather a placeholder than a component, unless something closes it.
         named = found["component"]

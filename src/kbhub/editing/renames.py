@@ -273,21 +273,27 @@ class _Move:
             wanted = self.renamed(led)
             if not target or not self.breaks(home, path, target, kind, led):
                 return None
-            for form in self._forms(target, kind, source, wanted):
+            for form in self._forms(target, kind, source, wanted, led):
                 if leads_to(self.after, self.base, home, source, form, kind) == wanted:
                     return form
             return ""
 
         return rewrite
 
-    def _forms(self, target: str, kind: LinkKind, source: str, wanted: str) -> Iterator[str]:
-        """Yield the ways to write a link to a document, the most similar to the old one first."""
+    def _forms(self, target: str, kind: LinkKind, source: str, wanted: str, led: str) -> Iterator[str]:
+        """Yield the ways to write a link to a document that was at `led`, the most similar to the old one first."""
         ending = wanted[len(stem(wanted)) :]
         name, mark, rest = target.partition("@")
         if mark and folded(name) in map(folded, (self.base.id, *self.base.names)):
             for old in (rest, f"{rest}{ending}"):
                 yield from (f"{name}@{form}" for form in spelling(old, RELATED, "", wanted))
             return
+        root = stem(led).removesuffix(stem(target).rstrip("/"))
+        if (
+            target.startswith("/") and 0 < len(root) < len(stem(led)) and wanted.startswith(f"{root}/")
+        ):  # that of a site
+            page = wanted if is_markdown(target) else stem(wanted)
+            yield f"{page.removeprefix(root)}{'/' if target.endswith('/') else ''}"
         for old in (target, f"{target}{ending}", f"./{target}{ending}"):
             yield from spelling(old, kind, source, wanted)
 

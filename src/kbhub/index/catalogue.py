@@ -71,11 +71,11 @@ def document_names(index: Index) -> Iterator[tuple[str, str]]:
 
 
 def document_slugs(index: Index) -> list[tuple[str, str]]:
-    """Return (path, value) of `slug` and `id` in the front matter of documents, which name them on their site."""
+    """Return (path, value) of the keys in the front matter of documents that name them on their site."""
     return index.rows(
         "SELECT path, value FROM (SELECT document_id, value FROM property WHERE key IN @texts) AS property "
         "JOIN document ON document.id = document_id WHERE kind = 'document' ORDER BY path",
-        ["slug", "id"],
+        ["slug", "id", "permalink", "url"],
     )
 
 

@@ -35,8 +35,10 @@ from kbhub.reading.links import (
     SiteSettings,
     files_by_name,
     folded,
+    folders_above,
     places,
     site_settings,
+    stem,
 )
 from kbhub.reading.lists import short_docids
 from kbhub.reading.resolver import Resolver
@@ -400,10 +402,16 @@ def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iter
     """
     root = base.path.as_posix()
     folder = posixpath.join(root, posixpath.dirname(link.path))
-    starts = [folder] if link.target.startswith(("./", "../")) else [folder, root]
+    # On a site, a page is the folder that its links start from, and a folder above it or of its files the root.
+    starts = [folder, posixpath.join(root, stem(link.path))]
     if link.target.startswith("/"):
-        starts = [root, *([repository.as_posix()] if (repository := repository_of(base, git_root)) else [])]
-    for start in starts:
+        repository = repository_of(base, git_root)
+        above = [root, *(posixpath.join(root, one) for one in folders_above(link.path))]
+        starts = [root, *([repository.as_posix()] if repository else [])]
+        starts += [posixpath.join(one, assets) for one in above for assets in ("", *ASSETS)]
+    elif not link.target.startswith(("./", "../")):
+        starts.insert(1, root)
+    for start in dict.fromkeys(starts):
         yield posixpath.normpath(posixpath.join(start, link.target.lstrip("/")))
 
 
@@ -413,8 +421,8 @@ def repository_of(base: Base, git_root: Path | None) -> Path | None:
     return git_root if own and git_root is not None and base.path.is_relative_to(git_root) else None
 
 
-ASSETS = "static"
-"""Folder of a site's files other than pages, whose addresses are without it."""
+ASSETS = ("static", "public")
+"""Folders of a site's files other than pages, whose addresses are without them."""
 
 _LABEL = re.compile(r"/[\w.-]+\.rst")
 MOST_SAME = 1000
@@ -497,8 +505,6 @@ class Faults:
             led_out = led_out or not (in_repository or inside_of(home.path.as_posix(), place, "/") is not None)
         if led_out and edge.link.target.startswith(("../", "./")):
             return "outside", "it leads out of all bases"
-        if edge.link.target.startswith("/") and (file := _existing(home, f"{ASSETS}{edge.link.target}")):
-            return "file", file
         if home.id not in self._sites:
             self._sites[home.id] = site_settings(home)
         if (site := self._sites[home.id]) and (found := _of_site(site, home, edge.link)):
@@ -529,8 +535,9 @@ def _existing(base: Base, path: str) -> str | None:
 
 def _of_site(site: SiteSettings, home: Base, link: WrittenLink) -> tuple[Status, str] | None:
     """Return the verdict on a file beside the pages of a site, and on a page that only its build writes."""
-    if link.target.startswith("/") and exists_below(site.folder, f"{site.folder}/{ASSETS}{link.target}"):
-        return "file", f"{os.path.relpath(site.folder, home.path)}/{ASSETS}{link.target}".replace(os.sep, "/")
+    for assets in ASSETS if link.target.startswith("/") else ():
+        if exists_below(site.folder, f"{site.folder}/{assets}{link.target}"):
+            return "file", f"{os.path.relpath(site.folder, home.path)}/{assets}{link.target}".replace(os.sep, "/")
     if link.target.endswith(PAGE) and not any(places(link.path, link.target, link.kind)):
         return "outside", "it leads out of the pages of the site"
     starts = ("", *(f"{root}/" for root in ("docs", *site.roots)))

@@ -24,7 +24,7 @@ LinkKind = Literal["markdown", "reference", "wikilink", "embed", "related"]
 PATH_KINDS = frozenset({"markdown", "reference"})
 """Links whose target is first tried as a path relative to the folder of their document."""
 
-FOLDER_PAGES = ("readme", "index")
+FOLDER_PAGES = ("readme", "index", "_index")
 """Documents that represent their folder, case-folded and without extension, by priority."""
 
 MOST_NAMED = 100
@@ -36,6 +36,11 @@ SITE_ROOTS = frozenset({"content", "doc", "docs", "documentation", "pages", "sit
 
 _NUMBER = re.compile(r"(?:(?<=/)|^)\d+[ _.-]+(?=[^/\d])")
 """Number in front of a file's or folder's name, which Docusaurus leaves out of addresses."""
+
+_POST = re.compile(r"/(\d{4}/\d\d)/(?:\d\d/)?([^/]+?)(?:\.html)?/?$")
+"""Address of a post of a blog, with its year and month."""
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d-")
 
 MOST_OTHERS = 9
 """Most alternatives listed beside the chosen document."""
@@ -96,6 +101,7 @@ class PathTable:
     def _by_address(self) -> dict[str, str]:
         """Folded address on a documentation site → path, the shortest."""
         given = [(path, posixpath.join(posixpath.dirname(path), str(slug))) for path, slug in self._slugs]
+        given += [(path, name) for path, name in self._names if name.startswith("/")]
         addresses: dict[str, str] = {}
         for path, name in sorted([*given, *((path, path) for path in self.paths)], key=lambda pair: _length(pair[0])):
             address = _address(name)
@@ -107,17 +113,38 @@ class PathTable:
                 addresses.setdefault(address, path)
         return addresses
 
+    @cached_property
+    def _by_post(self) -> dict[str, set[str]]:
+        """Folded slug, or name without its date, of a file with a date in its path → paths."""
+        paths = defaultdict(set)
+        for path, name in [*self._slugs, *((path, _address(path)) for path in self.paths)]:
+            if _DATE.search(path):
+                paths[folded(_DATE.sub("", name).strip("/").rpartition("/")[2])].add(path)
+        return paths
+
     def _on_site(self, source: str, target: str) -> str | None:
         """Return the page that a path leads to on a documentation site, whose addresses are not those of its files."""
         if target.startswith("/"):
             top, _, rest = target.strip("/").partition("/")
             has_top = any(path.startswith(f"{top}/") for path in self.paths)
-            places = [target.strip("/"), *([] if has_top or not rest else [rest])]
+            # The site's root is the base, or a folder above the page.
+            above = () if ".." in target.split("/") else folders_above(source)
+            places = [target.strip("/"), *(f"{root}{target}" for root in above)]
+            places += [] if has_top or not rest else [rest]
         else:
             # Without suffix, it is relative to the page's own address.
             folders = [posixpath.dirname(source), *([] if is_markdown(target) else [stem(source)])]
             places = [posixpath.join(folder, target) for folder in folders]
-        return next((self._by_address[at] for at in map(_address, places) if at in self._by_address), None)
+        addresses = [_address(place.removesuffix(PAGE)) for place in places]
+        return next((self._by_address[at] for at in addresses if at in self._by_address), None) or self._post(target)
+
+    def _post(self, target: str) -> str | None:
+        """Return the post of a blog that an address with its date leads to."""
+        if (dated := _POST.search(target)) is None:
+            return None
+        month, name = dated[1].replace("/", "-"), folded(dated[2])
+        posts = [path for path in self._by_post.get(name, ()) if month in path]
+        return posts[0] if len(posts) == 1 else None
 
     def resolve(self, source: str, target: str, kind: LinkKind) -> Resolution | None:
         """Find the document that a link leads to, or None if it is not in this base.
@@ -207,7 +234,23 @@ def places(source: str, target: str, kind: LinkKind) -> Iterator[str]:
 PAGE = ".html"
 """Ends the address of a page that a site makes of a document."""
 
-SITE_SETTINGS = ("book.toml", "docusaurus.config.js", "docusaurus.config.ts", "mkdocs.yml", "zensical.toml")
+SITE_SETTINGS = (
+    *(
+        "_config.yml",
+        "astro.config.mjs",
+        "astro.config.ts",
+        "book.toml",
+        "docusaurus.config.js",
+        "docusaurus.config.ts",
+    ),
+    *(
+        "hugo.toml",
+        "hugo.yaml",
+        "mkdocs.yml",
+        "zensical.toml",
+        *(f".vitepress/config.{end}" for end in ("js", "mts", "ts")),
+    ),
+)
 """Files with the settings of a documentation site."""
 
 SETTINGS_BYTES = 200_000
@@ -239,6 +282,12 @@ def site_settings(base: Base) -> SiteSettings | None:
             roots = (posixpath.normpath(root) for root in _SITE_ROOT.findall(text))
             return SiteSettings(place.parent, tuple(dict.fromkeys(roots)), frozenset(_SITE_PAGE.findall(text)))
     return None
+
+
+def folders_above(path: str) -> list[str]:
+    """Return the folders that a path lies in, the outermost first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def folded(text: str) -> str:

@@ -49,10 +49,12 @@ SITES: Mapping[str, tuple[str, str]] = {
     "conf.py": ("", "index.rst"),
     "docusaurus.config.js": ("docs", ""),
     "docusaurus.config.ts": ("docs", ""),
+    "hugo.toml": ("content", ""),
+    "hugo.yaml": ("content", ""),
     "mkdocs.yml": ("docs", ""),
 }
 """Settings of a documentation site → folder of its pages, and what must lie beside them to tell that they are some:
-mdBook, Sphinx, Docusaurus, MkDocs, by default."""
+mdBook, Sphinx, Docusaurus, Hugo, MkDocs, by default."""
 
 WIKI_SUFFIX = ".wiki"
 """Suffix of the checkout of a repository's wiki, which is a repository of its own."""
