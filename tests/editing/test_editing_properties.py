@@ -7,7 +7,7 @@ import yaml
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from kbhub.documents.edits import Text, front_matter_of, text_of, with_values
+from kbhub.documents.edits import Text, text_of, with_values
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import parse_document
 from kbhub.editing import documents as editing
@@ -128,7 +128,7 @@ def test_setting_a_key_twice_changes_nothing_the_second_time(data, key, value):
         once = with_values("x.md", text_of("x.md", data), {key: value})
     except WriteRefused:
         return
-    assert front_matter_of(once).values[key] == value
+    assert once.front.values[key] == value
     assert with_values("x.md", once, {key: value}) == once
 
 
