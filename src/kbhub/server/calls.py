@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -65,7 +65,13 @@ class Calls:
 
     def start_over(self) -> None:
         """Reset the state of the connection."""
-        self.background = Background(self.hub, self.announcer.look, self._tidy, self._embed_ahead)
+        hub = self.hub
+        self.background = Background(
+            hub,
+            self.announcer.look,
+            lambda every, most: maintain(hub, at_most_every=every, seconds=most).ran,
+            lambda go_on: hub.transformer() is None or embed_ahead(hub, hub.discovery().bases, go_on),
+        )
         self.roots, self.trust = RootsQuestion(), TrustQuestion()
         self.watcher = Watcher(self.hub, self._notice)
         self._begun = False
@@ -147,10 +153,7 @@ class Calls:
         first_index: bool = False,
         max_age: float | None = None,
     ) -> int:
-        """Index changed files, as far as that is quick, and return the progress that was reported.
-
-        `first_index` is to wait for first indexes, as long as they get nearer.
-        """
+        """Index changed files, as far as that is quick, wait for first indexes, and return the reported progress."""
         if max_age is None and self.hub.recent():
             # Return at once where events and indexes tell that there is nothing to compare.
             for base in self.hub.select(names):
@@ -171,16 +174,14 @@ class Calls:
                 await context.report_progress(done, todo, f"Indexing: {done} of {todo} files")
             if (left := patience.left(done)) <= 0:
                 break
-            await self._pause(unfinished, min(left, PROGRESS_SECONDS))
+            seconds = min(left, PROGRESS_SECONDS)
+            # Wait until bases are indexed that the background is at; for what others are at, all of the time.
+            if mine := [base for base in unfinished if self.background.is_pending(base)]:
+                await self.run(self.background.wait, mine, seconds)
+            else:
+                await anyio.sleep(seconds)
         self._waited += anyio.current_time() - began
         return max(reported, 0)
-
-    async def _pause(self, bases: Iterable[str], seconds: float) -> None:
-        """Wait until bases are indexed that the background is at; for what others are at, all of the time."""
-        if mine := [base for base in bases if self.background.is_pending(base)]:
-            await self.run(self.background.wait, mine, seconds)
-        else:
-            await anyio.sleep(seconds)
 
     def result(self, text: str, result: Model | Value, *, is_error: bool = False) -> CallToolResult:
         """Build a tool's result: a text, and its JSON form if requested."""
@@ -218,14 +219,6 @@ class Calls:
         """Return that no base is active, with an empty result."""
         (_, discovery), notes = await self.state(), await self.run(base_suggestions.outside, self.hub)
         return self.result(model_answer(nothing_here(discovery, notes))[0], empty)
-
-    def _tidy(self, at_most_every: float, seconds: float) -> bool:
-        """Process the query log."""
-        return maintain(self.hub, at_most_every=at_most_every, seconds=seconds).ran
-
-    def _embed_ahead(self, go_on: Callable[[], bool]) -> bool:
-        """Compute transformer vectors, where they are used."""
-        return self.hub.transformer() is None or embed_ahead(self.hub, self.hub.discovery().bases, go_on)
 
     def _follows(self, base: str) -> bool:
         """Return whether events report what changes in a base, and all that they reported is indexed."""

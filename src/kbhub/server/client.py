@@ -87,7 +87,10 @@ def view_for(
     added: Iterable[ServerExtension], context: Context[Any, Any] | ServerRequestContext[Any, Any]
 ) -> ServerExtension | None:
     """Return the extension whose views the calling client shows, if any."""
-    return next((one for one in added if one.shows(context)), None)
+    for one in added:
+        if one.shows(context):
+            return one
+    return None
 
 
 ANSWER_SECONDS = 50.0
@@ -127,10 +130,7 @@ async def answer_of(
 
 
 async def confirm(context: Context[Any, Any], key: str, question: str) -> Reply | types.InputRequiredResult | None:
-    """Ask the user a question of yes or no, as `answer_of`.
-
-    Returns the reply, `cancel` without one in time; or None if the client cannot ask its user.
-    """
+    """Ask the user yes or no, as `answer_of`; `cancel` without a reply in time, None if the client cannot ask."""
     if not offers(context, "elicitation"):
         return None
     request = types.ElicitRequest(params=types.ElicitRequestFormParams(message=question, requested_schema=_CHOICE))
@@ -147,10 +147,7 @@ class TrustQuestion:
     async def ask(
         self, context: Context[Any, Any], hub: Hub, wanted: tuple[Path, Path]
     ) -> types.InputRequiredResult | None:
-        """Ask whether the pointer may lead to its target, unless that was done, and store the answer.
-
-        Returns the result for the call to return, if the client is to call again with the answer.
-        """
+        """Ask unless that was done, and store the answer; as `answer_of` if the client is to call again."""
         # The answer comes with the question's state, and is of no use for another pointer or place.
         key = f"trust {wanted[0]} {wanted[1]}"
         if wanted == self._asked and context.request_state != key:
@@ -194,9 +191,9 @@ class RootsQuestion:
         self._done = anyio.Event()
 
     async def ask(self, context: Context[Any, Any]) -> tuple[str, ...] | types.InputRequiredResult:
-        """Get the URIs of the client's roots, or the result with which the client calls again.
+        """Get the URIs of the client's roots, none if it was asked before, or the result with which it calls again.
 
-        The URIs are empty if the client has none or was asked before; after them, `settle` must be called.
+        After the URIs, `settle` must be called.
         """
         if not offers(context, "roots"):
             return ()
@@ -311,11 +308,26 @@ class Announcer:
                 await portal.stop(cancel_remaining=True)
 
     async def remember(self, ctx: Any, call_next: Any) -> Any:
-        """Middleware: remember how to notify the client, and its subscriptions."""
+        """Middleware: remember how to notify the client, and its subscriptions; the SDK rejects malformed ones."""
+        notifications = (ctx.params or {}).get("notifications") if ctx.method == LISTEN else None
         if (ctx.protocol_version or "") < STATELESS_SINCE:
-            self._keep(ctx)
-        elif ctx.method == LISTEN:
-            await self._listened(ctx.params)
+            # The channel to a client of the handshake era; over HTTP one per session.
+            name = ctx.request.headers.get(SESSION) if ctx.request else None
+            if not ctx.request or name is not None:  # else it is the handshake itself
+                self._sessions.pop(name, None)
+                while len(self._sessions) >= MOST_SESSIONS:
+                    del self._sessions[next(iter(self._sessions))]
+                self._sessions[name] = ctx.session
+        elif isinstance(notifications, Mapping):
+            uris = notifications.get("resourceSubscriptions")
+            if isinstance(uris, list):
+                room = MAX_LISTENED - len(self.subscribed)
+                self.subscribed |= {uri for uri in uris[:room] if isinstance(uri, str)}
+            if uris or notifications.get("resourcesListChanged"):
+                try:
+                    await run_sync(self.follow_documents)
+                except KbhubError:  # the next answer reports it, and the next list or subscription tries again
+                    log.debug("Documents are not followed while the configuration is wrong.")
         return await call_next(ctx)
 
     def follow_documents(self) -> None:
@@ -339,8 +351,12 @@ class Announcer:
             except KbhubError:  # the configuration has just become invalid
                 return
             self._told = now
-        tools, resources = (before is None or old != new for old, new in zip(before or now, now, strict=True))
-        uris = self._followed(changed)
+        tools, resources = before is None or before[0] != now[0], before is None or before[1] != now[1]
+        uris = []
+        if changed and self.subscribed:
+            names = {name: base.id for base in self._hub.known_bases() or () for name in (base.id, *base.names)}
+            addresses = ((uri, parse_uri(uri)) for uri in set(self.subscribed))
+            uris = sorted(uri for uri, at in addresses if at and (names.get(at[0], at[0]), at[1]) in changed)
         portal = self._portal
         try:
             if portal and (tools or resources or uris):
@@ -385,36 +401,6 @@ class Announcer:
                 return before if mark == before[0] else (mark, catalogue.content_hashes(index))
         except IndexUnavailable:  # it is being built or rebuilt; keep the recorded state
             return before
-
-    def _followed(self, changed: set[Address]) -> list[str]:
-        """Return the subscribed addresses of changed documents, as the client wrote them."""
-        names = {name: base.id for base in self._hub.known_bases() or () for name in (base.id, *base.names)}
-        addresses = ((uri, parse_uri(uri)) for uri in set(self.subscribed) if changed)
-        return sorted(uri for uri, at in addresses if at and (names.get(at[0], at[0]), at[1]) in changed)
-
-    async def _listened(self, params: Mapping[str, Any] | None) -> None:
-        """Process a subscription of a client of 2026-07-28; the SDK rejects malformed ones."""
-        notifications = (params or {}).get("notifications")
-        if not isinstance(notifications, Mapping):
-            return
-        uris = notifications.get("resourceSubscriptions")
-        room = MAX_LISTENED - len(self.subscribed)
-        self.subscribed |= {uri for uri in uris[:room] if isinstance(uri, str)} if isinstance(uris, list) else set()
-        if uris or notifications.get("resourcesListChanged"):
-            try:
-                await run_sync(self.follow_documents)
-            except KbhubError:  # the next answer reports it, and the next list or subscription tries again
-                log.debug("Documents are not followed while the configuration is wrong.")
-
-    def _keep(self, ctx: Any) -> None:
-        """Remember the channel to a client of the handshake era; over HTTP one per session."""
-        name = ctx.request.headers.get(SESSION) if ctx.request else None
-        if ctx.request and name is None:  # the handshake itself
-            return
-        self._sessions.pop(name, None)
-        while len(self._sessions) >= MOST_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        self._sessions[name] = ctx.session
 
     async def _announce(self, tools: bool, resources: bool, uris: Iterable[str]) -> None:
         for uri in uris:

@@ -49,10 +49,8 @@ SYNONYMS = {
 }
 """Parameter → its names in similar tools elsewhere; used for hints, never accepted."""
 
-
 BRIEF = "x-brief"
 """Schema key: a shorter description for models."""
-
 
 _NAME = 60
 """Characters shown of an unknown name."""
@@ -69,10 +67,15 @@ def brief(text: str = "") -> Schema:
 
 def check_names(tool: str, schema: Schema, arguments: Iterable[str]) -> None:
     """Reject unknown parameters: name the first one and the most similar valid one."""
-    known = list(schema.get("properties", {}))
+    properties = schema.get("properties", {})
     for name in arguments:
-        if name not in known:
-            raise UsageError(f"unknown parameter {_named(name)};{_inside(name, schema)} {tool} takes {_takes(known)}.")
+        if name in properties:
+            continue
+        outer = next((own for own, inner in properties.items() if name in inner.get("properties", {})), None)
+        synonym = next((own for own, others in SYNONYMS.items() if name.lower() in others and own in properties), None)
+        instead = f" use `{synonym}`;" if synonym else _meant(name, properties)
+        where = f" it belongs in `{outer}`;" if outer else instead
+        raise UsageError(f"unknown parameter {_named(name)};{where} {tool} takes {_takes(properties)}.")
 
 
 def check_tool(name: str, tools: Sequence[str], why_not: Callable[[ToolName], str | None]) -> None:
@@ -94,7 +97,13 @@ def check_tool(name: str, tools: Sequence[str], why_not: Callable[[ToolName], st
 def bad_argument(tool: str, schema: Schema, error: ValidationError) -> UsageError:
     """Return a readable sentence about the first invalid argument, by the tool's compacted schema."""
     first = error.errors(include_url=False)[0]
-    path, expected_schema = _descend(schema, first["loc"])
+    path, expected_schema = list[str](), schema
+    for part in first["loc"]:  # property names, with branches of unions and indexes of lists
+        properties = expected_schema.get("properties", {})
+        if part not in properties:
+            break
+        path.append(str(part))
+        expected_schema = properties[part]
     name = ".".join(path)
     if first["type"] == "extra_forbidden":
         known = list(expected_schema.get("properties", {}))
@@ -120,37 +129,12 @@ def expected(schema: Schema) -> str:
         known = list(schema.get("properties", {}))
         return f"an object with {_takes(known)}" if known else "an object"
     if kind in ("integer", "number"):
-        return ("a whole number" if kind == "integer" else "a number") + _range(schema)
+        number = "a whole number" if kind == "integer" else "a number"
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if low is not None and high is not None:
+            return f"{number} from {low} to {high}"
+        return number + (f", at least {low}" if low is not None else f", at most {high}" if high is not None else "")
     return {"string": "a string", "boolean": "true or false"}.get(str(kind), "a value")
-
-
-def _range(schema: Schema) -> str:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None and high is not None:
-        return f" from {low} to {high}"
-    return f", at least {low}" if low is not None else f", at most {high}" if high is not None else ""
-
-
-def _descend(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], Schema]:
-    """Follow an error location through property names, ignoring union branches and list indexes."""
-    path: list[str] = []
-    for part in location:
-        properties = schema.get("properties", {})
-        if part not in properties:
-            break
-        path.append(str(part))
-        schema = properties[part]
-    return path, schema
-
-
-def _inside(name: str, schema: Schema) -> str:
-    """Return where a misplaced parameter belongs, or the most similar one."""
-    properties = schema.get("properties", {})
-    for outer, inner in properties.items():
-        if name in inner.get("properties", {}):
-            return f" it belongs in `{outer}`;"
-    synonym = next((own for own, others in SYNONYMS.items() if name.lower() in others and own in properties), None)
-    return f" use `{synonym}`;" if synonym else _meant(name, properties)
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -158,7 +142,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f" did you mean {near!r}?" if near else ""
 
 
-def _takes(known: Sequence[str]) -> str:
+def _takes(known: Iterable[str]) -> str:
     return ", ".join(known) or "none"
 
 
@@ -259,10 +243,8 @@ def why_not(hub: Hub, name: str, *, samples: bool = False) -> str | None:
         return "kbhub is read-only, by `readOnly` in the global config, KBHUB_READ_ONLY or `--read-only`"
     if name in MEMORY_TOOLS and not settings.memory.enabled:
         return "`memory.enabled` is false in the global config"
-    return _why_no_writing(hub) if name in DOCUMENT_WRITERS else None
-
-
-def _why_no_writing(hub: Hub) -> str | None:
+    if name not in DOCUMENT_WRITERS:
+        return None
     # Lazy: only servers with writing tools need this during the handshake.
     from kbhub.editing.paths import why_not_writable  # noqa: PLC0415
 

@@ -56,7 +56,6 @@ class Frame:
     line: bytes = b""
     """As it can be passed on: UTF-8, no lone surrogates."""
     message: dict[str, Any] | None = None
-    """A request, a notification or an answer."""
     refusal: dict[str, Any] | None = None
     """The JSON-RPC error to send back."""
 
@@ -203,7 +202,22 @@ def read(line: bytes) -> Frame:
         line = json.dumps(message).encode()
     elif "\ufffd" in text:
         line = text.encode()
-    return _shaped(line, message)
+    if not isinstance(message, dict):
+        batch = "Batches are not supported. Send one message per line."
+        return refusal(batch if isinstance(message, list) else "The message is not an object.", None)
+    identifier = message.get("id")
+    if "method" not in message and ("result" in message or "error" in message):
+        return Frame(line, message)
+    reason = ""
+    if "id" in message and (not isinstance(identifier, int | str) or isinstance(identifier, bool)):
+        reason = _ID
+    elif message.get("jsonrpc") != "2.0":
+        reason = '`jsonrpc` must be "2.0".'
+    elif not isinstance(message.get("method"), str):
+        reason = "`method` must be a string."
+    elif not isinstance(message.get("params"), dict | None):
+        reason = "`params` must be an object."
+    return refusal(reason, _returnable(identifier)) if reason else Frame(line, message)
 
 
 def refusal(reason: str, identifier: Any, code: int = INVALID_REQUEST) -> Frame:
@@ -225,26 +239,6 @@ def too_much(line: bytes) -> str:
         if depth > DEEPEST:
             return f"A message cannot be nested more than {DEEPEST} levels deep."
     return ""
-
-
-def _shaped(line: bytes, message: Any) -> Frame:
-    """Check that a JSON value is a message."""
-    if not isinstance(message, dict):
-        batch = "Batches are not supported. Send one message per line." if isinstance(message, list) else _NO_OBJECT
-        return refusal(batch, None)
-    identifier = message.get("id")
-    if "method" not in message and ("result" in message or "error" in message):
-        return Frame(line, message)
-    reason = ""
-    if "id" in message and (not isinstance(identifier, int | str) or isinstance(identifier, bool)):
-        reason = _ID
-    elif message.get("jsonrpc") != "2.0":
-        reason = '`jsonrpc` must be "2.0".'
-    elif not isinstance(message.get("method"), str):
-        reason = "`method` must be a string."
-    elif not isinstance(message.get("params"), dict | None):
-        reason = "`params` must be an object."
-    return refusal(reason, _returnable(identifier)) if reason else Frame(line, message)
 
 
 def _refused(code: int, reason: str, outline: FrameOutline) -> Frame:
@@ -282,5 +276,4 @@ def _no_number(name: str) -> NoReturn:
 
 
 _TOO_LONG = f"A message cannot be larger than {FRAME_BYTES} bytes."
-_NO_OBJECT = "The message is not an object."
 _ID = "`id` must be a string or a whole number."

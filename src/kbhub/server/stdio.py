@@ -118,8 +118,21 @@ def serve(options: HubOptions, *, structured: bool = False, protocol: str | None
     logging.basicConfig(level=log_level(hub), format=LOG_FORMAT, stream=sys.stderr)
     server = KbhubServer(hub, structured=structured)
     serve_frugally()
+
+    async def run() -> None:
+        closed = anyio.Event()
+        """Set when the calls are over and the lifespan has ended."""
+        async with anyio.create_task_group() as group:
+            if sys.platform != "win32":
+                group.start_soon(_end_on_signal, group.cancel_scope, closed)
+            try:
+                await converse(server, client, chosen)
+            finally:
+                closed.set()
+            group.cancel_scope.cancel()
+
     try:
-        anyio.run(_serve, server, client, chosen)
+        anyio.run(run)
     except* (KeyboardInterrupt, BrokenPipeError) as ends:  # Ctrl-C on Windows; client gone
         log.info("Ending: %s", ends.exceptions)
     _end()
@@ -129,19 +142,6 @@ def serve_plainly() -> NoReturn:
     """Serve as `kbhub serve` does without options."""
     env = dict(os.environ)
     serve(HubOptions(bases=parse_base_arguments((), env), serve=True, env=env))
-
-
-async def _serve(server: KbhubServer, client: Streams, protocol: str) -> None:
-    closed = anyio.Event()
-    """Set when the calls are over and the lifespan has ended."""
-    async with anyio.create_task_group() as group:
-        if sys.platform != "win32":
-            group.start_soon(_end_on_signal, group.cancel_scope, closed)
-        try:
-            await converse(server, client, protocol)
-        finally:
-            closed.set()
-        group.cancel_scope.cancel()
 
 
 async def _end_on_signal(scope: anyio.CancelScope, closed: anyio.Event) -> None:
@@ -336,17 +336,15 @@ async def _relay(read: Any, write: Any, relayed: "MemoryObjectSendStream[Any]", 
             if deciding and isinstance(request, types.JSONRPCRequest):
                 meta = (request.params or {}).get("_meta")
                 deciding = request.method == PROBE and isinstance(meta, dict) and ENVELOPE in meta
+                if deciding and protocol == "legacy":
+                    only = "This server is set to serve only the protocol with `initialize`."
+                    error = types.ErrorData(code=types.METHOD_NOT_FOUND, message=only)
+                    await write.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
+                    continue
                 if deciding:
-                    await (_refuse_probe(request, write) if protocol == "legacy" else _answer_probe(item, write, loop))
+                    await _answer_probe(item, write, loop)
                     continue
             await relayed.send(item)
-
-
-async def _refuse_probe(request: types.JSONRPCRequest, write: Any) -> None:
-    error = types.ErrorData(
-        code=types.METHOD_NOT_FOUND, message="This server is set to serve only the protocol with `initialize`."
-    )
-    await write.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
 
 
 async def _answer_probe(probe: SessionMessage, write: Any, loop: Loop) -> None:

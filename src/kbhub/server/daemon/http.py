@@ -177,8 +177,14 @@ class Guarded:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
-        authorised = self._known(request)
-        if refusal := self._foreign(request):
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        token = credentials.strip().encode() if scheme.lower() == "bearer" else b""
+        authorised = self._token is None or hmac.compare_digest(token, self._token.encode())
+        if self._port is not None:
+            refusal = foreign(request, self._port)
+        else:
+            refusal = Refusal(403, "Web pages cannot use this socket.") if "origin" in request.headers else None
+        if refusal:
             await refusal.response(scope, receive, _closing(send))
         elif request.url.path == HEALTH_PATH:
             alive = JSONResponse({"status": "ok", **(self._status() if authorised else {})})
@@ -199,18 +205,6 @@ class Guarded:
                 await self._read(request, scope, receive, send)
             finally:
                 self.busy -= 1
-
-    def _foreign(self, request: Request) -> Refusal | None:
-        """Refuse cross-site requests from browsers, including DNS rebinding."""
-        if self._port is None:
-            return Refusal(403, "Web pages cannot use this socket.") if "origin" in request.headers else None
-        return foreign(request, self._port)
-
-    def _known(self, request: Request) -> bool:
-        if self._token is None:
-            return True
-        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), self._token.encode())
 
     def _refusal(self, request: Request) -> Refusal | None:
         if request.url.path != MCP_PATH:

@@ -122,15 +122,23 @@ class Daemon:
 
     async def run(self, ready: Callable[[str | None], None]) -> None:
         """Serve until told to end; once reachable, call `ready` with the address of the HTTP endpoint, or None."""
-        bound = _bound(self._start.http, self._settings)
+        http = self._start.http
+        bound = _bound(http, self._settings)
         listener, where = await self._listener()
         try:
             async with anyio.create_task_group() as group:
                 if sys.platform != "win32":
                     group.start_soon(self._end_on_signal)
                 group.start_soon(self._accept, listener, group)
-                if bound and self._start.http:
-                    self._serve_http(group, bound, self._start.http)
+                if bound and http:
+                    port = None if http.socket else bound.getsockname()[1]
+                    options = replace(self._options, shared=self._shared, ask_roots=False)
+                    self._workspaces = Workspaces(options, http.structured, group)
+                    token = None if http.socket else self._token
+                    self._guarded = Guarded(self._workspaces, token, port, self._status)
+                    self._endpoint = HttpServer(self._guarded)
+                    self._http = f"unix:{http.socket}" if http.socket else f"http://{HOST}:{port}{MCP_PATH}"
+                    group.start_soon(partial(self._endpoint.serve, sockets=[bound]))
                 mark = await run_sync(process_mark, os.getpid())
                 told = asdict(self._start) if self._start.detached else None
                 write_record(self._folder, DaemonRecord(os.getpid(), mark, __version__, where, self._http, told))
@@ -139,19 +147,23 @@ class Daemon:
                 await self._ended.wait()
                 log.info("Ending (%s).", self._why)
                 await listener.aclose()
-                await self._leave()
+                # The clients go to the next daemon, if any.
+                await self._connections.leave(self._why, LEAVE_SECONDS)
+                if self._endpoint:
+                    self._endpoint.should_exit = True
+                with anyio.move_on_after(CLOSE_SECONDS):
+                    while self._guarded and self._guarded.busy:
+                        await anyio.sleep(TICK_SECONDS / 100)
                 group.cancel_scope.cancel()
         finally:
-            self._clean(where)
-
-    def _serve_http(self, group: TaskGroup, bound: socket.socket, http: Http) -> None:
-        port = None if http.socket else bound.getsockname()[1]
-        options = replace(self._options, shared=self._shared, ask_roots=False)
-        self._workspaces = Workspaces(options, http.structured, group)
-        self._guarded = Guarded(self._workspaces, None if http.socket else self._token, port, self._status)
-        self._endpoint = HttpServer(self._guarded)
-        self._http = f"unix:{http.socket}" if http.socket else f"http://{HOST}:{port}{MCP_PATH}"
-        group.start_soon(partial(self._endpoint.serve, sockets=[bound]))
+            # The lock goes with the process.
+            leftovers = [self._folder.record, *([Path(where)] if isinstance(where, str) else [])] * self._recorded()
+            leftovers += [Path(http.socket)] if http and http.socket else []
+            for path in leftovers:
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+            if self._here:
+                shutil.rmtree(self._here, ignore_errors=True)
 
     async def _listener(self) -> tuple[Any, str | int]:
         """Open the wire for the clients' processes."""
@@ -167,15 +179,6 @@ class Daemon:
     async def _accept(self, listener: Any, group: TaskGroup) -> None:
         with suppress(anyio.ClosedResourceError):
             await listener.serve(self._connections.serve, group)
-
-    async def _leave(self) -> None:
-        """Send the clients to the next daemon, if any."""
-        await self._connections.leave(self._why, LEAVE_SECONDS)
-        if self._endpoint:
-            self._endpoint.should_exit = True
-        with anyio.move_on_after(CLOSE_SECONDS):
-            while self._guarded and self._guarded.busy:
-                await anyio.sleep(TICK_SECONDS / 100)
 
     def _dismiss(self, why: str) -> None:
         if not self._ended.is_set():
@@ -193,7 +196,9 @@ class Daemon:
         unload, end = self._settings.unload_minutes * 60, self._settings.end_minutes * 60
         while True:
             await anyio.sleep(min(TICK_SECONDS, unload / 4, end / 4))
-            _bound_size(self._folder.crash)
+            with suppress(OSError):  # its writers append
+                if self._folder.crash.stat().st_size > LOG_BYTES:
+                    os.truncate(self._folder.crash, 0)
             clients = len(self._connections) + (self._guarded.busy if self._guarded else 0)
             if self._guarded and self._guarded.seen:
                 self._guarded.seen = False
@@ -207,19 +212,16 @@ class Daemon:
             idle = time.monotonic() - self._used
             if idle >= unload and not self._unloaded:
                 self._unloaded = True
-                await self._unload()
+                if self._workspaces:
+                    self._workspaces.close_idle()
+                self._connections.hooking.forget()
+                self._shared.forget_models()
+                await run_sync(_collect)
+                log.info("Idle: releasing indexes and models.")
             if idle >= end and self._start.ends and not clients:
                 self._dismiss("idle")
             if not (self._recorded() and (isinstance(where, int) or Path(where).exists())):
                 self._dismiss("unreachable")
-
-    async def _unload(self) -> None:
-        if self._workspaces:
-            self._workspaces.close_idle()
-        self._connections.hooking.forget()
-        self._shared.forget_models()
-        await run_sync(_collect)
-        log.info("Idle: releasing indexes and models.")
 
     def _status(self) -> dict[str, Any]:
         return {
@@ -237,16 +239,6 @@ class Daemon:
         """Return whether the record is this daemon's: another one starts if somebody deletes the folder."""
         record = read_record(self._folder)
         return record is not None and record.pid == os.getpid()
-
-    def _clean(self, where: str | int) -> None:
-        """Remove the record and socket; the lock goes with the process."""
-        leftovers = [self._folder.record, *([Path(where)] if isinstance(where, str) else [])] * self._recorded()
-        leftovers += [Path(self._start.http.socket)] if self._start.http and self._start.http.socket else []
-        for path in leftovers:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-        if self._here:
-            shutil.rmtree(self._here, ignore_errors=True)
 
 
 def run(
@@ -268,10 +260,20 @@ def run(
         settings = load_config(options.config, options.env, options.home).settings
     except ConfigError as error:  # every client is told; the daemon uses defaults
         problem = error
-    _log_to(folder, settings.log.level, detached=start.detached)
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if start.detached:
+        handler = RotatingFileHandler(folder.log, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+    level = settings.log.level
+    logging.basicConfig(level=level, format=LOG_FORMAT, handlers=[handler])
+    logging.getLogger("kbhub.server.daemon").setLevel(min(logging.INFO, logging.getLevelName(level)))
     if problem:
         log.warning("%s", problem)
-    _forget_dead(folder)
+    record = read_record(folder)  # a dead daemon's, as the lock is ours
+    if record and isinstance(record.link, str):
+        place = Path(record.link).parent
+        if place.parent == Path(tempfile.gettempdir()) and OWN in place.name:
+            shutil.rmtree(place, ignore_errors=True)
+    folder.record.unlink(missing_ok=True)
     daemon = Daemon(start, folder, options, settings.serve)
     gc.collect()
     serve_frugally()
@@ -290,31 +292,6 @@ def _bound(http: Http | None, settings: ServeSettings) -> socket.socket | None:
     if http.socket:
         return bind_path(Path(http.socket))
     return bind_port(settings.port if http.port is None else http.port)
-
-
-def _log_to(folder: DaemonFolder, level: str, *, detached: bool) -> None:
-    handler: logging.Handler = logging.StreamHandler(sys.stderr)
-    if detached:
-        handler = RotatingFileHandler(folder.log, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
-    logging.basicConfig(level=level, format=LOG_FORMAT, handlers=[handler])
-    logging.getLogger("kbhub.server.daemon").setLevel(min(logging.INFO, logging.getLevelName(level)))
-
-
-def _forget_dead(folder: DaemonFolder) -> None:
-    """Remove the socket folder of a killed daemon, if it had to be elsewhere."""
-    record = read_record(folder)  # a dead daemon's, as the lock is ours
-    if record and isinstance(record.link, str):
-        place = Path(record.link).parent
-        if place.parent == Path(tempfile.gettempdir()) and OWN in place.name:
-            shutil.rmtree(place, ignore_errors=True)
-    folder.record.unlink(missing_ok=True)
-
-
-def _bound_size(path: Path) -> None:
-    """Empty a file that has outgrown a log; its writers append."""
-    with suppress(OSError):
-        if path.stat().st_size > LOG_BYTES:
-            os.truncate(path, 0)
 
 
 def _collect() -> None:
@@ -407,15 +384,27 @@ class Connections:
 
     async def _serve(self, stream: ByteStream) -> None:
         buffered = BufferedByteReceiveStream(stream)
+        self._greeting[id(stream)] = stream
+        if len(self._greeting) > MOST_GREETING:
+            await self._greeting.pop(next(iter(self._greeting))).aclose()
         try:
-            line = await self._first_line(stream, buffered)
+            with anyio.fail_after(GREETING_SECONDS):
+                line = await buffered.receive_until(b"\n", GREETING_BYTES)
         except anyio.DelimiterNotFound:
             await stream.send(line_of(_refusal("greeting", "The greeting is too long.")))
             return
+        finally:
+            self._greeting.pop(id(stream), None)
         answer, greeting = self._answer(line)
         server = None
         if greeting and greeting.kbhub == "hello":
-            server, answer = await self._server(line, greeting)
+            try:
+                server = await run_sync(self._made, greeting)
+            except KbhubError as error:
+                usage = isinstance(error, UsageError | ConfigError)
+                answer = _refusal("usage" if usage else "failed", str(error), error.exit_code if usage else 0)
+            else:
+                answer = {OURS: "hello", "version": __version__, "note": _note(line, greeting, server.hub)}
         if greeting and greeting.kbhub == "ui" and greeting.page:
             await self._show(Peer(stream, buffered), greeting, greeting.page)
             return
@@ -430,16 +419,6 @@ class Connections:
             log.info("A client disconnected; there are %d.", len(self._open))
         elif greeting and greeting.kbhub == "stop":
             self._dismissed(greeting.why)
-
-    async def _first_line(self, stream: ByteStream, buffered: BufferedByteReceiveStream) -> bytes:
-        self._greeting[id(stream)] = stream
-        if len(self._greeting) > MOST_GREETING:
-            await self._greeting.pop(next(iter(self._greeting))).aclose()
-        try:
-            with anyio.fail_after(GREETING_SECONDS):
-                return await buffered.receive_until(b"\n", GREETING_BYTES)
-        finally:
-            self._greeting.pop(id(stream), None)
 
     def _answer(self, line: bytes) -> tuple[dict[str, Any], Greeting | None]:
         """Answer a greeting as far as possible without a hub; also return the greeting if it is valid."""
@@ -462,16 +441,6 @@ class Connections:
         if len(self._open) >= MOST_CONNECTIONS:
             return _refusal("busy", f"The daemon already has {MOST_CONNECTIONS} clients"), None
         return {}, greeting
-
-    async def _server(self, line: bytes, greeting: Greeting) -> tuple[KbhubServer | None, dict[str, Any]]:
-        """Create the server of a client; without one, the second value says why."""
-        try:
-            server = await run_sync(self._made, greeting)
-        except (UsageError, ConfigError) as error:
-            return None, _refusal("usage", str(error), error.exit_code)
-        except KbhubError as error:
-            return None, _refusal("failed", str(error))
-        return server, {OURS: "hello", "version": __version__, "note": _note(line, greeting, server.hub)}
 
     def _made(self, greeting: Greeting) -> KbhubServer:
         protocol_of(greeting.wanted.protocol, greeting.env)

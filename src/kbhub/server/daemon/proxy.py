@@ -301,11 +301,17 @@ class Proxy:
         return False
 
     def _adopt(self, link: protocol.DaemonLink) -> None:
-        """Go on with a new daemon, unless it dies at once."""
+        """Tell a new daemon of the client, and go on with it unless it dies at once."""
         self._daemons += 1
         self._leaving = False
         try:
-            self._introduce(link)
+            for number, message in enumerate(self._session.values() if self._shaken else ()):
+                if "id" in message:
+                    link.ask({**message, "id": f"kbhub-again-{number}"})
+                else:
+                    link.send(line_of(message))
+            for request in self._pending.values():  # streams of notifications
+                link.send(request.line)
         except OSError:
             link.close()
             return
@@ -313,16 +319,6 @@ class Proxy:
         self._state.notify_all()
         for method in CHANGED if self._shaken and self._daemons > 1 else ():
             self._write(line_of({"jsonrpc": "2.0", "method": method}))
-
-    def _introduce(self, link: protocol.DaemonLink) -> None:
-        """Tell a new daemon of the client."""
-        for number, message in enumerate(self._session.values() if self._shaken else ()):
-            if "id" in message:
-                link.ask({**message, "id": f"kbhub-again-{number}"})
-            else:
-                link.send(line_of(message))
-        for request in self._pending.values():  # streams of notifications
-            link.send(request.line)
 
     def _write(self, line: bytes) -> None:
         with self._writing:
@@ -339,10 +335,7 @@ def run(
     notes: Path,
     told: Sequence[Sequence[Any]] = (),
 ) -> NoReturn:
-    """Relay standard input and output until the client closes them or a signal comes, then end the process.
-
-    Arguments are as for `Proxy`.
-    """
+    """Relay standard input and output until the client closes them or a signal comes, then end the process."""
     proxy, source = Proxy(link, reach, sys.stdout.buffer, notes, told), sys.stdin.fileno()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: proxy.finish())

@@ -204,11 +204,7 @@ async def write_document(
         Field(description=("Markdown. `update` replaces the body or `section` with it; `append` adds it at the end.")),
     ] = None,
     mode: Annotated[
-        WriteMode,
-        Field(
-            description="Create a new document, replace text, or append to it.",
-            json_schema_extra=brief(),
-        ),
+        WriteMode, Field(description="Create a new document, replace text, or append to it.", json_schema_extra=brief())
     ] = "create",
     section: Annotated[str | None, Field(description="A heading, or `Above > Below`.")] = None,
     front_matter: Annotated[
@@ -217,7 +213,16 @@ async def write_document(
     based_on: BasedOn = None,
 ) -> Annotated[CallToolResult, Written]:
     """Create or change a document; the rest of the file stays byte for byte the same. Reports broken links."""
-    _check_size(text or "", front_matter or {})
+    if (size := len((text or "").encode("utf-8", "replace"))) > MOST_TEXT_BYTES:
+        raise UsageError(
+            f"The text has {size:,} bytes, but a call can write at most {MOST_TEXT_BYTES:,}. Nothing was written. "
+            "Split it into several documents, or `append` in several calls."
+        )
+    if (size := len(json.dumps(front_matter or {}))) > MOST_FRONT_MATTER_BYTES:
+        raise UsageError(
+            f"The front matter has {size:,} bytes, but a call can write at most {MOST_FRONT_MATTER_BYTES:,}. "
+            "Nothing was written. Shorten it."
+        )
     done = await calls.run(
         write,
         calls.hub,
@@ -257,17 +262,3 @@ async def rename_document(
     """Rename or move a document."""
     done = await calls.run(rename, calls.hub, ref, to, update_links=update_links)
     return await calls.changed(edit_report(done))
-
-
-def _check_size(text: str, front_matter: dict[str, Any]) -> None:
-    """Reject oversized input; nothing is truncated."""
-    if (size := len(text.encode("utf-8", "replace"))) > MOST_TEXT_BYTES:
-        raise UsageError(
-            f"The text has {size:,} bytes, but a call can write at most {MOST_TEXT_BYTES:,}. Nothing was written. "
-            "Split it into several documents, or `append` in several calls."
-        )
-    if (size := len(json.dumps(front_matter))) > MOST_FRONT_MATTER_BYTES:
-        raise UsageError(
-            f"The front matter has {size:,} bytes, but a call can write at most {MOST_FRONT_MATTER_BYTES:,}. "
-            "Nothing was written. Shorten it."
-        )

@@ -33,10 +33,7 @@ class RememberOptions(Model):
     misleading: bool = Field(False, description="`id` misled.")
 
 
-OnlyScope = Annotated[
-    Scope | None,
-    Field(description="Only this scope.", json_schema_extra=brief()),
-]
+OnlyScope = Annotated[Scope | None, Field(description="Only this scope.", json_schema_extra=brief())]
 OnlyNamespace = Annotated[
     str | None, Field(description="Only in or below this namespace, `a/b`.", json_schema_extra=brief())
 ]
@@ -47,10 +44,7 @@ async def remember(
     context: Context[None, Any],
     text: Annotated[str | None, Field(description="One fact, clear without this chat.")] = None,
     tags: Annotated[Names | None, Field(description="Tags to find it by.", json_schema_extra=brief())] = None,
-    scope: Annotated[
-        Scope | None,
-        Field(description="`user`: all projects."),
-    ] = None,
+    scope: Annotated[Scope | None, Field(description="`user`: all projects.")] = None,
     about: Annotated[Names | None, Field(description="Documents, files, `file::symbol`.")] = None,
     id: Annotated[  # noqa: A002 - the name agents know
         str | None, Field(description="Id to change; without `text`, confirms that it helped.")
@@ -128,19 +122,15 @@ async def forget(
     }
     if everything:
         count = len(await calls.run(to_forget, calls.hub, **chosen))
-        reply = await confirm(context, "forget", _question(count, scope)) if count else None
+        whose = {"user": "yours for all projects", "shared": "the shared ones", "team": "the team's"}
+        question = (
+            f"An agent wants to forget {'1 memory' if count == 1 else f'all {count} memories'} "
+            f"({whose.get(scope or '', 'those of this project')}). Allow it? They stay in the trash for a while."
+        )
+        reply = await confirm(context, "forget", question) if count else None
         if isinstance(reply, InputRequiredResult):
             return reply
         if reply not in (None, "accept"):
             raise WriteRefused("memories", "the user was asked and did not allow it; nothing was forgotten")
     done = await calls.run(forget_memories, calls.hub, **chosen)
     return await calls.changed(forgotten_report(done))
-
-
-def _question(count: int, scope: Scope | None) -> str:
-    what = "1 memory" if count == 1 else f"all {count} memories"
-    whose = {"user": "yours for all projects", "shared": "the shared ones", "team": "the team's"}.get(scope or "", "")
-    return (
-        f"An agent wants to forget {what} ({whose or 'those of this project'}). Allow it? They stay in the trash "
-        "for a while."
-    )

@@ -295,7 +295,8 @@ async def _finish(
     finished = await calls.run(finish_written, prepared, written, why)
     if isinstance(finished, str):
         return await _without_client(calls, prepared, queries, [f"The client's model was asked, but {finished}."])
-    return await calls.run(_told, calls, finished, queries)
+    report = answer_report(await calls.run(counted, calls.hub, finished), queries)
+    return calls.result(model_answer(report, inf)[0], finished)
 
 
 async def _without_client(
@@ -303,7 +304,3 @@ async def _without_client(
 ) -> types.CallToolResult:
     answer = await calls.run(answer_without_client, calls.hub, prepared, why)
     return calls.told(answer_report(answer, queries), inf)
-
-
-def _told(calls: Calls, answer: Answer, queries: Sequence[str]) -> types.CallToolResult:
-    return calls.result(model_answer(answer_report(counted(calls.hub, answer), queries), inf)[0], answer)
