@@ -78,8 +78,10 @@ def arranged(given: Sequence[str]) -> list[str]:
         return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)
     if rest[0] in OLD:
         rest[:1] = OLD[rest[0]].split()
-    elif _is_query(rest):
-        rest.insert(0, "search")
+    elif not any(rest[0] in names for names in TOP.values()):
+        misspelt = nearest(rest[0]) and all(word.startswith("-") for word in rest[1:])
+        if not misspelt and rest[0] not in {name.partition(" ")[0] for name in _added()}:
+            rest.insert(0, "search")
     command, rest = rest[:1], rest[1:]
     while known := subcommands(" ".join(command)):
         more, after = _leading(rest)
@@ -110,14 +112,6 @@ def _is_near(word: str, name: str) -> bool:
     while word and word[-1:] == name[-1:]:
         word, name = word[:-1], name[:-1]
     return max(len(word), len(name)) < len("ab") or (len(word) == len("ab") and word == name[::-1])
-
-
-def _is_query(words: Sequence[str]) -> bool:
-    """Return whether words, of which the first may name a command, are to be searched for."""
-    first, *more = words
-    if any(first in names for names in TOP.values()) or (nearest(first) and all(word.startswith("-") for word in more)):
-        return False
-    return first not in {name.partition(" ")[0] for name in _added()}
 
 
 def subcommands(command: str) -> list[str]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TextIO
@@ -32,11 +32,11 @@ from cyclopts import (
 from kbhub import __version__
 from kbhub.cli import FLAGS, HELP, HELP_ALL, HELP_OPTIONS, TOP, UNWRITTEN, VALUES, nearest
 from kbhub.errors import KbhubError, UsageError
-from kbhub.render.terminal import fitted, json_escaped, visible_line, wrapped
+from kbhub.render.terminal import fitted, visible_line, wrapped
 from kbhub.workspace.extensions import commands_in, extensions
 
 if TYPE_CHECKING:
-    from cyclopts.help import HelpEntry, HelpPanel
+    from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
     from rich.progress import Progress, TaskID
 
@@ -74,8 +74,14 @@ class HelpColumns:
             if _FOLDED[title]:
                 _print(console, _FOLDED[title])
             return
-        entries = [(_names(entry), _description(entry)) for entry in panel.entries]
-        entries = [(names, about or self._summary(names)) for names, about in entries]
+        entries = []
+        for entry in panel.entries:
+            value = "" if entry.choices or entry.positional_label else (entry.metavar or "").rstrip(".")
+            names = ", ".join(entry.display_labels) + (f" {value}" if value else "")
+            choices = f"({', '.join(entry.choices)})" if entry.choices else ""
+            about = " ".join(filter(None, (_plain(entry.description), choices)))
+            paths = (f"{self._group} {name}".strip() for name in names.split(", "))
+            entries.append((names, about or next((COMMANDS[path][2] for path in paths if path in COMMANDS), "")))
         if title in TOP:
             entries = sorted(entries, key=lambda entry: TOP[title].index(entry[0]))
             heads = [title, *[""] * (len(entries) - 1)]
@@ -83,12 +89,16 @@ class HelpColumns:
                 (f"{head:{_HEADING}}{name:{_COMMAND}}", about)
                 for head, (name, about) in zip(heads, entries, strict=True)
             ]
-        text = _panel_text(title, entries, console.width)
-        _print(console, text.removeprefix(f"{title}:\n").rstrip("\n") if title in TOP else text)
-
-    def _summary(self, names: str) -> str:
-        paths = (f"{self._group} {name}".strip() for name in names.split(", "))
-        return next((COMMANDS[path][2] for path in paths if path in COMMANDS), "")
+        column = min(max(len(names) for names, _ in entries), WIDEST_NAMES) + 2 * _INDENT
+        widest = max(min(console.width, WIDEST_LINE), column + _SPACE_BESIDE)
+        lines = [] if title in TOP else [f"{title}:"]
+        for names, about in entries:
+            opening = f"{' ' * _INDENT}{names}"
+            if len(opening) > column - _INDENT:
+                lines.append(opening)
+                opening = ""
+            lines.append(_filled(about, widest, opening.ljust(column), " " * column) or opening)
+        _print(console, "\n".join(lines) + "\n" * (title not in TOP))
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:  # noqa: ARG002
         """Print the usage line."""
@@ -108,19 +118,6 @@ def _filled(text: str, width: int, first: str = "", rest: str = "") -> str:
     return wrapper.fill(text)
 
 
-def _names(entry: HelpEntry) -> str:
-    names = ", ".join(entry.display_labels)
-    value = "" if entry.choices or not entry.metavar or entry.positional_label else f" {entry.metavar.rstrip('.')}"
-    return names + value
-
-
-def _description(entry: HelpEntry) -> str:
-    parts = [_plain(entry.description)]
-    if entry.choices:
-        parts.append(f"({', '.join(entry.choices)})")
-    return " ".join(part for part in parts if part)
-
-
 def _plain(text: Any) -> str:
     """Return a text from cyclopts, which may be one of rich, without styles."""
     parts = (getattr(text, "primary_renderable", text), *getattr(text, "texts", ()))
@@ -130,21 +127,6 @@ def _plain(text: Any) -> str:
 def _print(console: Console, text: str) -> None:
     if HelpColumns.asked != HELP_OPTIONS or text.startswith(COMMON):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str:
-    """Lay out one group of commands, arguments or options: names and description of each."""
-    column = min(max(len(names) for names, _ in entries), WIDEST_NAMES) + 2 * _INDENT
-    lines = [f"{title}:"]
-    for names, description in entries:
-        opening = f"{' ' * _INDENT}{names}"
-        if len(opening) > column - _INDENT:
-            lines.append(opening)
-            opening = ""
-        widest = max(min(width, WIDEST_LINE), column + _SPACE_BESIDE)
-        text = _filled(description, widest, opening.ljust(column), " " * column)
-        lines.append(text or opening)
-    return "\n".join(lines) + "\n"
 
 
 _TABLE = """\
@@ -312,8 +294,17 @@ def run(arguments: list[str]) -> int:
 
 def _usage_text(error: CycloptsError) -> str:
     error.verbose = False  # the verbose text is about our functions
-    text = _unknown_command(error) if isinstance(error, UnknownCommandError) else " ".join(str(error).split())
     command = " ".join(("kbhub", *(error.command_chain or ())))
+    if isinstance(error, UnknownCommandError):  # for its own message, cyclopts would import the modules of all
+        word = error.unused_tokens[0] if error.unused_tokens else ""
+        names = [name for name in error.app or () if not name.startswith("-")]
+        similar = "".join(f' Did you mean "{name}"?' for name in get_close_matches(word, names, n=1))
+        shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else ".")
+        text = f'Unknown command "{word}".{similar} Available commands: {shown}'
+        if not error.command_chain and nearest(word):
+            text = f'Unknown command "{word}". Did you mean "{nearest(word)}"? To search for it: `kbhub search {word}`.'
+    else:
+        text = " ".join(str(error).split())
     if isinstance(error, MissingArgumentError) and error.argument:
         text = f"{error.keyword} requires a value."
         if not error.keyword:
@@ -331,17 +322,6 @@ def _usage_text(error: CycloptsError) -> str:
         common = option.partition("=")[0] in FLAGS | VALUES
         text = f"No command after {option}." if common else f"{option} cannot precede a command."
     return f"{text} See `{command} --help`."
-
-
-def _unknown_command(error: UnknownCommandError) -> str:
-    """Return cyclopts' message about an unknown command, for which it would import the modules of all."""
-    word = error.unused_tokens[0] if error.unused_tokens else ""
-    names = [name for name in error.app or () if not name.startswith("-")]
-    similar = "".join(f' Did you mean "{name}"?' for name in get_close_matches(word, names, n=1))
-    if not error.command_chain and nearest(word):
-        return f'Unknown command "{word}". Did you mean "{nearest(word)}"? To search for it: `kbhub search {word}`.'
-    shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else ".")
-    return f'Unknown command "{word}".{similar} Available commands: {shown}'
 
 
 MESSAGE_CHARACTERS = 2_000
@@ -400,11 +380,6 @@ def write_verbatim(text: str) -> None:
         raise KbhubError(UNWRITTEN.format(error.strerror)) from error
 
 
-def show_json(document: str) -> None:
-    """Print a JSON document, escaping the characters that a terminal would act upon."""
-    show(json_escaped(document))
-
-
 def complain(message: str) -> None:
     """Print a message on one line of standard error; on a terminal, wrapped at words."""
     # What is printed may quote a file; results must come before what is said about them.
@@ -456,25 +431,22 @@ def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int],
             if bars is None:
                 if now - began < PATIENCE_SECONDS:
                     return
-                bars = stack.enter_context(_new_bars())
+                # Importing rich.progress takes 60 ms, and most searches need no progress bar.
+                from rich import console, progress  # noqa: PLC0415
+
+                columns = (
+                    progress.TextColumn("{task.description}", markup=False),
+                    progress.BarColumn(),
+                    progress.MofNCompleteColumn(),
+                    progress.TimeRemainingColumn(),
+                )
+                shown = progress.Progress(*columns, console=console.Console(file=sys.stderr), transient=True)
+                bars = stack.enter_context(shown)
             if base not in tasks:
                 tasks[base] = bars.add_task(f"{verb}{visible_line(base)}", total=todo)
             bars.update(tasks[base], completed=done, total=todo)
 
         yield show_progress
-
-
-def _new_bars() -> Progress:
-    # Importing rich.progress takes 60 ms, and most searches need no progress bar.
-    from rich import console, progress  # noqa: PLC0415
-
-    columns = (
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeRemainingColumn(),
-    )
-    return progress.Progress(*columns, console=console.Console(file=sys.stderr), transient=True)
 
 
 PAGER = "less"

@@ -23,16 +23,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         be_frugal(os.environ)
-        _open_closed_streams()
-        _make_streams_total()
+        _prepare_streams()
         if logging.lastResort:  # prints warnings, as those about extensions that cannot be loaded
             logging.lastResort.setFormatter(logging.Formatter("kbhub: %(message)s"))
         typed = sys.argv[1:] if arguments is None else list(arguments)
         given = arranged(typed)
         if (code := _served(given)) is not None:
             return code
-        code = _run(given)
-        _write_out()
+        if given[:1] == ["search"]:
+            collect_rarely()
+        # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
+        from kbhub.cli.app import run  # noqa: PLC0415
+
+        code = run(given)
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # a second flush might not fail, as the buffer may be gone
+            raise KbhubError(UNWRITTEN.format(error.strerror)) from error
         if old := old_name(typed):
             print(f"kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.", file=sys.stderr)  # noqa: T201
         if code == 0 and " ".join(typed) in ALONE:
@@ -50,31 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"kbhub: {error}", file=sys.stderr)  # noqa: T201
         return error.exit_code
     except OSError as error:
-        if _results_can_be_written():
-            raise
-        _discard_results()
-        print(f"kbhub: {UNWRITTEN.format(error.strerror)}", file=sys.stderr)  # noqa: T201
-        return 1
-    return code
-
-
-def _write_out() -> None:
-    """Flush standard output, or raise `KbhubError`; a second flush might not fail, as the buffer may be gone."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+        try:
+            sys.stdout.flush()
+        except OSError:  # it keeps its buffer, and fails again
+            _discard_results()
+            print(f"kbhub: {UNWRITTEN.format(error.strerror)}", file=sys.stderr)  # noqa: T201
+            return 1
         raise
-    except OSError as error:
-        raise KbhubError(UNWRITTEN.format(error.strerror)) from error
-
-
-def _results_can_be_written() -> bool:
-    """Return whether standard output can be flushed; if not, it keeps its buffer, and fails again."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return False
-    return True
+    return code
 
 
 def _discard_results() -> None:
@@ -82,14 +74,15 @@ def _discard_results() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _open_closed_streams() -> None:
-    """Let a stream that the caller closed (`>&-`) read or write nothing.
-
-    Each takes the lowest free descriptor, which is its own, so no file opened later becomes standard output.
-    """
+def _prepare_streams() -> None:
+    """Let a stream that the caller closed (`>&-`) read or write nothing, and make any text printable."""
+    # Each takes the lowest free descriptor, which is its own, so no file opened later becomes standard output.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - until the process ends
+    for stream in (sys.stdout, sys.stderr):  # UTF-8 in files and pipes, escapes for what a terminal's encoding lacks
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
 
 
 def _served(given: list[str]) -> int | None:
@@ -106,19 +99,3 @@ def _served(given: list[str]) -> int | None:
 
         complain(str(error))
         return error.exit_code
-
-
-def _run(given: list[str]) -> int:
-    if given[:1] == ["search"]:
-        collect_rarely()
-    # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
-    from kbhub.cli.app import run  # noqa: PLC0415
-
-    return run(given)
-
-
-def _make_streams_total() -> None:
-    """Make any text printable: UTF-8 in files and pipes, escapes for what a terminal's encoding lacks."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")

@@ -19,17 +19,17 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from kbhub import __version__
-from kbhub.cli.app import complain, page, progress_bars, show, show_json, terminal_width, wants_colour, write_verbatim
+from kbhub.cli.app import complain, page, progress_bars, show, terminal_width, wants_colour, write_verbatim
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
 from kbhub.render.formats import Format
 from kbhub.render.report import Listing, Report
-from kbhub.render.terminal import PLAIN, Painter, neutralised, warnings_text
+from kbhub.render.terminal import PLAIN, Painter, json_escaped, neutralised, warnings_text
 from kbhub.render.terminal import notes as notes_of
 from kbhub.render.terminal import text as text_of
 from kbhub.sync import base_suggestions
-from kbhub.sync.freshness import Patience, StaleBase, first_indexes, freshen, sync
+from kbhub.sync.freshness import Patience, first_indexes, freshen, sync
 from kbhub.types import BOUNDS, Problem
 from kbhub.values import Value, counted, struct
 from kbhub.workspace.config import parse_base_arguments
@@ -248,9 +248,16 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
     if places.verbose:
         log_to_stderr()
     env = dict(os.environ)
-    here = working_directory()
+    here, told = working_directory(), set[Problem]()
     if here is None and places.root is None and not serve:
         raise UsageError(WORKING_DIRECTORY_GONE)
+
+    def complain_once(warnings: Sequence[Problem]) -> None:
+        fresh = [warning for warning in warnings if warning not in told]
+        told.update(fresh)
+        if fresh:
+            complain(warnings_text(fresh))
+
     return HubOptions(
         root=places.root,
         config=places.config,
@@ -260,21 +267,8 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
         every_base=every_base,
         env=env,
         typed_in=None if serve else here,
-        warn=_complain_once() if warn and not serve else None,
+        warn=complain_once if warn and not serve else None,
     )
-
-
-def _complain_once() -> Callable[[Sequence[Problem]], None]:
-    """Return a printer of warnings: each once, all new ones on one line."""
-    told = set[Problem]()
-
-    def warn(warnings: Sequence[Problem]) -> None:
-        fresh = [warning for warning in warnings if warning not in told]
-        told.update(fresh)
-        if fresh:
-            complain(warnings_text(fresh))
-
-    return warn
 
 
 def decoded(argument: str) -> str:
@@ -293,23 +287,20 @@ def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
                     f"{behind.base}: {behind.files} files changed since the last sync; run `{command}` to index them."
                 )
                 continue
-            _sync_for_search(hub, behind, progress, most)
-
-
-def _sync_for_search(hub: Hub, behind: StaleBase, progress: Progress | None, most: int) -> None:
-    if progress is None and behind.files > most:
-        complain(f"{behind.base}: indexing {behind.files} files…")
-    try:
-        reports = sync(hub, (behind.base,), progress=progress)
-        if any(report.busy for report in reports) and _await_first_index(hub, behind.base, progress):
-            reports = sync(hub, (behind.base,), progress=progress)
-    except KbhubError as error:
-        complain(str(error))
-        return
-    for report in reports:
-        complain_all(f"{report.base}: {note}" for note in report.notes)
-        if report.failed:
-            complain(f"{report.base}: could not index {counted(len(report.failed), 'file')}; see `kbhub status`.")
+            if progress is None and behind.files > most:
+                complain(f"{behind.base}: indexing {behind.files} files…")
+            try:
+                reports = sync(hub, (behind.base,), progress=progress)
+                if any(report.busy for report in reports) and _await_first_index(hub, behind.base, progress):
+                    reports = sync(hub, (behind.base,), progress=progress)
+            except KbhubError as error:
+                complain(str(error))
+                continue
+            for report in reports:
+                complain_all(f"{report.base}: {note}" for note in report.notes)
+                if report.failed:
+                    files = counted(len(report.failed), "file")
+                    complain(f"{report.base}: could not index {files}; see `kbhub status`.")
 
 
 def _await_first_index(hub: Hub, base: str, progress: Progress | None) -> bool:
@@ -454,7 +445,8 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
     """Print a result in the requested format, and what is said about it."""
     form, result, noted = common.format(), reply.result, list[str]()
     if form == "json" and (isinstance(result, str) or hasattr(result, "model_dump_json")):
-        show_json(result if isinstance(result, str) else result.model_dump_json(indent=2))
+        # Escaped are the characters that a terminal would act upon.
+        show(json_escaped(result if isinstance(result, str) else result.model_dump_json(indent=2)))
     else:
         said = reply.text() if callable(reply.text) else reply.text
         noted = [*(notes_of(said) if isinstance(said, Report) else ()), *reply.notes]

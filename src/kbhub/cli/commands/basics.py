@@ -19,9 +19,20 @@ from pydantic import Field
 
 from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
-from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS, Answer
+from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS
 from kbhub.cli.app import confirmed
-from kbhub.cli.options import Common, Exact, Formats, Reply, bring_in_step, command, decoded, hub_options, without_bases
+from kbhub.cli.options import (
+    Common,
+    Exact,
+    Formats,
+    Reply,
+    Wording,
+    bring_in_step,
+    command,
+    decoded,
+    hub_options,
+    without_bases,
+)
 from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.delivery import hooks_state
@@ -269,18 +280,11 @@ def ask(
     flush()
     terms = tuple(term for term in parse_query(text).terms if not STOP_WORDS.issuperset(term.tokens))
     useful = answer.outcome == "written" or (answer.outcome == "passages" and answer.passages)
-    return Reply(
-        answer,
-        _markdown(answer) if md else replace(answer_report(answer, terms=terms, whole=False), notes=()),
-        notes=answer_notes(answer, also),
-        code=0 if useful else 1,
-    )
-
-
-def _markdown(answer: Answer) -> Exact:
-    """Return an answer as it is for files; a terminal would act upon some of what documents say."""
-    written = f"{answer_markdown(answer)}\n"
-    return Exact(neutralised(written) if sys.stdout.isatty() else written)
+    said: Wording = replace(answer_report(answer, terms=terms, whole=False), notes=())
+    if md:  # as it is for files; a terminal would act upon some of what documents say
+        written = f"{answer_markdown(answer)}\n"
+        said = Exact(neutralised(written) if sys.stdout.isatty() else written)
+    return Reply(answer, said, notes=answer_notes(answer, also), code=0 if useful else 1)
 
 
 LOOPBACK = "127.0.0.1"
@@ -290,24 +294,29 @@ TAGS = 8
 
 def overview(hub: Hub) -> Status:
     """Return an overview of the workspace; reads the times of all files."""
-    here = status_of(hub)
+    here, bases = status_of(hub), list[BaseStatus]()
+    for one in here.bases:
+        bases.append(one)
+        if one.index is None or one.indexing:
+            continue
+        index = hub.index(one.base)
+        with suppress(BaseUnavailable, IndexUnavailable):  # one of its problems says so
+            found = compare(one.base, index, hub.limits())
+            counts = {"behind": len(behind_of(found, index)), "passed_over": dict(found.scan.passed_over)}
+            bases[-1] = one.model_copy(update=counts)
+    state = hooks_state(hub, ())
+    waiting = f"; {counted(state.proposals, 'proposed memory', 'proposed memories')}: `kbhub memories inbox`"
     return here.model_copy(
         update={
-            "bases": tuple(_compared(hub, base) for base in here.bases),
+            "bases": tuple(bases),
             "notes": outside(hub),
             "tags": top_tags(hub, [base.base for base in here.bases if base.documents]),
             "memories": memory_summary(hub),
             "queries": summary(hub),
-            "hooks": _hooks(hub),
+            "hooks": (summary_line(state) if state.deliveries else "") + (waiting if state.proposals else ""),
             "daemon": daemon_status(DaemonFolder(hub.data)),
         }
     )
-
-
-def _hooks(hub: Hub) -> str:
-    state = hooks_state(hub, ())
-    waiting = f"; {counted(state.proposals, 'proposed memory', 'proposed memories')}: `kbhub memories inbox`"
-    return (summary_line(state) if state.deliveries else "") + (waiting if state.proposals else "")
 
 
 def daemon_status(folder: DaemonFolder) -> DaemonStatus | None:
@@ -344,15 +353,3 @@ def memory_summary(hub: Hub) -> MemorySummary | None:
         faded=sum(now - memory.last_use() >= FADING_DAYS * DAY_SECONDS for memory in known),
         superseded=sum(bool(memory.facts.superseded_by) for memory in known),
     )
-
-
-def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
-    if status.index is None or status.indexing:
-        return status
-    index = hub.index(status.base)
-    try:
-        found = compare(status.base, index, hub.limits())
-        behind = len(behind_of(found, index))
-    except (BaseUnavailable, IndexUnavailable):  # one of its problems says so
-        return status
-    return status.model_copy(update={"behind": behind, "passed_over": dict(found.scan.passed_over)})

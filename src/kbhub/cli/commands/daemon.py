@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -67,11 +67,24 @@ def serve(*, ways: Ways = Ways(), places: Places = Places()) -> int:  # noqa: B0
         ways: What is served, and how.
         places: Options of every command.
     """
-    otherwise = ways.connect or ways.http or ways.daemon or ways.port is not None or ways.socket
-    done = _serve_otherwise(ways, places) if otherwise else None
-    if done is None:
-        _serve_streams(ways, places)
-    return done
+    given = {name: getattr(ways, name) for name in ("http", "daemon", "port", "socket")}
+    others = [f"--{name}" for name, value in given.items() if value is not None and value is not False]
+    own = {"structured": ways.structured, "read_only": ways.read_only}
+    if ways.connect and others:
+        raise UsageError(f"--connect cannot be used with {others[0]}.")
+    if ways.connect:
+        done = connect(connect_options(places, **own, protocol=ways.protocol), os.environ)
+        if done is not None:
+            return done
+    elif others:
+        return _be_daemon(ways, places)
+    # The MCP SDK takes half a second to import; no other command needs it.
+    from kbhub.server.stdio import serve as serve_stdio  # noqa: PLC0415
+
+    if sys.stdin.isatty():
+        complain("Waiting for an MCP client on standard input. Press Ctrl-D to quit.")
+    options = replace(hub_options(places, serve=True), read_only=ways.read_only)
+    return serve_stdio(options, structured=ways.structured, protocol=ways.protocol)
 
 
 @command()
@@ -113,88 +126,48 @@ def daemon_finding(folder: DaemonFolder) -> Finding:
     return ok("daemon", f"{process} serves {counted(said['connections'], 'window')}.{ends}")
 
 
-def _serve_streams(ways: Ways, places: Places) -> NoReturn:
-    """Serve on standard input and output until the client goes, then end the process."""
-    # The MCP SDK takes half a second to import; no other command needs it.
-    from kbhub.server.stdio import serve as serve_stdio  # noqa: PLC0415
-
-    if sys.stdin.isatty():
-        complain("Waiting for an MCP client on standard input. Press Ctrl-D to quit.")
-    options = replace(hub_options(places, serve=True), read_only=ways.read_only)
-    serve_stdio(options, structured=ways.structured, protocol=ways.protocol)
-
-
-def _serve_otherwise(ways: Ways, places: Places) -> int | None:
-    """Serve by way of the daemon, or be one; return None if it has to be done without."""
-    _check(ways)
-    if ways.connect:
-        own = {"structured": ways.structured, "protocol": ways.protocol, "read_only": ways.read_only}
-        return connect(connect_options(places, **own), os.environ)
-    http = _http(ways, places)
-    start = Start(http=http if ways.http else None, detached=ways.daemon)
-    folder = DaemonFolder(data_dir(os.environ))
-    folder.make()
-    _make_way(folder, start)
-    return _in_background(folder, start) if ways.daemon else _in_terminal(folder, start)
-
-
 def connect_options(places: Places, **own: Any) -> ConnectOptions:
     """Return what the daemon is asked for."""
     config, cache = (str(place) if place else None for place in (places.config, places.cache_dir))
     return ConnectOptions(places.root, config, cache, places.base, **own)
 
 
-def _check(ways: Ways) -> None:
-    given = {name: getattr(ways, name) for name in ("http", "daemon", "port", "socket")}
-    others = [f"--{name}" for name, value in given.items() if value is not None and value is not False]
-    if ways.connect and others:
-        raise UsageError(f"--connect cannot be used with {others[0]}.")
+def _be_daemon(ways: Ways, places: Places) -> int:
+    """Serve over HTTP or in the background, in place of a daemon without HTTP, whose clients go on with the new one."""
     if (ways.port is not None or ways.socket) and not ways.http:
-        raise UsageError(f"{others[-1]} requires --http.")
+        raise UsageError(f"{'--socket' if ways.socket else '--port'} requires --http.")
     if ways.port is not None and ways.socket:
         raise UsageError("--port cannot be used with --socket.")
-    if ways.protocol and not ways.connect:
+    if ways.protocol:
         raise UsageError("--protocol cannot be used with --http, which serves all protocol versions.")
-
-
-def _make_way(folder: DaemonFolder, start: Start) -> None:
-    """End a daemon that serves no HTTP, where one is wanted that does: its clients go on with the new one."""
-    there = running(folder)
-    if there is None:
-        return
-    if there.http or start.http is None:
-        at = f", {there.http}" if there.http else ""
-        raise DaemonFault(f"A daemon is already running (process {there.pid}{at}). Stop it with `kbhub admin stop`.")
-    done = stop_daemon(folder)
-    if not done.stopped:
-        raise DaemonFault(done.message)
-
-
-def _in_background(folder: DaemonFolder, start: Start) -> int:
-    try:
-        record = launch(folder, asdict(start), os.environ)
-    except DaemonUnavailable as error:
-        raise DaemonFault(f"Cannot start the daemon: {error}.") from error
-    complain(f"The daemon is running (process {record.pid}). {_where(folder, record.http)}")
-    return 0
-
-
-def _in_terminal(folder: DaemonFolder, start: Start) -> NoReturn:
+    hub_options(places)  # says what is wrong with them before anything is started
+    wanted = connect_options(places, structured=ways.structured, read_only=ways.read_only)
+    socket, here = str(ways.socket.absolute()) if ways.socket else None, str(Path.cwd())
+    http = Http(**asdict(wanted), port=ways.port, socket=socket, cwd=here).absolute(here)
+    start, folder = Start(http=http if ways.http else None, detached=ways.daemon), DaemonFolder(data_dir(os.environ))
+    folder.make()
+    if (there := running(folder)) is not None:
+        if there.http or start.http is None:
+            at = f", {there.http}" if there.http else ""
+            raise DaemonFault(
+                f"A daemon is already running (process {there.pid}{at}). Stop it with `kbhub admin stop`."
+            )
+        if not (done := stop_daemon(folder)).stopped:
+            raise DaemonFault(done.message)
+    if ways.daemon:
+        try:
+            record = launch(folder, asdict(start), os.environ)
+        except DaemonUnavailable as error:
+            raise DaemonFault(f"Cannot start the daemon: {error}.") from error
+        complain(f"The daemon is running (process {record.pid}). {_where(folder, record.http)}")
+        return 0
     lock = try_lock(folder.lock)
     if lock is None:
         raise DaemonFault("Another daemon has just started. Stop it with `kbhub admin stop`.")
     # The SDK takes half a second to import; what starts a daemon in the background does without.
     from kbhub.server.daemon.process import run  # noqa: PLC0415
 
-    run(start, folder, lock, lambda address: complain(_where(folder, address)))
-
-
-def _http(ways: Ways, places: Places) -> Http:
-    """Return the wanted endpoint, independent of the process that reads it."""
-    hub_options(places)  # says what is wrong with them before anything is started
-    wanted = connect_options(places, structured=ways.structured, read_only=ways.read_only)
-    socket, here = str(ways.socket.absolute()) if ways.socket else None, str(Path.cwd())
-    return Http(**asdict(wanted), port=ways.port, socket=socket, cwd=here).absolute(here)
+    return run(start, folder, lock, lambda address: complain(_where(folder, address)))
 
 
 def _where(folder: DaemonFolder, address: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import pyperclip
@@ -64,11 +64,22 @@ def write(
     """
     if stdin and text is not None:
         raise UsageError("--text cannot be used with `-`.")
+    given = standard_input(hub.config().settings.limits.file_bytes, "a document") if stdin else optional(text)
+    values: dict[str, Any] = {}
+    for assignment in set_:
+        key, mark, value = argument(assignment).partition("=")
+        if not mark or not key.strip():
+            raise UsageError(f"Invalid --set {assignment!r}: expected KEY=VALUE.")
+        values[key.strip()] = value
+        with suppress(ValueError):  # a value that is not JSON is text
+            values[key.strip()] = json.loads(value)
+        if values[key.strip()] is None:
+            raise UsageError(f"Invalid --set {assignment!r}: no value. To remove a key, use --unset {key.strip()}.")
     return editing.write_document(
         hub,
         argument(ref),
-        text=standard_input(hub.config().settings.limits.file_bytes, "a document") if stdin else optional(text),
-        front_matter={**_assigned(set_), **dict.fromkeys(unset)},
+        text=given,
+        front_matter={**values, **dict.fromkeys(unset)},
         section=optional(section),
         mode=mode,
         based_on=based_on,
@@ -136,22 +147,6 @@ def rename(hub: Hub, ref: str, new: str, /, *, update_links: bool = False) -> Re
     return Reply(done, notes=said, code=1 if update_links and done.not_updated else 0)
 
 
-def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
-    """Return the keys and values of `KEY=VALUE`; a value that is not JSON is text."""
-    values: dict[str, Any] = {}
-    for assignment in assignments:
-        key, mark, value = argument(assignment).partition("=")
-        if not mark or not key.strip():
-            raise UsageError(f"Invalid --set {assignment!r}: expected KEY=VALUE.")
-        try:
-            values[key.strip()] = json.loads(value)
-        except ValueError:
-            values[key.strip()] = value
-        if values[key.strip()] is None:
-            raise UsageError(f"Invalid --set {assignment!r}: no value. To remove a key, use --unset {key.strip()}.")
-    return values
-
-
 @command()
 def distil(
     hub: Hub,
@@ -190,10 +185,6 @@ def _text(text: str | None, most: int) -> str:
         if not given.strip():
             raise UsageError("Nothing to save: standard input is empty.")
         return given
-    return _clipboard()
-
-
-def _clipboard() -> str:
     try:
         found = str(pyperclip.paste())
     except (pyperclip.PyperclipException, OSError) as error:

@@ -15,7 +15,7 @@ from kbhub.hooks.events import EventName, HookClient
 from kbhub.hooks.inbox import Inbox, settle, waiting
 from kbhub.hooks.sessions import HooksState
 from kbhub.hub import Hub
-from kbhub.memory.exchange import Exchanged, SideChanges, exchange
+from kbhub.memory.exchange import SideChanges, exchange
 from kbhub.render.setup import inbox_report, settled_report, state_report
 from kbhub.server.daemon.launch import run_hook
 from kbhub.setup.clients import Machine
@@ -49,13 +49,9 @@ def sync(
         The exit code: 1 if some could not be synced.
     """
     done = exchange(hub, remote, scope="user" if user else "project", dry_run=dry_run, allow_secret=allow_secret)
-    return Reply(done, _text(done), notes=problem_lines(done.left_out), code=1 if done.left_out else 0)
-
-
-def _text(done: Exchanged) -> str:
-    verb = "Would sync" if done.dry_run else "Synced"
-    memories = counted(done.memories, "memory", "memories")
-    return f"{verb} {memories} with {done.remote}. Here: {_changes(done.here)}. There: {_changes(done.there)}."
+    synced = f"{'Would sync' if dry_run else 'Synced'} {counted(done.memories, 'memory', 'memories')}"
+    said = f"{synced} with {done.remote}. Here: {_changes(done.here)}. There: {_changes(done.there)}."
+    return Reply(done, said, notes=problem_lines(done.left_out), code=1 if done.left_out else 0)
 
 
 def _changes(one: SideChanges) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -70,7 +69,15 @@ def ls(
         The exit code: 1 if a base could not be read, or there is nothing at the given path.
     """
     if tags:
-        return _tags(hub, places, bases, 1 if hops is None else hops, limit, everything=all_)
+        if all_ and limit is not None:
+            raise UsageError("--all cannot be used with --limit.")
+        bring_in_step(hub, bases)
+        most, steps = limit or TAGS_LIMIT, 1 if hops is None else hops
+        found = neighbours.tags(hub, places, bases=bases, hops=steps, limit=most, everything=all_)
+        if nothing := without_bases(hub):
+            return Reply(found, tags_report(found), hints=nothing, code=1)
+        none = [] if places or found.tags or found.skipped else ["No document has tags."]
+        return Reply(found, tags_report(found), hints=none, code=1 if found.skipped else 0)
     if bases or hops is not None or limit is not None or all_:
         raise UsageError("--in, --hops, --limit and --all require --tags.")
     if places[1:]:
@@ -86,20 +93,6 @@ def ls(
         known = ", ".join(base.id for base in hub.discovery().bases)
         hints.append(f"No documents{f' at {place!r}' if place else ''}. Active bases: {known}.")
     return Reply(result, report, hints=hints, code=1 if result.skipped or (place and not result.documents) else 0)
-
-
-def _tags(
-    hub: Hub, names: tuple[str, ...], bases: tuple[str, ...], hops: int, limit: int | None, *, everything: bool
-) -> Reply:
-    if everything and limit is not None:
-        raise UsageError("--all cannot be used with --limit.")
-    bring_in_step(hub, bases)
-    result = neighbours.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=everything)
-    report = tags_report(result)
-    if nothing := without_bases(hub):
-        return Reply(result, report, hints=nothing, code=1)
-    none = [] if names or result.tags or result.skipped else ["No document has tags."]
-    return Reply(result, report, hints=none, code=1 if result.skipped else 0)
 
 
 @command(related_report, options=Formats)
@@ -176,9 +169,15 @@ def read(
     notes += [unread.message for unread in result.unread]
 
     def text() -> str:
-        if sys.stdout.isatty():
-            return read_text(readings, headers=headers, verbatim=False, draw=_drawing(numbered=lines.numbers))
-        return Exact(read_text(readings, headers=headers, verbatim=True))
+        if not sys.stdout.isatty():
+            return Exact(read_text(readings, headers=headers, verbatim=True))
+        width = None if lines.numbers else terminal_width()
+        colour = wants_colour(sys.stdout, os.environ)
+
+        def draw(text: str) -> str:
+            return neutralised(text) if width is None else f"{drawn(text, width=width, colour=colour)}\n"
+
+        return read_text(readings, headers=headers, verbatim=False, draw=draw)
 
     return Reply(
         result.model_copy(update={"readings": readings}),
@@ -187,12 +186,3 @@ def read(
         notes=[*notes, *without_bases(hub)],
         code=1 if result.unread else 0,
     )
-
-
-def _drawing(*, numbered: bool) -> Callable[[str], str]:
-    """Return a layout for a document: that of a terminal, unless its lines are numbered."""
-    width = None if numbered else terminal_width()
-    if width is None:
-        return neutralised
-    colour = wants_colour(sys.stdout, os.environ)
-    return lambda text: f"{drawn(text, width=width, colour=colour)}\n"

@@ -115,7 +115,11 @@ def search(
         took = time.perf_counter() - began
         if not any(noted_damage(hub.index(base).path) for base in hub.select(bases)):
             break
-    complain_all(_said_first(result, form))
+    # The verdict, and what the format has no place for.
+    verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
+    leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
+    complain_all([leading] if leading and form != "json" else [])
+    complain_all([f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept] if form == "files" else [])
     record(hub, result, asked, took=took)
     flush()
     broken = [] if bases else broken_bases(hub)
@@ -137,16 +141,6 @@ def search(
         notes=notes,
         code=0 if result.searched else 1,
     )
-
-
-def _said_first(result: SearchResult, form: str) -> list[str]:
-    """Return the verdict, and what the format has no place for."""
-    verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
-    leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
-    said = [leading] if leading and form != "json" else []
-    if form == "files":  # each other format has a place for it
-        said += [f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept]
-    return said
 
 
 MACHINE_LIMIT = 20
@@ -237,8 +231,17 @@ def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Qu
         if options.around is None:
             text, line = "\n".join(document[start - 1 : end]), start
         elif matches := [at for at in range(start, end + 1) if spans(document[at - 1], terms)]:
-            groups = _groups(matches, options.around, len(document))
-            text = _grep(document, groups, frozenset(matches), numbers=options.line_numbers)
+            groups: list[tuple[int, int]] = []  # ranges of lines around matches; those that touch are joined
+            for number in matches:
+                low, high = max(1, number - options.around), min(len(document), number + options.around)
+                if groups and low <= groups[-1][1] + 1:
+                    low = groups.pop()[0]
+                groups.append((low, high))
+            parts, marked = ["\n".join(document[low - 1 : high]) for low, high in groups], frozenset(matches)
+            if options.line_numbers:
+                last = groups[-1][1]
+                parts = [numbered(part, low, marked, last=last) for part, (low, _) in zip(parts, groups, strict=True)]
+            text = f"\n{SEPARATOR}\n".join(parts)
             return hit.model_copy(update={"excerpt": text, "excerpt_line": groups[0][0]})
     elif not first:
         text, offset = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
@@ -258,22 +261,3 @@ def _document(hub: Hub, hit: Hit) -> list[str] | None:
         return None
     lines = result.readings[0].text.split("\n")
     return lines if len(lines) >= hit.end_line else None
-
-
-def _groups(matches: Sequence[int], around: int, last: int) -> list[tuple[int, int]]:
-    """Return the ranges of lines around matches; those that touch are joined."""
-    groups: list[tuple[int, int]] = []
-    for number in matches:
-        low, high = max(1, number - around), min(last, number + around)
-        if groups and low <= groups[-1][1] + 1:
-            low = groups.pop()[0]
-        groups.append((low, high))
-    return groups
-
-
-def _grep(document: Sequence[str], groups: Sequence[tuple[int, int]], matches: frozenset[int], *, numbers: bool) -> str:
-    parts = []
-    for start, end in groups:
-        text = "\n".join(document[start - 1 : end])
-        parts.append(numbered(text, start, matches, last=groups[-1][1]) if numbers else text)
-    return f"\n{SEPARATOR}\n".join(parts)

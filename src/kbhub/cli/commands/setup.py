@@ -25,7 +25,7 @@ from kbhub.render.terminal import text as text_of
 from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine
 from kbhub.setup.found import add_found, found
 from kbhub.setup.instructions import agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
-from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, Step, carry_out, launch, pastes, this_installation
+from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, carry_out, launch, pastes, this_installation
 from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
@@ -125,8 +125,13 @@ def setup(
     steps = tuple(task.step for task in tasks)
     if dry_run or not any(task.do for task in tasks):
         return _reply(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes))
-    if not yes and not _agreed(steps, json=common.json):
-        return Reply(hints=("Nothing was changed.",), code=1)
+    if not yes:
+        text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr, os.environ)))
+        if not sys.stdin.isatty():
+            show_text("" if common.json else text)
+            raise UsageError(ASK_FIRST)
+        if not confirmed(f"{text}\n\n{question(steps)}"):
+            return Reply(hints=("Nothing was changed.",), code=1)
     steps = tuple(carry_out(task) for task in tasks)
     if not yes and any((step.action, step.state) == ("register", "done") for step in steps):
         notes += _found(common)
@@ -162,16 +167,6 @@ def _project(common: Common, machine: Machine) -> Path:
         root=common.root, env=machine.env, cwd=cwd or Path(os.sep), home=machine.home, serve=False
     )
     return required(workspace.root)
-
-
-def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
-    """Show what is to be done and ask."""
-    text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr, os.environ)))
-    if not sys.stdin.isatty():
-        if not json:
-            show_text(text)
-        raise UsageError(ASK_FIRST)
-    return confirmed(f"{text}\n\n{question(steps)}")
 
 
 def _reply(report: SetupReport) -> Reply:
@@ -234,18 +229,14 @@ def schema(name: str | None = None, /, *, path: bool = False) -> Reply:
     """
     if name is None:
         entries = tuple(_entry(name, file) for name, file in schema_files().items())
-        return Reply(SchemaList(schemas=entries), _listed(entries, paths=path))
+        width = max((len(entry.name) for entry in entries), default=0)
+        lines = [f"{one.name.ljust(width)}  {one.description.partition('. ')[0].rstrip('.')}" for one in entries]
+        listed = Exact("".join(f"{line}\n" for line in ([entry.path for entry in entries] if path else lines)))
+        return Reply(SchemaList(schemas=entries), listed)
     file = schema_file(name)
     if path:
         return Reply(_entry(name, file), Exact(f"{file}\n"))
     return Reply(text=Exact(json_escaped(file.read_text("utf-8"))))
-
-
-def _listed(entries: Sequence[SchemaEntry], *, paths: bool) -> Exact:
-    width = max((len(entry.name) for entry in entries), default=0)
-    summaries = (entry.description.partition(". ")[0].rstrip(".") for entry in entries)
-    rows = (f"{entry.name.ljust(width)}  {summary}" for entry, summary in zip(entries, summaries, strict=True))
-    return Exact("".join(f"{line}\n" for line in ((entry.path for entry in entries) if paths else rows)))
 
 
 def _entry(name: str, file: Path) -> SchemaEntry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -58,9 +58,6 @@ from kbhub.usage.gaps import (
     show_log,
 )
 from kbhub.values import counted
-
-if TYPE_CHECKING:
-    from kbhub.sync.sync import Progress
 
 FINDINGS_SHOWN = 50
 """Findings shown as text by default: a few screens."""
@@ -117,9 +114,20 @@ def index(
     try:
         with progress_bars() as progress:
             for name in names:
-                _index_one(hub, name, reports, failed, full=full, progress=progress)
-        if transformer:
-            _embed_ahead(hub, names)
+                try:
+                    if any(base.engine for base in hub.select((name,))):
+                        complain(f"{name} is a shared base: its publisher syncs it with `kbhub team publish`.")
+                    reports += sync(hub, (name,), full=full, check=True, progress=progress)
+                except KbhubError as error:
+                    # Why a base is not active, discovery knows.
+                    known = hub.discovery().problems if isinstance(error, BaseNotFound) else ()
+                    why = next((problem.message for problem in known if problem.subject == name), str(error))
+                    failed.append(Problem(subject=name, message=why))
+        if transformer and hub.transformer() is None:
+            complain("No vectors to compute: `search.secondLook` is off, or the extra kbhub[onnx] is not installed.")
+        elif transformer:
+            with progress_bars("reading ") as progress:
+                embed_ahead(hub, hub.select(names), lambda: True, progress)
     except KeyboardInterrupt:
         interrupted = True
     if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
@@ -142,24 +150,6 @@ def index(
         hints=hints,
         code=INTERRUPTED if interrupted else 1 if incomplete else 0,
     )
-
-
-def _index_one(
-    hub: Hub, name: str, reports: list[SyncReport], failed: list[Problem], *, full: bool, progress: Progress | None
-) -> None:
-    try:
-        if any(base.engine for base in hub.select((name,))):
-            complain(f"{name} is a shared base: its publisher syncs it with `kbhub team publish`.")
-        reports += sync(hub, (name,), full=full, check=True, progress=progress)
-    except KbhubError as error:
-        failed.append(Problem(subject=name, message=_why(hub, name, error)))
-
-
-def _why(hub: Hub, name: str, error: KbhubError) -> str:
-    """Return why a base failed; for one that is not active, discovery knows."""
-    if isinstance(error, BaseNotFound):
-        return next((problem.message for problem in hub.discovery().problems if problem.subject == name), str(error))
-    return str(error)
 
 
 @command(audit_report, options=Formats, colour=True)
@@ -263,15 +253,6 @@ def doctor(*, fix: bool = False, common: Common) -> Reply:
     findings = (*diagnosis.findings, daemon_finding(DaemonFolder(hub.data)))
     diagnosis = diagnosis.model_copy(update={"findings": findings})
     return Reply(diagnosis, code=1 if any(finding.level == "error" for finding in diagnosis.findings) else 0)
-
-
-def _embed_ahead(hub: Hub, names: list[str]) -> None:
-    """Compute the transformer vectors of bases, or say why searches do not use any."""
-    if hub.transformer() is None:
-        complain("No vectors to compute: `search.secondLook` is off, or the extra kbhub[onnx] is not installed.")
-        return
-    with progress_bars("reading ") as progress:
-        embed_ahead(hub, hub.select(names), lambda: True, progress)
 
 
 OFF = "The query log is off: `log.queries` is false."
